@@ -107,7 +107,7 @@ def asked(stall: Stall, age: float, way: str, arguments: list[str]) -> Answer:
 
 
 def at_age(stall: Stall, stage: Scene, age: float, folder: Path) -> list[Answer]:
-    """What is said now: of two files that are written at once, and of the next ten seconds."""
+    """Messages now: of two files that are written at once, and of the next ten seconds."""
     files = []
     for what in ("stats", "internalStats"):
         files.append(folder / f"{stall.culprit}-{age:.0f}-{what}.json")
@@ -165,7 +165,7 @@ def details(answer: Answer) -> str:
         f"    {name}: {said[name]}" for name in ("summary", "impact", "remedy") if name in said
     ]
     texts += [f"    {each['when']}: {each['text']}" for each in said.get("actions") or ()]
-    return "\n".join([line(answer), *texts, *map("    not told: {}".format, missing(answer))])
+    return "\n".join([line(answer), *texts, *map("    not reported: {}".format, missing(answer))])
 
 
 def missing(answer: Answer) -> list[str]:

@@ -273,7 +273,7 @@ class Tile:
                 self.deliver(client, self.chance.randrange(1, 40))
                 self.work(client)
 
-    # What is said
+    # Messages
 
     def say(self, conn_id: int, direction: str, *commands: Said | bytes) -> int:
         """What one read brought, as the relay masks and packs it; when it was."""

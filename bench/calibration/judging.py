@@ -28,7 +28,7 @@ class Claim:
 
 
 def claims(weights: Weights, sure: Certainties, each: State) -> list[Claim]:
-    """What is said first, second, third … of a state, as a reader meets it."""
+    """Messages first, second, third … of a state, as a reader meets it."""
     said = [
         Claim(sure.get(code, {}).get(raw, raw), right, "finding", right)
         for code, raw, right, _ in each.findings

@@ -48,7 +48,7 @@ def state(
     seen: SubscriptionView,
     true: True_,
 ) -> State:
-    """What is said of it, and what of that is right. true: every cause, and the roots."""
+    """Messages of it, and what of that is right. true: every cause, and the roots."""
     every, root = true
     said, undecided = weighed_by(seen, RULES, LIMITS)
     found = [

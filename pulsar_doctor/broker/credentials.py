@@ -243,13 +243,13 @@ def _key_file(where: str) -> dict[str, Any]:
             raw = unquote_to_bytes(body)
             text = (base64.b64decode(raw) if head.endswith(";base64") else raw).decode()
         except (binascii.Error, UnicodeDecodeError):
-            raise InputError("privateKey is no readable data: URL; see --auth-params") from None
+            raise InputError("privateKey is not a readable data: URL; see --auth-params") from None
     else:
         text = text_of(_path(where), "the key file of oauth2")
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError):
-        raise InputError("the key file of oauth2 is no JSON object; see privateKey") from None
+        raise InputError("the key file of oauth2 is not JSON object; see privateKey") from None
 
 
 def _path(text: str) -> Path:

@@ -48,7 +48,7 @@ def text_of(path: Path, what: str) -> str:
     except OSError as error:
         raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise InputError(f"{what} {path} is no text") from None
+        raise InputError(f"{what} {path} is not text") from None
 
 
 def require_files(*paths: Path | None) -> None:
@@ -62,7 +62,7 @@ def require_files(*paths: Path | None) -> None:
         except OSError:
             continue
         if not stat.S_ISREG(mode) and not INHERITED.fullmatch(str(path)):
-            raise InputError(f"{path} is no file, but a folder, a pipe or a device")
+            raise InputError(f"{path} is not a file, but a folder, a pipe or a device")
 
 
 def _descriptor(path: Path) -> int:

@@ -1,4 +1,5 @@
-"""Where the broker is and how to get in: option, context, environment, client.conf, default."""
+"""Finds the broker's address and credentials: option, context, environment, client.conf, "
+"default."""
 
 from __future__ import annotations
 

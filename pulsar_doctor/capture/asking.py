@@ -73,7 +73,7 @@ class BrokerAsked:
         try:
             asyncio.run(self._ask_on())
         except DoctorError as error:
-            self._say_once(f"the broker is not asked who the consumers are: {error}")
+            self._say_once(f"the broker's list of consumers is not read: {error}")
 
     async def _ask_on(self) -> None:
         async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
@@ -84,7 +84,7 @@ class BrokerAsked:
                 except Refused:
                     raise
                 except (AdminError, InputError) as error:
-                    self._say_once(f"the broker cannot be asked who the consumers are: {error}")
+                    self._say_once(f"the broker's list of consumers cannot be read: {error}")
                 if last:
                     return
                 await asyncio.to_thread(self._over.wait, EVERY_SECONDS)

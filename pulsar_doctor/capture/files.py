@@ -124,7 +124,9 @@ def packets_of(chunks: Iterable[bytes], name: str, counts: FileCounts) -> Iterat
     elif not magic:
         raise InputError(f"{name} is empty: it has not even the header of a capture")
     else:
-        raise InputError(f"{name} is no capture: it is neither pcap nor pcapng, nor gzip of these")
+        raise InputError(
+            f"{name} is not a capture: it is neither pcap nor pcapng, nor gzip of these"
+        )
 
 
 def _unzipped(begin: bytes, source: _Source) -> Iterator[bytes]:

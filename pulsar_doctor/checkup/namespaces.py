@@ -32,7 +32,7 @@ def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
     """The verdicts on whole namespaces, as they come; what could not be read is told by the end.
 
     Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
-    topic has the subscription that is asked for. InputError for what is no namespace.
+    topic has the subscription that is asked for. InputError for what is not a namespace.
     """
     _ = [namespace_path(each) for each in scope.namespaces]
     checkup = Checkup("broker", ())

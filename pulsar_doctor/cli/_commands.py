@@ -10,7 +10,7 @@ from pulsar_doctor.wording.spelling import near
 
 OPTIONS = "Options"
 EXAMPLES_MOST = 3
-WHOLE = "`{} -v --help` and the manual page say everything, exit codes too."
+WHOLE = "`{} -v --help` and the manual page have all details and the exit codes."
 
 
 class ConnectionOption(click.Option):
@@ -22,7 +22,7 @@ class ConnectionOption(click.Option):
 class TalkOption(click.Option):
     """How much is said: the last options of --help."""
 
-    heading = "What is said"
+    heading = "Verbosity"
 
 
 class Sections(click.Command):

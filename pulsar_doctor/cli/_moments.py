@@ -31,7 +31,7 @@ class When(click.ParamType):  # type: ignore[type-arg]
             return DURATION.convert(value, param, ctx)
         except click.BadParameter:
             example = "write 2026-08-01T12:00:00Z, or 30s for the last 30 seconds"
-            self.fail(f"{value!r} is no time; {example}", param, ctx)
+            self.fail(f"{value!r} is not a time; {example}", param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """What the help shows."""
@@ -41,5 +41,5 @@ class When(click.ParamType):  # type: ignore[type-arg]
 # Which rows: fields of requests.
 topic_option = partial(option, "--topic", help="Only this topic; its last part is enough.")
 subscription_option = partial(option, "--subscription", help="Only this subscription.")
-since_option = partial(option, "--since", "--from", type=When(), help="From then on.")
-until_option = partial(option, "--until", type=When(), help="Up to then.")
+since_option = partial(option, "--since", "--from", type=When(), help="Only from this time on.")
+until_option = partial(option, "--until", type=When(), help="Only up to this time.")

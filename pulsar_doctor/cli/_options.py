@@ -69,23 +69,24 @@ CONNECTION = (
         "--sandbox",
         is_flag=True,
         default=None,
-        help="Run against a real Pulsar on this machine, started if need be.",
+        help="Use a real Pulsar on this machine, started if necessary.",
     ),
     _option(
         "--pulsar-home",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="A Pulsar distribution that is already there.",
+        help="An unpacked Pulsar distribution to use.",
     ),
 )
 _talk = partial(click.option, cls=TalkOption, expose_value=False)
 TALK = (
     _talk(
         "-v", "--verbose", count=True, is_eager=True, callback=_count,
-        help="Say more; -vv: also each request, and where each setting comes from (on stderr).",
+        help="Print more; -vv: also each request, and where each setting comes from (on stderr).",
     ),
     _talk(
-        "-q", "--quiet", is_flag=True, default=None, callback=_remember, help="Say less on stderr."
+        "-q", "--quiet", is_flag=True, default=None, callback=_remember, help="Print less on "
+            "stderr."
     ),
     _talk(
         "--no-color", is_flag=True, default=None, callback=_no_color,
@@ -164,7 +165,7 @@ def output_option(*formats: str) -> Any:
     """-o/--output with these formats; the first is the default."""
     return option(
         "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True,
-        help="What stdout carries.",
+        help="Format of the output.",
     )  # fmt: skip
 
 
@@ -176,7 +177,7 @@ def _json_version(ctx: click.Context, param: click.Parameter, value: str | None)
 json_version_option = click.option(
     "--json-version", type=click.Choice(["2", "3"]), expose_value=False, callback=_json_version,
     envvar="PULSAR_DOCTOR_JSON_VERSION", show_envvar=True,
-    help="Names in JSON: 3, or 2 as before 0.2.0; goes with 0.3.0.",
+    help="Names in JSON: 3, or 2 as before 0.2.0; removed in 0.3.0.",
 )  # fmt: skip
 
 
@@ -195,7 +196,7 @@ trace_option = partial(
 )  # fmt: skip
 proven_only_option = partial(
     option, "--proven-only", is_flag=True,
-    help="Of packets, leave out what is only likely: commands that a payload could look like.",
+    help="Leave out what a capture read as only likely: commands that a payload could look like.",
 )  # fmt: skip
 broker_version_option = partial(
     option, "--broker-version", metavar="VERSION",
@@ -204,20 +205,19 @@ broker_version_option = partial(
 fail_on_option = partial(
     option, "--fail-on", type=click.Choice(["stalled", "suspect", "warning", "never"]),
     default="stalled", show_default=True,
-    help="From which verdict on the exit code is 1; suspect: also where a stall is likely, and "
-    "nothing decides it.",
+    help="Exit with 1 from this verdict on; suspect: also if a stall is likely but not certain.",
 )  # fmt: skip
 accept_unknown_option = partial(
     option, "--accept-unknown", is_flag=True,
-    help="Let the exit code be 0 where it would be 3 for a verdict that is unknown, or for "
-    "none at all; what could not be read still makes it 3.",
+    help="Exit with 0 instead of 3 for a verdict that is unknown, or if there is none; what could "
+        "not be read still gives 3.",
 )  # fmt: skip
 ring_option = partial(
     option, "--ring", metavar="DURATION", type=DURATION,
-    help="Keep the newest part of the trace only, so long; a copy of it is kept for "
-    "each stall and each SIGUSR2.",
+    help="Keep only the newest part of the trace, of this length; a copy is kept for each stall "
+        "and each SIGUSR2.",
 )  # fmt: skip
 max_bytes_option = partial(
     option, "--max-bytes", metavar="SIZE", type=SIZE,
-    help="Never take more than this of the disk, e.g. 512MB or 2GiB; the oldest goes.",
+    help="Never use more disk than this, e.g. 512MB or 2GiB; the oldest part is deleted.",
 )  # fmt: skip

@@ -28,13 +28,13 @@ class Duration(SecondsType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Seconds; wrong usage where the text is no duration."""
+        """Seconds; wrong usage where the text is not a duration."""
         if isinstance(value, int | float):
             return float(value)
         text = str(value).strip()
         seconds = 0.0 if text == "0" else seconds_of(text)
         if seconds is None:
-            self.fail(f"{value!r} is no duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
+            self.fail(f"{value!r} is not a duration; write 250ms, 10s, 5m, 2h or 1d", param, ctx)
         if seconds > DAYS_MOST * 86400:
             self.fail(f"{value!r} is more than {DAYS_MOST}d", param, ctx)
         return seconds
@@ -46,10 +46,12 @@ class Size(BytesType):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes; wrong usage where the text is no size."""
+        """Bytes; wrong usage where the text is not a size."""
         count = value if isinstance(value, int) else bytes_of(str(value))
         if count is None:
-            self.fail(f"{value!r} is no size; write 512MB, 2GiB or a number of bytes", param, ctx)
+            self.fail(
+                f"{value!r} is not a size; write 512MB, 2GiB or a number of bytes", param, ctx
+            )
         return count
 
 
@@ -68,7 +70,7 @@ class Share(SecondsType):
         except ValueError:
             share = -1.0
         if not 0 <= share <= 1:
-            self.fail(f"{value!r} is no share; write 5% or 0.05", param, ctx)
+            self.fail(f"{value!r} is not a share; write 5% or 0.05", param, ctx)
         return share
 
 
@@ -80,11 +82,11 @@ class Rate(SecondsType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Per second; wrong usage where the text is no rate."""
+        """Per second; wrong usage where the text is not a rate."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/(s|m|h|d))?", str(value))
         per_second = float(match[1]) / PER_SECONDS[match[2] or ""] if match else 0.0
         if not per_second:
-            self.fail(f"{value!r} is no rate; write 100/s, 30/m or 5/h", param, ctx)
+            self.fail(f"{value!r} is not a rate; write 100/s, 30/m or 5/h", param, ctx)
         return per_second
 
 

@@ -27,12 +27,12 @@ SECRET = "auth_params"
 def command() -> None:
     """Lists the named clusters for --context, and chooses one.
 
-    Contexts are read from ~/.config/pulsar-doctor/contexts.toml (in XDG_CONFIG_HOME, where that is
-    set) and from pulsarctl's ~/.config/pulsar/config. A context of contexts.toml is a table whose
-    keys are named as the connection options. Tokens are used and never printed or copied.
+    Contexts are read from ~/.config/pulsar-doctor/contexts.toml (or XDG_CONFIG_HOME) and from
+    pulsarctl's ~/.config/pulsar/config. A context of contexts.toml is a table with the names of the
+    connection options as keys. Tokens are used, and never printed or copied.
 
-    The current context is used where neither an option nor the environment names a cluster. It is
-    the one of PULSAR_DOCTOR_CONTEXT, else of `context use`, else the current one of pulsarctl. Set
+    The current context is used if neither an option nor the environment names a cluster. It is the
+    one of PULSAR_DOCTOR_CONTEXT, else of `context use`, else the current one of pulsarctl. Set
     PULSAR_DOCTOR_CONTEXT to nothing to use none.
 
     \b

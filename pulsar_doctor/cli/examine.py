@@ -66,20 +66,19 @@ class ExamineRequest:
     )
     attach: bool | None = option(
         "--attach/--no-attach", default=None,
-        help="Ask the process itself, which is said first; else at a terminal you are asked.",
+        help="Also read inside the process, after saying so; without it a terminal asks you.",
     )
     capture: bool = option(
         "--capture/--no-capture", default=True, show_default=True,
-        help="Read the packets of its connections meanwhile, where that is allowed (Linux, "
-        "CAP_NET_RAW).",
+        help="Also read the packets of its connections, if that is allowed (Linux, CAP_NET_RAW).",
     )
     window_seconds: float = option(
         "--window", type=DURATION, default="5s", show_default=True,
-        help="How long to watch: the broker's stats, and the process from one look to the next.",
+        help="How long to watch the broker's stats and the process.",
     )
     interval_seconds: float = option(
         "--interval", type=DURATION, default="1s", show_default=True,
-        help="From one sample of the stats to the next.",
+        help="Time between two samples of the stats.",
     )
     save: Path | None = option(
         "--save", metavar="FILE", type=click.Path(path_type=Path),
@@ -99,19 +98,19 @@ class ExamineRequest:
 def command(asked: ExamineRequest) -> int:
     """Examines a running client, without a restart.
 
-    From the outside, always: its connections by the kernel's socket table, and which consumers of
-    the cluster are at their other ends: among all topics that brokers list as loaded, which they do
-    once a minute, or among the TOPICs that you name. Where packets may be captured, what passes on
-    its connections in the window is read, too. Nothing is written into the process, sent to it or
-    read out of it. This needs Linux.
+    Always from outside: the connections of the process by the kernel's socket table, and the
+    consumers at their other ends, among all topics that the brokers list as loaded (updated once a
+    minute) or among the TOPICs that you name. If packets may be captured, it also reads what passes
+    on the connections during the window. Nothing is written to the process, sent to it or read from
+    it. This needs Linux.
 
-    With --attach it is asked itself. A JVM (HotSpot, Java 8 and later): each consumer's unsent
-    permits, queue, waiting messages, whether it is paused, and the very line in which its listener
-    or its application sits, and for how long. Python, with the extra [examine]: the line of each
-    thread. Other programs, native images of GraalVM too, cannot be asked, and it says how to look
-    into them. It must be yours, or you are root. The process may be in a container: give its PID as
-    this machine sees it, or --container, which finds the one JVM in there, or else the one Python,
-    or the only process.
+    With --attach, also from inside. A JVM (HotSpot, Java 8 and later) reports each consumer's
+    unsent permits, queue, waiting messages, whether it is paused, the line in which its listener or
+    its application is blocked, and for how long. Python, with the extra [examine], reports the line
+    of each thread. Other programs, including native images of GraalVM, cannot be attached to; it
+    then says how to examine them. The process must be yours, or you must be root. It may be in a
+    container: give its PID as this machine sees it, or --container, which finds the only JVM in the
+    container, or else the only Python, or the only process.
 
     \b
     pulsar-doctor examine 4711
@@ -120,9 +119,8 @@ def command(asked: ExamineRequest) -> int:
     pulsar-doctor examine --container billing-7c9f --attach
     pulsar-doctor examine $(pgrep -f billing.jar) --attach --admin-url http://broker:8080
 
-    What the process and the broker tell is one verdict. Where one of them cannot be had, it says so
-    and judges by the other. -o json is the document of stall-check with what the process told in
-    `process`.
+    The process and the broker together give one verdict. If one of them cannot be read, it says so
+    and uses the other. -o json prints the document of stall-check, with the process in `process`.
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no such
     process; 3 where a verdict is unknown (see --accept-unknown) or something could not be read.
@@ -147,7 +145,7 @@ def _meant(asked: ExamineRequest) -> Process:
     if asked.pid is None:
         raise click.UsageError("give the PID of a process, or --container")
     if not (asked.pid.isascii() and asked.pid.isdigit()):
-        raise click.UsageError(f"{asked.pid!r} is no PID")
+        raise click.UsageError(f"{asked.pid!r} is not a PID")
     return process(int(asked.pid))
 
 
@@ -186,7 +184,7 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
             checkup = _by_broker(process, where, judge, asked)
             diagnoses = list(checkup.diagnoses)
         except DoctorError as error:
-            say(f"the broker could not be asked, so this is by the process alone: {error}")
+            say(f"the broker could not be read, so this is from the process alone: {error}")
             checkup, diagnoses = Checkup("process", []), []
             checkup.unreachable.append(("(the broker)", str(error)))
             time.sleep(asked.window_seconds)  # until the second look

@@ -74,7 +74,7 @@ class HolesRequest:
         "--trace",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="What went over the wire, as `tap` or `consume` recorded it.",
+        help="A trace that `tap`, `capture` or `consume` recorded.",
     )
     batch_index_acks: Literal["yes", "no"] | None = option(
         "--batch-index-acks",
@@ -94,10 +94,10 @@ def command(asked: HolesRequest) -> int:
     """Shows holes between acknowledged messages, and their cost.
 
     Everything up to mark-delete is acknowledged. Acknowledgements out of order leave ranges behind
-    it, and gaps between these: holes. The broker persists so many ranges; the rest is forgotten
-    when the topic is unloaded, and delivered again. A hole is not the same as an unacknowledged
-    message: that one was sent and is waited for, and it may lie behind all ranges; an entry in a
-    hole may be delayed, or may never have been sent.
+    it, and gaps between these: holes. The broker persists a limited number of ranges; it forgets
+    the rest when the topic is unloaded, and delivers those messages again. A hole is not the same
+    as an unacknowledged message: that one was sent and is not acknowledged yet, and may lie behind
+    all ranges. An entry in a hole may be delayed, or may never have been sent.
 
     \b
     pulsar-doctor holes orders -s billing
@@ -105,15 +105,13 @@ def command(asked: HolesRequest) -> int:
     pulsar-admin topics stats-internal orders | pulsar-doctor holes --internal-stats -
     pulsar-doctor holes --trace incident.ptrace orders -s billing --at 2026-08-01T12:00:00Z
 
-    Cursors that the broker keeps for itself (replication, deduplication, compaction, transactions)
-    are told apart: where one of them keeps ledgers that no subscription needs, or has holes, it is
-    named, with what moves it.
+    The broker's own cursors (replication, deduplication, compaction, transactions) are shown
+    separately, if they keep ledgers that no subscription needs or have holes, with what moves them.
 
-    Reads only. A topic that is named is read, which loads it; of a namespace those are read that a
-    broker has loaded. The forecast is of an orderly unload: a crash also loses what was not yet
-    flushed.
+    Reads only. A topic that you name is read, which loads it. In a namespace, only loaded topics
+    are read. The forecast is for an orderly unload: a crash also loses what was not flushed yet.
 
-    It speaks of holes only; whether a subscription stands still is what `stall-check` tells.
+    This is about holes only. `stall-check` shows whether a subscription is stuck.
 
     Exit codes: 0 done; 1 with --fail-on warning, where acknowledged entries would be delivered
     again, a limit is near, or the broker's counter of the backlog is wrong; 2 wrong usage or input
@@ -137,8 +135,7 @@ def _refuse_contradictions(asked: HolesRequest) -> None:
         raise InputError("--batch-index-acks is about a trace; it needs --trace DIR")
     if not (asked.topics or asked.files or trace or asked.namespaces):
         raise InputError(
-            "what is to be looked at? Name a TOPIC, or give --namespace NS, --internal-stats FILE "
-            "or --trace DIR"
+            "name a TOPIC, or give --namespace NS, --internal-stats FILE or --trace DIR"
         )
 
 

@@ -47,7 +47,7 @@ def command() -> None:
 @click.option(
     "--component", metavar="NAME", help="broker, java, go, cpp, node, rust, dotnet, spring."
 )
-@click.option("--version", "text", metavar="VERSION", help="Only what this version has.")
+@click.option("--version", "text", metavar="VERSION", help="Only the issues of this version.")
 @adding(output=output_option("table", "json"))
 @talk_options
 def list_issues(component: str | None, text: str | None, output: str) -> None:
@@ -118,7 +118,7 @@ def check(
 ) -> None:
     """Shows the versions in use, what is known against each, and the smallest upgrade.
 
-    Without TOPIC or --stats all topics are looked at that the brokers have loaded, which takes a
+    Without TOPIC or --stats, all topics that the brokers have loaded are read, which needs a
     superuser.
 
     \b

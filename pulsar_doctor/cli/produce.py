@@ -67,7 +67,8 @@ class ProduceRequest:
         help="How many different keys the messages have, in turn; 0: no key.",
     )
     size: int = option(
-        "--size", type=SIZE, default="100", show_default=True, help="Of each payload: plain filler."
+        "--size", type=SIZE, default="100", show_default=True, help="Size of each payload, which "
+            "is plain filler."
     )
     batch: int = option(
         "--batch",
@@ -91,7 +92,7 @@ class ProduceRequest:
         help="Create this subscription on the new topic first, so that it keeps all messages.",
     )
     existing: bool = option(
-        "--existing", is_flag=True, help="TOPIC exists, and whoever reads it may get the messages."
+        "--existing", is_flag=True, help="TOPIC may exist; its consumers then get the messages."
     )
     output: str = output_option("table", "json")
     # fmt: on
@@ -103,10 +104,10 @@ class ProduceRequest:
 def command(asked: ProduceRequest) -> int:
     """Sends test messages to a topic.
 
-    TOPIC is created: a topic that exists is refused without --existing. Whether it exists is asked
-    of the REST API (--admin-url). A topic that was created stays, and the command that removes it
-    is printed. A broker removes messages that no subscription waits for: create it with -s SUB, or
-    attach the consumer first.
+    TOPIC is created; a topic that exists is refused without --existing. The REST API (--admin-url)
+    shows whether it exists. A new topic stays, and the command that removes it is printed. A broker
+    deletes messages that no subscription waits for: create one with -s SUB, or attach the consumer
+    first.
 
     Ctrl-C ends at once, and says how many messages the broker has.
     """  # fmt: skip

@@ -46,22 +46,23 @@ class StartRequest:
 
     # fmt: off
     port: int | None = option(
-        "--port", metavar="PORT", type=PORT, help="The broker's port; else a free one."
+        "--port", metavar="PORT", type=PORT, help="The broker's port; default: a free one."
     )
     admin_port: int | None = option(
-        "--admin-port", metavar="PORT", type=PORT, help="The REST API's port; else a free one."
+        "--admin-port", metavar="PORT", type=PORT, help="The REST API's port; default: a free one."
     )
     batch_index_acks: bool = option(
-        "--batch-index-acks", is_flag=True, help="Acknowledge inside of batches."
+        "--batch-index-acks", is_flag=True, help="Let the broker keep acknowledgements of single "
+            "messages of a batch."
     )
     conf: dict[str, str] = option(
         "--conf", metavar="NAME=VALUE", multiple=True, callback=_pairs,
-        help="A setting of standalone.conf; may be repeated. Not those of ports and addresses, nor "
-        "those with which the sandbox would not pass its health check.",
+        help="A setting of standalone.conf; may be repeated. Ports, addresses, and settings that "
+            "would break its health check are refused.",
     )
     data: Path | None = option(
         "--data", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-        help="Keep the data here; else it goes when the sandbox stops.",
+        help="Keep the data in this folder; otherwise it is deleted when the sandbox stops.",
     )
     pulsar_version: str | None = option(
         "--pulsar-version", metavar="VERSION",
@@ -98,7 +99,7 @@ def command() -> None:
 @taking(StartRequest)
 @connection_options
 def start(asked: StartRequest) -> None:
-    """Starts the sandbox, or names the one that runs; its URLs go to stdout.
+    """Starts the sandbox, or finds the one that runs; prints its URLs.
 
     Takes about ten seconds, 350 MB of memory and 100 MB of disk, plus the messages.
 
@@ -137,7 +138,7 @@ def _settings_of(asked: StartRequest) -> dict[str, str]:
 @command.command()
 @talk_options
 def stop() -> None:
-    """Stops the sandbox; its log stays, its data go unless start had --data.
+    """Stops the sandbox; keeps its log, and its data if start had --data.
 
     \b
     pulsar-doctor sandbox stop
@@ -151,7 +152,7 @@ def stop() -> None:
 @adding(output=output_option("table", "json"))
 @talk_options
 def status(output: str) -> int:
-    """Says whether the sandbox runs, and where: exit code 0 where it runs, 3 where not.
+    """Shows whether the sandbox runs, and where: exit code 0 if it runs, 3 if not.
 
     \b
     pulsar-doctor sandbox status

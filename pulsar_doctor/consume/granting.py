@@ -42,7 +42,7 @@ class Hand:
             try:
                 self._grant_one(consumer, int(word))
             except ValueError:
-                self._say(f"{word!r} is no number of permits")
+                self._say(f"{word!r} is not a number of permits")
             except DoctorError as error:
                 self._say(str(error))
 

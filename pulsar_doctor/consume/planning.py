@@ -110,7 +110,7 @@ def _wrong_visit(asked: Asked) -> Iterator[tuple[bool, str]]:
         "pulsar-client looks for a pattern among persistent topics only",
     )
     fault = _fault(str(asked.topic)) if asked.pattern else ""
-    yield bool(fault), f"{asked.topic} is no pattern that can be used: {fault}"
+    yield bool(fault), f"{asked.topic} is not a usable pattern: {fault}"
 
 
 def _wrong_acks(asked: Asked, wire: bool) -> Iterator[tuple[bool, str]]:

@@ -37,7 +37,7 @@ class Hypothesis:
     # Whether it is suspected only where its check was made and could not decide.
     if_undecided: bool = False
     # What another sample shows if it is this cause.
-    confirmed: str = "if none of its numbers moves, it is this; if they move, it works"
+    confirmed: str = "if none of its counters moves, this is the cause; if they move, it is working"
     # A cheaper way to decide than another sample; None: another sample.
     probe: MakesProbe | None = None
     code: str = ""

@@ -106,7 +106,7 @@ def _share(of: _Of) -> Found:
             f"{each.label} holds {held} of {total} messages, {idle[0].label}{more} nothing to do",
         )
     elif held and others and not idle:
-        yield "neighbours_busy", "idle_neighbours", "no neighbour is idle"
+        yield "neighbours_busy", "idle_neighbours", "no other consumer is idle"
     if others and 4 * held < total:
         text = f"{each.label} holds only {held} of {total} messages"
         yield "small_share", "unacked_messages", text
@@ -141,7 +141,7 @@ def _limit(of: _Of) -> Found:
         if not (soon and each.delivered):  # or it has been set free within the window
             yield "flag_blocked", name, f"the broker says that {each.label} is at its limit"
         if soon:
-            text = f"{each.label} acknowledges, and is set free {release.outlook}"
+            text = f"{each.label} acknowledges, and gets new messages {release.outlook}"
             yield "release_soon", "acked", text
     elif (
         each.max_unacked_messages_per_consumer
@@ -164,7 +164,11 @@ def _silence(of: _Of) -> Found:
         yield "lively", "quiet_for", f"{each.label} showed a sign of life {quiet} ago"
     usual = each.pace_most
     if usual is not None and quiet.seconds > 4 * usual + 5:
-        yield "unusual", "pace", f"{said}; a message took it at most {duration(usual)} on average"
+        yield (
+            "unusual",
+            "pace",
+            f"{said}; it took at most {duration(usual)} for a message on average",
+        )
 
 
 def _beside(of: _Of) -> Found:
@@ -196,7 +200,7 @@ def _motion(of: _Of) -> Found:
     if each.asked_lately is not None:
         yield "asks", "flows", f"{each.label} asked for messages{within}"
     if each.works:
-        yield "works", "pace", f"{each.label} goes on as it did"
+        yield "works", "pace", f"{each.label} continues as before"
 
 
 def _ahead(of: _Of) -> Found:
@@ -231,7 +235,7 @@ def _queue(of: _Of) -> Found:
         yield "young", "connected_since", f"{each.label} connected {age} ago"
     owed, threshold = each.permits_owed, each.refill_threshold
     if owed is not None and threshold and (least(owed) or 0) > 0:
-        text = f"{each.label} owes {owed} permits, and asks from {threshold} on"
+        text = f"{each.label} owes {owed} permits, and sends a FLOW at {threshold}"
         over = (least(owed) or 0) > threshold
         yield ("owes_flow" if over else "owes_little"), "permits_owed", text
 
@@ -249,7 +253,7 @@ def _keys(of: _Of) -> Found:
         return
     replay = told(view.replay) or 0
     if each.keys_wait or (each.draining_hashes is not None and each.draining_hashes.hashes):
-        text = f"keys that {each.label} had wait for its acknowledgements"
+        text = f"messages of keys that {each.label} had wait for its acknowledgements"
         yield "keys_drain", "draining_hashes", text
     elif replay and not each.holds_nothing and not each.may_receive:
         yield "replay_waits", "msg_in_replay", f"{replay} entries wait {replay_waits(view.type)}"
@@ -269,7 +273,7 @@ def _namesake(of: _Of) -> Found:
         and c.connected_for.ms < each.connected_for.ms
     ]
     if newer:
-        text = f"a newer consumer is called {each.label}, too"
+        text = f"a newer consumer has the same name, {each.label}"
         yield "namesake", "name", text
 
 

@@ -100,4 +100,4 @@ class After:
 
 
 def _told(number: int | None) -> str:
-    return "not told" if number is None else str(number)
+    return "not reported" if number is None else str(number)

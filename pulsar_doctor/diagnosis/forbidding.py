@@ -73,7 +73,7 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
 
 
 def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
-    """Entries could be sent, nobody has permits, and nobody holds a message to ask after.
+    """Entries could be sent, no consumer has permits, and no consumer holds a message to ask after.
 
     A consumer asks again once its application has taken what it holds. One that holds nothing has
     lost its permits, or nobody calls receive.
@@ -104,8 +104,8 @@ def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Unkn
     counted = told(view.unacked)
     if counted is not None and counted < 0:
         yield Unknown(
-            f"the broker counts {counted} unacknowledged messages, so it is not known what its "
-            "consumers hold"
+            f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
+            "not known"
         )
 
 
@@ -127,7 +127,7 @@ def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[U
     if ready and still and not works and held > IN_HAND.default:
         yield Unknown(
             f"{held} messages are unacknowledged, and {ready[0]} has permits and was sent nothing "
-            f"for {duration(within)} or more: the subscription's limit is not on the wire"
+            f"for {duration(within)} or more: the subscription's limit is not visible on the wire"
         )
 
 
@@ -139,9 +139,10 @@ def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Unk
     unsent = view.unsent
     if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
         yield Unknown(
-            f"messages were published that no consumer was sent, though {unsent.who} has had "
+            f"messages were published and sent to no consumer, although {unsent.who} has had "
             f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
-            "rate limit, a transaction, a broker that reads no more) is not on the wire"
+            "rate limit, a transaction, a broker that has stopped reading) is not visible on the "
+            "wire"
         )
 
 
@@ -173,9 +174,9 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     if left is not None and left.seconds >= QUIET_AFTER.default:
         are = "message is" if left.unacked == 1 else "messages are"
         unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
-        published = "messages were published that no consumer was sent" if left.published else ""
+        published = "messages were published and sent to no consumer" if left.published else ""
         yield Unknown(
-            f"nobody is attached since {left.last} left {duration(left.seconds)} ago, and "
+            f"no consumer is attached since {left.last} left {duration(left.seconds)} ago, and "
             f"{' and '.join(filter(None, (unacked, published)))}; whether another consumer is "
             "attached is not in the trace"
         )

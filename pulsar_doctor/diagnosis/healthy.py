@@ -27,10 +27,13 @@ from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.evidence.measures import STATS, WIRE
 
 PROBLEM_AT_MOST = Threshold(
-    "problem_at_most", 0.1, "share", "a problem that is more probable than this forbids healthy"
+    "problem_at_most", 0.1, "share", "healthy is not given if a problem is more probable"
 )
 FIRST_ACK_WITHIN = Threshold(
-    "first_ack_within", 60.0, "seconds", "one that holds messages for longer has acknowledged some"
+    "first_ack_within",
+    60.0,
+    "seconds",
+    "a consumer that holds messages for longer must have acknowledged some",
 )
 THRESHOLDS = (PROBLEM_AT_MOST, FIRST_ACK_WITHIN)
 
@@ -51,7 +54,7 @@ EVERY_CONSUMER = {
 }
 
 HYPOTHESIS = Hypothesis(
-    "it works, or waits for what comes",
+    "it is working, or waits for new messages",
     speaks_for=(
         "delivers", "somebody_acks", "reads", "nothing_left", "somebody_ready",
         "all_lively", "all_work", "all_acked", "all_soon", "rate_out", "keeps_up", "read_waits",
@@ -61,7 +64,7 @@ HYPOTHESIS = Hypothesis(
         "hole_wide", "rate_none", "one_empty", "ended_holding",
     ),
     stalls=False,
-    confirmed="if messages go out or acknowledgements come, nothing is wrong",
+    confirmed="if messages are sent or acknowledgements arrive, nothing is wrong",
     code=HEALTHY,
 )  # fmt: skip
 

@@ -128,7 +128,7 @@ def _waits(case: _Case) -> bool:
 def _drain(case: _Case) -> Iterator[str]:
     seconds = case.named.drain_seconds if case.named else None
     if seconds and duration(seconds) not in case.known:
-        yield say("what it holds takes it at least {} at its pace of now", duration(seconds))
+        yield say("at its present pace it needs at least {} for what it holds", duration(seconds))
 
 
 def _limit(case: _Case) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
 
 
 def _used(who: str, held: Count | None, limit: int, of: tuple[str, float | None]) -> Iterator[str]:
-    """of: whose limit that is; and by how many messages a second it fills, None: not told."""
+    """of: whose limit that is; and by how many messages a second it fills, None: not reported."""
     count, (whose, growth) = least(held), of
     if count is None or not 0 < count < limit:
         return

@@ -24,7 +24,7 @@ def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) 
     if watched >= SHORT_SECONDS and each is not None:
         return _process(each)
     seconds = SHORT_SECONDS if watched < SHORT_SECONDS else LONG_SECONDS
-    return Probe(f"Look again for {seconds} s: {of.confirmed}.", watch(view, seconds), seconds)
+    return Probe(f"Watch for {seconds} s more: {of.confirmed}.", watch(view, seconds), seconds)
 
 
 def read_positions(view: SubscriptionView, each: ConsumerView | None) -> Probe | None:
@@ -32,14 +32,14 @@ def read_positions(view: SubscriptionView, each: ConsumerView | None) -> Probe |
     if view.ranges is not None:
         return None
     line = admin(view, "topics stats-internal")
-    return Probe("Read the internal stats: they tell the positions.", line, 2)
+    return Probe("Read the internal stats: they show the positions.", line, 2)
 
 
 def _process(each: ConsumerView) -> Probe:
     if seen := threads_seen(each):
-        return Probe(f"See in the application {place(each)} whether one of these hangs: {seen}.")
+        return Probe(f"Check in the application {place(each)} whether one of these hangs: {seen}.")
     return Probe(
-        f"Take a dump of the threads of the process {place(each)}: one that waits in the "
+        f"Take a dump of the threads of the process {place(each)}: a thread that waits in the "
         "application's own code hangs there; one that waits for messages does not.",
         harmless=False,
     )

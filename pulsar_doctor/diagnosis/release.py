@@ -43,23 +43,23 @@ def _by_clock(wait: AckWait, limits: Limits) -> Severity | Unknown | None:
     if acks.acknowledged:
         return _by_pace(wait, limits)
     if quiet is None:
-        return Unknown("since when nothing is acknowledged is not told")
+        return Unknown("since when nothing is acknowledged is not known")
     if quiet.ms < limits["just_now"] * 1000:
-        clock = "" if quiet.exact else " by a clock that is not told (see --at)"
-        return Unknown(f"its last ack or message came {quiet} ago{clock}: look again")
+        clock = "" if quiet.exact else " by a clock that is not reported (see --at)"
+        return Unknown(f"its last ack or message came {quiet} ago{clock}: check again")
     if acks.acked and acks.acknowledged is None:
-        return Unknown("acks come, but how many is not told")
+        return Unknown("acks arrive, but how many is not reported")
     if acks.acked and acks.batches:
-        return Unknown("acks come, but a batch counts as unacknowledged until the last of it")
+        return Unknown("acks arrive, but a batch counts as unacknowledged until its last message")
     if wait.seconds is None and acks.may_fit:
-        return Unknown(f"no ack came for {quiet}, which may be as usual: look again")
+        return Unknown(f"no ack arrived for {quiet}, which may be normal: check again")
     return "stalled" if wait.seconds is None else _by_pace(wait, limits)
 
 
 def _by_pace(wait: AckWait, limits: Limits) -> Severity | Unknown | None:
     seconds = wait.seconds
     if seconds is None:
-        return Unknown("acks come, but the length of the window is not told (see --interval)")
+        return Unknown("acks arrive, but the length of the window is not known (see --interval)")
     if seconds <= limits["slow_wait"]:
         return None
     return "warning" if seconds <= limits["refill_wait"] else "stalled"

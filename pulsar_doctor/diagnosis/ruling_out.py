@@ -27,4 +27,4 @@ def _excluded(view: SubscriptionView, of: Hypothesis) -> str | None:
     if len(set(reasons)) == 1:
         return reasons[0]
     others = "other" if len(reasons) == 2 else f"{len(reasons) - 1} others"
-    return f"{reasons[0]}, and likewise the {others}"
+    return f"{reasons[0]}; the same excludes the {others}"

@@ -52,7 +52,7 @@ def _by_rates(view: SubscriptionView) -> Found:
     if came is None or sent is None or view.backlog is None or view.backlog.empty:
         return
     new = max(0.0, sent - (view.msg_rate_redeliver or 0))
-    text = f"{came:.3g} messages a second came in lately, {new:.3g} went out for the first time"
+    text = f"{came:.3g} messages a second were published lately, {new:.3g} were sent first"
     if came > APART * new:
         yield "backlog_grows", "msg_rate_in", text
     elif new > APART * came:
@@ -63,22 +63,22 @@ def _by_rates(view: SubscriptionView) -> Found:
 
 def _who(view: SubscriptionView) -> Found:
     if view.attended is False:
-        yield "nobody", "consumers", "nobody is attached"
+        yield "nobody", "consumers", "no consumer is attached"
         return
     active = view.served
     if not active:
         return
     if any(each.may_receive for each in active):
-        yield "somebody_ready", "available_permits", "somebody has permits"
+        yield "somebody_ready", "available_permits", "a consumer has permits"
     if all(each.without_permits for each in active):
-        yield "nobody_ready", "available_permits", "nobody has permits"
+        yield "nobody_ready", "available_permits", "no consumer has permits"
     if all(each.holds_nothing for each in active):
-        yield "nobody_holds", "unacked_messages", "nobody holds a message"
+        yield "nobody_holds", "unacked_messages", "no consumer holds a message"
     if view.gone is not None:
         yield "active_gone", "active_consumer", "the active consumer is not connected"
     standbys = [each for each in view.consumers or () if each.active is False]
     if view.type == "Failover" and standbys:
-        yield "standby", "active_consumer", f"{standbys[0].label} stands by"
+        yield "standby", "active_consumer", f"{standbys[0].label} is a standby"
 
 
 def _delivery(view: SubscriptionView) -> Found:
@@ -90,7 +90,7 @@ def _delivery(view: SubscriptionView) -> Found:
     if since is not None and since.seconds >= LONG_SECONDS:
         yield "delivered_long_ago", "last_consumed", f"the last delivery was {since} ago"
     elif view.just_delivered:
-        yield "just_delivered", "last_consumed", "something was sent just now"
+        yield "just_delivered", "last_consumed", "a message was sent just now"
     if any(each.acked for each in view.consumers or ()):
         yield "somebody_acks", "acked", "acknowledgements come"
 
@@ -100,10 +100,10 @@ def _rates(view: SubscriptionView) -> Found:
     again, out = view.msg_rate_redeliver or 0, view.msg_rate_out or 0
     sent = view.msg_rate_out != 0  # in the same minute; what is not sent does not come again
     if again > 0 and 2 * again >= out and sent:
-        text = f"{again:.3g} messages a second came back lately, {out:.3g} went out"
+        text = f"{again:.3g} messages a second were redelivered lately, {out:.3g} were sent"
         yield "rate_redeliver", "msg_rate_redeliver", text
     if view.msg_rate_out == 0 and view.backlog is not None and view.backlog.empty is False:
-        text = "nothing went out in the broker's last full minute"
+        text = "nothing was sent in the broker's last full minute"
         yield "minute_none", "msg_rate_out", text  # a limit lets some through each second
         if view.rates_alone_tell:
             yield "rate_none", "msg_rate_out", text
@@ -111,7 +111,7 @@ def _rates(view: SubscriptionView) -> Found:
     if len(each) > 1 and any(consumer.msg_rate_out for consumer in each):
         return
     if out > 0:
-        yield "rate_out", "msg_rate_out", f"{out:.3g} messages a second went out lately"
+        yield "rate_out", "msg_rate_out", f"{out:.3g} messages a second were sent lately"
     acks = view.message_ack_rate or 0
     if acks > 0:
         text = f"{acks:.3g} messages a second were acknowledged lately"
@@ -124,10 +124,10 @@ def _limits(view: SubscriptionView) -> Found:
         text = f"the broker says that the subscription is at its limit, with {view.unacked} unacked"
         yield "flag_all_blocked", "blocked_subscription_on_unacked_msgs", text
     if throttling is not None and throttling.lately:
-        text = f"{throttling.lately[0].reads} reads were held back by a rate limit"
+        text = f"{throttling.lately[0].reads} reads were delayed by a rate limit"
         yield "throttled", "throttled_reads", text
     elif throttling is not None and throttling.reads:
-        text = f"{throttling.reads} reads were held back since the topic was loaded"
+        text = f"{throttling.reads} reads were delayed since the topic was loaded"
         yield "throttled_once", "throttled_reads", text
     delayed, entries = told(view.delayed), view.backlog.entries if view.backlog else None
     if delayed and entries and delayed * 2 >= entries:
@@ -148,11 +148,15 @@ def _cursor(view: SubscriptionView) -> Found:
     reads, hole, ranges, backlog = view.reads, view.hole, view.ranges, view.backlog
     unread = reads.states[-1].unread if reads is not None and reads.states else None
     if reads is not None and reads.moved:
-        yield "reads", "read_position", "the broker reads, or tried to"
+        yield "reads", "read_position", "the broker is reading, or has tried to"
     elif reads is not None and reads.face is not None:
         yield from _read_state(reads.face, unread)
     if view.read_armed:
-        yield "read_armed", "read_state", "a read waits or is under way, so somebody has asked"
+        yield (
+            "read_armed",
+            "read_state",
+            "a read waits or is in progress, so a consumer has asked for messages",
+        )
     if unread and view.left is None:
         yield "unread", "read_position", f"the broker has not read {unread} entries yet"
     if hole is not None and hole.ranges:
@@ -182,7 +186,7 @@ def _counted(backlog: Backlog) -> Found:
     name = "messages_consumed_counter"
     if counted is not None and positions is not None:
         if abs(counted - positions) > max(IN_HAND.default, positions / 10):
-            text = f"by its counters {counted} entries wait, by positions {positions}"
+            text = f"by the counters {counted} entries wait, by the positions {positions}"
             yield "counted_far", name, text
     elif consumed is not None and consumed < 0:
         text = f"the cursor's counter of acknowledged entries is {consumed}, below 0"
@@ -205,7 +209,7 @@ def _circles(view: SubscriptionView) -> Found:
         text = f"{circulation.rate_redeliver:.3g} messages a second are sent again"
         yield "redelivers", "msg_rate_redeliver", text
     elif circulation.gone:
-        yield "come_and_go", "consumers", f"{circulation.gone} consumers came and left"
+        yield "come_and_go", "consumers", f"{circulation.gone} consumers connected and left"
 
 
 def _ended(view: SubscriptionView) -> Found:

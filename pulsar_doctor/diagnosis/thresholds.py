@@ -20,22 +20,27 @@ Limits = Mapping[str, float]
 
 # Causes that speak of the same waiting share these names, each with a value of its own.
 REFILL_WAIT = Threshold(
-    "refill_wait", 300.0, "seconds", "a next FLOW further away than this is a stall"
+    "refill_wait", 300.0, "seconds", "if the next FLOW is further away than this, it is a stall"
 )
-SLOW_WAIT = Threshold("slow_wait", 30.0, "seconds", "a next FLOW nearer than this is healthy")
-QUIET_AFTER = Threshold(
-    "quiet_after", 5.0, "seconds", "below this age a standstill is not spoken of"
+SLOW_WAIT = Threshold(
+    "slow_wait", 30.0, "seconds", "if the next FLOW is nearer than this, it is healthy"
 )
+QUIET_AFTER = Threshold("quiet_after", 5.0, "seconds", "a younger standstill is not reported")
 RECEIVER_QUEUE_SIZE = Threshold(
-    "receiver_queue_size", -1, "messages", "of the consumers, where you know it; -1: not told"
+    "receiver_queue_size",
+    -1,
+    "messages",
+    "the consumers' queue size, if you know it; -1: not known",
 )
 JUST_NOW = Threshold(
-    "just_now", 3.0, "seconds", "an ack or message younger than this decides nothing"
+    "just_now", 3.0, "seconds", "an ack or message that is younger decides nothing"
 )
-IN_HAND = Threshold("in_hand", 16.0, "messages", "workers may have so many in hand, none queued")
+IN_HAND = Threshold(
+    "in_hand", 16.0, "messages", "workers may be processing this many, with none queued"
+)
 RELEASE_WAITS = (
-    replace(REFILL_WAIT, meaning="a release further away than this is a stall"),
-    replace(SLOW_WAIT, meaning="a release nearer than this is healthy"),
+    replace(REFILL_WAIT, meaning="if the release is further away than this, it is a stall"),
+    replace(SLOW_WAIT, meaning="if the release is nearer than this, it is healthy"),
     JUST_NOW,
 )
 

@@ -305,7 +305,7 @@ class ConsumerView(Facts):
     def _when(self) -> str:
         if self.pace is None or self.pace.at_once or self.seconds_until_flow is None:
             return ""
-        told = ", as told" if self.pace.source == "as told" else ""
+        told = ", as given" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)
         return say(", in about {} at {} each{}", duration(self.seconds_until_flow), each, told)
 

@@ -185,7 +185,7 @@ class Facts(PrintedFacts):
     asked_lately: Age | None = age(
         "since a FLOW that came within the window", Merge.FLOWS, by=BROKER)
     resting: bool = row(
-        "whether it holds messages back for as long as it was told to", merge=Merge.FLOWS,
+        "whether it holds messages back for as long as it was set to", merge=Merge.FLOWS,
         default=False, by=TRACE)
 
     done: int | None = messages("finished in the window", Merge.NEWER, by=BROKER)

@@ -96,8 +96,8 @@ class ConsumerFacts(Starving):
         if quiet is None or quiet.exact:
             return None
         if self.flow_unseen:
-            return "its last FLOW is not told, only that of all consumers together"
-        return "the broker's clock is not told (see --at)"
+            return "its last FLOW is not reported, only that of all consumers together"
+        return "the broker's clock is not reported (see --at)"
 
     @property
     def connection_sign(self) -> Age | None:

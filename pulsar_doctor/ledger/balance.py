@@ -86,7 +86,7 @@ class Forecast:
         if self.seconds is None:
             return f"{text}, as soon as they come: it takes each at once"
         each = f"{duration(self.pace.seconds)} each"
-        told = ", as told" if self.pace.source == "as told" else ""
+        told = ", as given" if self.pace.source == "as told" else ""
         return f"{text}, in about {duration(self.seconds)} at {each}{told}"
 
 

@@ -11,8 +11,8 @@ from pulsar_doctor.capture.open_connections import CONNECTIONS_MOST, IDLE_NS
 from pulsar_doctor.wording.printable import many
 
 TLS = (
-    "the traffic with {} is TLS, of which packets tell nothing: `pulsar-doctor tap` in front of "
-    "the client reads it, and `stall-check` asks the broker"
+    "the traffic with {} is TLS, which packets cannot show: `pulsar-doctor tap` in front of the "
+    "client can read it, and `stall-check` asks the broker"
 )
 
 
@@ -78,12 +78,13 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     yield f"{told['rows']:,} rows of {read} are in {told['trace_dir']}"
     if connections["joined_later"]:
         yield (
-            f"of connections there before the capture: {connections['joined_later']}; what their "
-            "consumers were granted before is known by rows STATS alone (--topic, --admin-url)"
+            f"connections that were open before the capture: {connections['joined_later']}; what "
+            "their consumers were granted before is known only from rows STATS (--topic, "
+            "--admin-url)"
         )
     if connections["not_recognised"]:
         yield (
-            f"connections of which nothing could be read: {connections['not_recognised']}; "
+            f"connections that could not be read: {connections['not_recognised']}; "
             "capture for longer, a minute of little traffic is enough"
         )
     if connections["likely"]:
@@ -93,13 +94,16 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         )
     if connections["not_pulsar"]:
         count = connections["not_pulsar"]
-        yield f"connections that are not Pulsar, of which nothing is kept: {count}"
+        yield f"connections that are not Pulsar, and are not kept: {count}"
     yield from _let_go(connections)
     missing = [
         (counted["missing"], "bytes are not in the capture"),
-        (counted["cut_off"], "bytes were cut off by a snap length: capture with -s 0"),
-        (counted["skipped"], "bytes were skipped until frames could be told from payloads"),
-        (counted["differing"], "bytes came again and were others: the first were taken"),
+        (counted["cut_off"], "bytes were cut off by the snap length: capture with -s 0"),
+        (
+            counted["skipped"],
+            "bytes were skipped until frames could be distinguished from payloads",
+        ),
+        (counted["differing"], "bytes were sent again with other content: the first were taken"),
         (packets["dropped_by_kernel"], "packets were dropped by the kernel, as the file says"),
         (
             told["rows_not_written"],
@@ -107,15 +111,15 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         ),
         (
             told["joins"]["rows_taken_back"],
-            "likely commands were none and are taken back: rows RETRACTED",
+            "likely commands were not commands, and are taken back: rows RETRACTED",
         ),
         (
             told["names_taken_back"],
-            "names of consumers were taken back: rows STATS, known by mistaken",
+            "names of consumers were taken back: rows STATS, marked mistaken",
         ),
-        (packets["fragments"], "packets are fragments, which are not put together"),
-        (packets["of_unknown_links"], "packets are of a link that is not known"),
-        (packets["of_impossible_times"], "packets have a time that cannot be, and were left out"),
+        (packets["fragments"], "packets are IP fragments, which are not reassembled"),
+        (packets["of_unknown_links"], "packets have an unknown link type"),
+        (packets["of_impossible_times"], "packets have an impossible time, and were left out"),
         (
             packets["of_too_many_interfaces"],
             f"packets were left out: their interfaces come after the first {INTERFACES_MOST:,}",
@@ -127,12 +131,12 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
 
 
 def _let_go(connections: dict[str, int]) -> Iterator[str]:
-    later = "what they send later is read like that of connections there before the capture"
+    later = "what they send later is read like connections that were open before the capture"
     if connections["without_data"]:
         yield f"connections that sent no data, as in a port scan: {connections['without_data']}"
     if connections["gone_idle"]:
         count, minutes = connections["gone_idle"], IDLE_NS // (60 * 10**9)
-        yield f"connections without a packet for {minutes} minutes, let go: {count}; {later}"
+        yield f"connections dropped after {minutes} minutes without a packet: {count}; {later}"
     if connections["too_many"]:
         count = connections["too_many"]
         yield f"connections let go since more than {CONNECTIONS_MOST:,} are open: {count}; {later}"

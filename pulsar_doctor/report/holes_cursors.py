@@ -45,7 +45,7 @@ def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
     quiet = len(cursors) - len(pinning)
     if quiet:
         known = all(each.held is not None for each in cursors if not each.pins)
-        kept = "" if known else ", as far as is told"
+        kept = "" if known else ", as far as is reported"
         said = f"{many(quiet, 'cursor')} of the broker's own: nothing kept for it alone{kept}"
         console.print(Text(said if quiet == 1 else said.replace("for it", "for them")))
 
@@ -87,7 +87,7 @@ def _held(held: KeptLedgers) -> str:
     size = "" if held.bytes is None else f" with {count(held.bytes)} bytes"
     text = f"keeps {many(held.ledgers, 'ledger')}{size} that no subscription needs"
     if not held.others:
-        return f"{text}, and nothing else does"
+        return f"{text}, and nothing else keeps them"
     alone = "" if held.bytes_alone is None else f" ({count(held.bytes_alone)} bytes)"
     others = listed(list(held.others), OTHERS_MOST)
     return f"{text}; of these {held.alone}{alone} alone, the others with {others}"

@@ -31,4 +31,4 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
         explained.add(finding.code)
     yield from (f"{name.capitalize()}: {text}" for name, text in suspect_rows(diagnosis))
     if diagnosis.status == "unknown":
-        yield from (f"Not told: {printable(reason)}" for reason in undecided(diagnosis))
+        yield from (f"Not reported: {printable(reason)}" for reason in undecided(diagnosis))

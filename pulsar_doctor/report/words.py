@@ -44,7 +44,7 @@ def full_topic(diagnosis: Diagnosis) -> str:
 
 def backlog(entries: int | None) -> str:
     """Entries, or that nobody told."""
-    return "not told" if entries is None else str(entries)
+    return "not reported" if entries is None else str(entries)
 
 
 def moved(change: int | None) -> str:
@@ -76,7 +76,7 @@ def would_decide(diagnosis: Diagnosis) -> str:
     if first is None or suspected_cause(diagnosis) is not None or not first.missing:
         return ""
     decides, *others = (name.replace("_", " ") for name in first.missing)
-    more = f"; nor reported: {listed(others, 2)}" if others else ""
+    more = f"; also not reported: {listed(others, 2)}" if others else ""
     return printable(f"{decides} is not reported, and would decide{more}")
 
 

@@ -183,7 +183,7 @@ def _as_listed(
 ) -> Index:
     """Takes the parts of a trace from its list; TraceError where it does not fit what is there."""
     if meta is None:
-        raise TraceError(f"{there.folder} is no trace of pulsar-doctor: it has no {META}")
+        raise TraceError(f"{there.folder} is not a trace of pulsar-doctor: it has no {META}")
     there.meta = meta_of(meta, there.folder)
     path = f"{there.folder}/{INDEX}"
     index = Index(Expired(), []) if listed is None else index_of(listed, path)

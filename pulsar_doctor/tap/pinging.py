@@ -39,7 +39,7 @@ def why_no_broker(sock: socket.socket, broker: Address, *, tls: bool) -> str | N
     if answer.startswith(TLS_ALERT) and not tls:
         return f"the broker {where} speaks TLS here; use pulsar+ssl:// or its port without TLS"
     if answer:
-        return f"what listens at {where} is no Pulsar broker: it does not speak its protocol"
+        return f"what listens at {where} is not a Pulsar broker: it does not speak its protocol"
     more = "" if tls else ", or does it speak TLS (pulsar+ssl://)"
     return f"{where} hangs up at once; is it the broker's binary port{more}?"
 

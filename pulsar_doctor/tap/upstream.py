@@ -52,7 +52,7 @@ def upstream_of(service_url: str) -> Upstream:
         raise InputError("no credentials in the service URL: use --auth-plugin and --auth-params")
     brokers = service_addresses(scheme, rest) if scheme in PORTS else ()
     if not brokers:
-        raise InputError(f"{scheme}://{rest} is no service URL; write pulsar://host:6650")
+        raise InputError(f"{scheme}://{rest} is not a service URL; write pulsar://host:6650")
     return Upstream(brokers, tls=scheme == "pulsar+ssl")
 
 

@@ -139,8 +139,8 @@ def read_meta(folder: Path) -> Meta:
     try:
         content = read_bytes(folder / META)
     except (FileNotFoundError, NotADirectoryError):
-        what = "has no _meta.json" if folder.is_dir() else "is no folder"
-        raise TraceError(f"{folder} is no trace of pulsar-doctor: it {what}") from None
+        what = "has no _meta.json" if folder.is_dir() else "is not a folder"
+        raise TraceError(f"{folder} is not a trace of pulsar-doctor: it {what}") from None
     except OSError as error:
         raise TraceError(f"{folder / META} cannot be read: {error.strerror}") from None
     return meta_of(content, folder)
@@ -195,13 +195,14 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def require_regular(path: Path) -> None:
-    """Raises TraceError where this is no regular file, FileNotFoundError where nothing is there."""
+    """Raises TraceError where this is not a regular file, FileNotFoundError where nothing is "
+    "there."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise _not_regular(path)
 
 
 def _not_regular(path: Path) -> TraceError:
-    return TraceError(f"{path} is no regular file: a trace has no links, pipes or devices")
+    return TraceError(f"{path} is not a regular file: a trace has no links, pipes or devices")
 
 
 def _no_way_out(path: str, flags: int) -> int:
@@ -320,7 +321,7 @@ def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:
     except FileNotFoundError:
         pass
     except TraceError:
-        raise OSError(errno.EINVAL, f"{SEAL_LOCK} is no regular file") from None
+        raise OSError(errno.EINVAL, f"{SEAL_LOCK} is not a regular file") from None
     file = open(lock, "ab", opener=for_owner)  # noqa: SIM115
     until = time.monotonic() + wait_seconds
     while True:

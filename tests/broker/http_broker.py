@@ -111,7 +111,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 256
 
     def handle_error(self, *words: object) -> None:
-        """A client that goes away, or speaks no TLS, is what these tests are about."""
+        """A client that goes away, or does not speak TLS, is what these tests are about."""
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def test_a_topic_is_named_as_people_write_it_and_asked_as_the_broker_reads_it(te
     "text", ["", "a/b", "kafka://t/ns/x", "persistent://t/ns", "persistent://t//x", "t/ns/"]
 )
 def test_what_is_no_topic_is_wrong_usage(text):
-    with pytest.raises(InputError, match="is no topic"):
+    with pytest.raises(InputError, match="is not a topic"):
         topic_name(text)
 
 
@@ -258,7 +258,7 @@ def test_the_binary_port_answers():
         thread = threading.Thread(target=greet, args=(listener,))
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        assert "speaks no HTTP; is it the broker's binary port" in refusal(Unreachable, url)
+        assert "does not speak HTTP; is it the broker's binary port" in refusal(Unreachable, url)
         thread.join()
 
 
@@ -290,9 +290,9 @@ def test_the_binary_port_answers():
         (Reply(503, body=b"busy", content_type="text/html"), BrokerFailed,
          "{url} failed with 503 when asked for the stats of {topic}", 3),
         (Reply(body=b'{"a": '), BrokerFailed,
-         "what {url} says of the stats of {topic} is no JSON: "
+         "what {url} says of the stats of {topic} is not JSON: "
          "Expecting value: line 1 column 7 (char 6)", 1),
-        (Reply(document=[1]), BrokerFailed, "the stats of {topic} is no object", 1),
+        (Reply(document=[1]), BrokerFailed, "the stats of {topic} is not an object", 1),
         (Reply(document=STATS, headers={"Content-Encoding": "gzip"}), BrokerFailed,
          "what {url} says of the stats of {topic} cannot be unpacked", 1),
         (Reply(document=STATS, cut=True), Unreachable,
@@ -360,9 +360,9 @@ def test_an_answer_that_drips_is_a_time_out_too():
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("localhost:8080", "is no http:// or https://"),
-        ("pulsar://localhost:6650", "is no http:// or https://"),
-        ("http://", "is no http:// or https://"),
+        ("localhost:8080", "is not an http:// or https://"),
+        ("pulsar://localhost:6650", "is not an http:// or https://"),
+        ("http://", "is not an http:// or https://"),
         ("http://me:s3cr3t@localhost:8080", "no credentials in the admin URL"),
     ],
 )
@@ -424,9 +424,7 @@ def test_another_port_of_a_known_host_is_a_stranger(listed):
         serving(redirecting(lambda: neighbour.url, listed)) as broker,
     ):
         told = refusal(Refused, f"{broker.url},localhost:1", **TOKEN)
-    assert told.startswith(
-        f"{neighbour.url} was asked nothing and got no credentials: it is not in"
-    )
+    assert told.startswith(f"{neighbour.url} was sent no request and no credentials: it is not in")
     assert neighbour.asked == []
 
 
@@ -486,7 +484,7 @@ def test_a_redirect_to_a_stranger_is_told_and_the_stranger_gets_nothing(brokers,
         serving(redirecting(lambda: by_name(hostile.url), brokers)) as broker,
     ):
         told = refusal(Refused, broker.url, **TOKEN)
-    assert told.startswith(f"{by_name(hostile.url)} was asked nothing and got no credentials: ")
+    assert told.startswith(f"{by_name(hostile.url)} was sent no request and no credentials: ")
     assert why in told
     assert hostile.asked == []
 
@@ -561,7 +559,7 @@ def test_a_certificate_for_another_host_is_not_trusted(server_side, pem):
 def test_https_to_a_port_without_tls_and_the_other_way_round(server_side):
     with always(Reply(document=STATS)) as broker:
         url = broker.url.replace("http:", "https:")
-        assert refusal(Unreachable, url).startswith(f"{url} speaks no TLS (")
+        assert refusal(Unreachable, url).startswith(f"{url} does not speak TLS (")
     with always(Reply(document=STATS), tls=server_side) as broker:
         assert "https://" in refusal(Unreachable, broker.url.replace("https:", "http:"))
 
@@ -804,7 +802,7 @@ def test_a_tokens_file_is_read_again_for_each_request(tmp_path):
         ("tls", "tlsCertFile:/x", "tls needs tlsKeyFile"),
         ("oauth2", "{}", "oauth2 needs privateKey"),
         ("oauth2", '{"privateKey": "data:,{}"}', "oauth2 needs issuer_url"),
-        ("oauth2", f'{{"privateKey": "data:;base64,{SECRET}"}}', "no readable data: URL"),
+        ("oauth2", f'{{"privateKey": "data:;base64,{SECRET}"}}', "not a readable data: URL"),
         ("oauth2", '{"privateKey": "/nothing"}', "cannot read the key file of oauth2 /nothing"),
     ],
 )
@@ -1027,7 +1025,7 @@ def test_what_a_real_broker_does_not_have_is_not_found(broker, question):
 
 def test_a_real_brokers_binary_port_is_told_from_its_rest_api(broker):
     url = broker.service_url.replace("pulsar:", "http:")
-    with pytest.raises(AdminError, match=r"speaks no HTTP|closed the connection"):
+    with pytest.raises(AdminError, match=r"does not speak HTTP|closed the connection"):
         ask(url, stats)
 
 

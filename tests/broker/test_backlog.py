@@ -56,7 +56,7 @@ def test_empty_is_yes_no_or_not_known(
         (Backlog(60), "60 entries"),
         (Backlog(0, 3, 0, 2), "3 entries"),
         (Backlog(0, None, 2, 2), "at least 1 entry"),
-        (Backlog(-3, None, 0, 2), "entries that are not told"),
+        (Backlog(-3, None, 0, 2), "entries that are not reported"),
     ],
 )
 def test_it_is_said_in_words(backlog: Backlog, says: str) -> None:

@@ -43,7 +43,7 @@ def test_a_small_answer_that_unpacks_to_much_is_told_and_costs_little():
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert sentence.startswith(
-        f"{broker.url} tells more than 128 MiB of the stats of persistent://"
+        f"{broker.url} answers with more than 128 MiB of the stats of persistent://"
     )
     assert "nothing is judged by it" in sentence
     assert len(broker.asked) == 1  # it would be as long again

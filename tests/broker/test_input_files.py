@@ -105,7 +105,7 @@ def test_certificates_are_not_waited_for(
     path = made(tmp_path / "made")
     checked = check(*(each.replace("{}", path) for each in arguments))
     assert checked.code == 2
-    assert "is no file, but a folder, a pipe or a device" in checked.sentence()
+    assert "is not a file, but a folder, a pipe or a device" in checked.sentence()
 
 
 SHELL = '"$0" -m pulsar_doctor stall-check -o json --stats <({})'

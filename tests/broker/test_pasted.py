@@ -304,7 +304,7 @@ def test_another_answer_behind_it_is_spoken_of() -> None:
      '{"a": {"b": 1.2.3}}', '{"a": ' + "[" * 40, '{"a": "\\x"}'],
 )  # fmt: skip
 def test_what_is_wrong_in_another_way_stays_an_error(text: str) -> None:
-    with pytest.raises(InputError, match=r"^FILE is no JSON that can be read: "):
+    with pytest.raises(InputError, match=r"^FILE is not readable JSON: "):
         document_in(text.encode(), "FILE")
 
 
@@ -400,8 +400,8 @@ def test_how_each_file_was_read_is_said(tmp_path: Path) -> None:
     cut = '{"cursors": {"billing": {"readPosition": "3:8", "markDel'
     found, stats, internal = read_of(tmp_path, f"$ stats\n{LONG}", cut)
     first, second, _ = found.notes
-    assert first == f"{stats} is no JSON as it stands, and is read so: {AROUND}"
-    assert second == f"{internal} is no JSON as it stands, and is read so: {CUT}"
+    assert first == f"{stats} is not valid JSON, and was read with corrections: {AROUND}"
+    assert second == f"{internal} is not valid JSON, and was read with corrections: {CUT}"
 
 
 INTERNAL = {

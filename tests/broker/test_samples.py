@@ -406,7 +406,7 @@ LINE = json.dumps({"topic": ORDERS, "taken_ms": AT, "stats": STATS}).encode() + 
         (HEADER.replace(b"/1", b"/2"), "FILE has samples of version 2, this program reads 1: use a "
                                        "newer pulsar-doctor"),
         (HEADER, "FILE holds no reading of any topic: nothing to judge"),
-        (HEADER + b"oops\n" + LINE, "line 2 of FILE: it is no JSON that can be read: "),
+        (HEADER + b"oops\n" + LINE, "line 2 of FILE: it is not readable JSON: "),
         (HEADER + LINE + b"[]\n", "line 3 of FILE: the document is a list, not an object"),
         (HEADER + b'{"stats": {}}\n', "line 2 of FILE: it names no topic"),
         (HEADER + b'{"topic": "t", "stats": {"msgInCounter": "x"}}\n',
@@ -518,7 +518,7 @@ def test_standard_input(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         assert read(["-"]).windows[0].window.last.topic == topic_stats(STATS)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{")))
-    assert str(refusal(lambda: read(["-"]))).startswith("standard input is no JSON")
+    assert str(refusal(lambda: read(["-"]))).startswith("standard input is not readable JSON")
 
 
 PIPED = (
@@ -658,7 +658,7 @@ def test_files_are_put_in_the_order_that_they_tell(put: Put) -> None:
     in_order, turned = read([early, late]), read([late, early])
     assert turned.windows == in_order.windows
     assert turned.notes[0] == (
-        f"the files were not given in order of time; by what they tell it is {early}, then {late}"
+        f"the files were not given in order of time; by their content it is {early}, then {late}"
     )
     assert in_order.notes == turned.notes[1:]
     with_internal = read([late, early], [put("i", internal_of(MOVING, 1))])
@@ -726,12 +726,12 @@ def test_moments(text: str, ms: int) -> None:
         ("1795262300", "--at 1795262300 is in seconds; in milliseconds it is 1795262300000"),
         ("2026-11-21T11:58:20", "--at '2026-11-21T11:58:20' has no zone; write 2026-"),
         ("2026-11-21", "--at '2026-11-21' has no zone; write "),
-        ("yesterday", "--at 'yesterday' is no time; write "),
-        ("17952623000000000", "--at '17952623000000000' is no time; "),
-        ("-5", "--at '-5' is no time; "),
-        ("", "--at '' is no time; "),
-        ("0001-01-01T00:00:00Z", "--at '0001-01-01T00:00:00Z' is no time; "),
-        ("١٧٩٥٢٦٢٣٠٠", "--at '١٧٩٥٢٦٢٣٠٠' is no time; "),
+        ("yesterday", "--at 'yesterday' is not a time; write "),
+        ("17952623000000000", "--at '17952623000000000' is not a time; "),
+        ("-5", "--at '-5' is not a time; "),
+        ("", "--at '' is not a time; "),
+        ("0001-01-01T00:00:00Z", "--at '0001-01-01T00:00:00Z' is not a time; "),
+        ("١٧٩٥٢٦٢٣٠٠", "--at '١٧٩٥٢٦٢٣٠٠' is not a time; "),
     ],
 )
 def test_no_moments(text: str, why: str) -> None:
@@ -761,8 +761,8 @@ MISMATCHES = [
      "2 files of --internal-stats and 1 of --stats; each needs one of --stats, taken at the same "),
     ([], [], "no file is given; give --stats FILE or --internal-stats FILE"),
     ([SAVED], [INTERNAL], "S0 has its own internal stats; give no other"),
-    ([SAVED, SAVED], [], "S0 holds samples of its own; give no other file"),
-    ([STATS, SAVED], [], "S1 holds samples of its own; give no other file"),
+    ([SAVED, SAVED], [], "S0 has samples of its own; give no other file"),
+    ([STATS, SAVED], [], "S1 has samples of its own; give no other file"),
     ([STATS], [SAVED], "I0 is a document of pulsar-doctor itself, pulsar-doctor/samples/1"),
     ([STATS], [STATS], "I0 is the output of `topics stats`: give it with --stats"),
     ([STATS], [stats_of(FOLDED)], "I0 is the output of `topics partitioned-stats`: give it with"),
@@ -817,21 +817,21 @@ def test_options_that_do_not_fit(put: Put) -> None:
         (b"", "FILE is empty"),
         (b" \n\n", "FILE is empty"),
         (gzip.compress(b"", mtime=0), "FILE is empty"),
-        (b"\x80\x00\xff garbage", "FILE is no JSON that can be read: "),
+        (b"\x80\x00\xff garbage", "FILE is not readable JSON: "),
         (b"Topic a/b/c not found\n\nReason: Topic a/b/c not found",
-         "FILE is no JSON that can be read: it says "
+         "FILE is not readable JSON: it says "
          '"Topic a/b/c not found"; expected is what `pulsar-admin topics stats` or '),
         (b"HTTP 404 Not Found",
-         'FILE is no JSON that can be read: it says "HTTP 404 Not Found"; expected is '),
+         'FILE is not readable JSON: it says "HTTP 404 Not Found"; expected is '),
         (b"we see\nnothing",
-         'FILE is no JSON that can be read: it begins with "we see"; expected is what `'),
-        (json.dumps(STATS).replace(":", "=", 1), "FILE is no JSON that can be read: "),
-        ('{"subscriptions": {"s": {"consumers": [', "FILE is no JSON that can be read: "),
+         'FILE is not readable JSON: it begins with "we see"; expected is what `'),
+        (json.dumps(STATS).replace(":", "=", 1), "FILE is not readable JSON: "),
+        ('{"subscriptions": {"s": {"consumers": [', "FILE is not readable JSON: "),
         (PACKED[:-9], "FILE is cut off: its compressed "),
         (b"\x1f\x8bgarbage, not gzip", "FILE is damaged: "),
         ([], "FILE is a list; --stats takes the output of `topics stats`"),
         ([STATS, {"subscriptions": {}}], "FILE is a list of 2 answers, and nothing shows that all"),
-        ("5", "FILE is no object of JSON; --stats takes"),
+        ("5", "FILE is not an object of JSON; --stats takes"),
         ("{}", "FILE is an empty object; --stats takes"),
         ({"reason": "Topic not found"}, "FILE is a broker's refusal: Topic not found; --stats"),
         ({"public/default": {"0x0_0xf": {}}}, "FILE looks like the output of `broker-stats "),

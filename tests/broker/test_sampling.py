@@ -131,7 +131,7 @@ def test_a_window_that_cannot_be_is_wrong_usage(window, interval):
 
 
 def test_a_name_that_is_no_topic_is_wrong_usage_and_nothing_is_asked():
-    with cluster({}) as broker, pytest.raises(InputError, match="is no topic"):
+    with cluster({}) as broker, pytest.raises(InputError, match="is not a topic"):
         read(broker.url, "t/n/x", "a/b")
     assert broker.asked == []
 
@@ -435,7 +435,7 @@ def test_ledgers_with_a_wrong_field_are_a_note():
         (GONE, "does not have the stats of", True),
         (Reply(403, {"reason": "no"}), "these credentials may not read", False),
         (Reply(500, {"reason": "disk full"}), "failed with 500 when asked for", False),
-        (Reply(body=b'{"a":'), "is no JSON", False),
+        (Reply(body=b'{"a":'), "is not JSON", False),
         (Reply(document=[1]), "is no object", False),
         (Reply(document={"msgInCounter": "x"}), 'msgInCounter is "x", not a whole number', False),
         (Reply(document={"hello": 1}), "holds no field of a topic's stats", False),

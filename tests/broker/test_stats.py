@@ -430,7 +430,7 @@ def test_what_is_no_stats_at_all_is_refused(document: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "<html>", "{", b"\xff\xfe\x00", "[" * 100_000, "9" * 5000])
 def test_text_that_is_no_json_is_one_sentence(text: str | bytes) -> None:
-    with pytest.raises(InputError, match=r"stats\.json is no JSON that can be read"):
+    with pytest.raises(InputError, match=r"stats\.json is not readable JSON"):
         document_of(text, "stats.json")
 
 

@@ -151,7 +151,7 @@ def test_packets_whose_time_cannot_be_are_counted_and_the_rest_is_read(files):
     run = pulsar_doctor("capture", str(files / "b.pcapng"), "--trace", str(files / "t"))
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("12 rows of 1 connection")
-    assert "1 packets have a time that cannot be, and were left out" in run.stdout
+    assert "1 packets have an impossible time, and were left out" in run.stdout
 
 
 def test_a_loss_makes_the_ledger_unknown_and_the_trace_says_so(files):

@@ -65,8 +65,8 @@ def test_a_file_that_is_still_written_ends_with_its_last_whole_packet(form):
     ("content", "said"),
     [
         (b"", "is empty"),
-        (b"PK\x03\x04 something else", "is no capture"),
-        (zipped(b"something else"), "is no capture"),
+        (b"PK\x03\x04 something else", "is not a capture"),
+        (zipped(b"something else"), "is not a capture"),
         (FORMS["pcap"][:24] + b"\xff" * 16, "is damaged"),
         (FORMS["pcapng"][:28] + b"\x06\0\0\0\xff\xff\xff\xff", "is damaged"),
         (b"\x1f\x8b not gzip at all", "is damaged"),

@@ -125,7 +125,7 @@ IDLE_INTERNAL: dict[str, Any] = {
 
 def milliseconds(text: str) -> int:
     match = re.fullmatch(r"([\d.]+)(ms|s|m|h|d)", text)
-    assert match, f"{text!r} is no time"
+    assert match, f"{text!r} is not a time"
     return round(float(match[1]) * UNIT_MS[match[2]])
 
 

@@ -52,7 +52,7 @@ LINE = re.compile(r"(\S+?)(?:\.\.(\S+) every (\S+))?:? (.+)")
 
 def ns(text: str) -> int:
     match = re.fullmatch(r"([\d.]+)(ms|s|m|h)", text)
-    assert match, f"{text!r} is no time"
+    assert match, f"{text!r} is not a time"
     return round(float(match[1]) * UNIT_NS[match[2]])
 
 

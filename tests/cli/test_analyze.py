@@ -343,8 +343,8 @@ def silent(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda path: None, "is no folder"),
-        (foreign, "is no trace of pulsar-doctor"),
+        (lambda path: None, "is not a folder"),
+        (foreign, "is not a trace of pulsar-doctor"),
         (newer, "use a newer pulsar-doctor"),
         (flipped, "is damaged"),
         (cut, "is damaged"),
@@ -390,7 +390,7 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
     ("arguments", "says"),
     [
         (("--conf", "spark.x"), "write it as KEY=VALUE"),
-        (("--bucket", "1us"), "is no duration"),
+        (("--bucket", "1us"), "is not a duration"),
         (("--format", "delta"), "give that, too"),
         (("-o", "jsonl"), "-o jsonl is for --sql; an analysis"),
         (("--follow",), "--follow was removed in 0.2.0: `analyze --save`, run again,"),
@@ -442,7 +442,7 @@ def test_what_only_spark_can_read_is_left_to_it(tmp_path: Path) -> None:
         assert looked.elsewhere == elsewhere
         assert bool(looked.segments) == (there not in elsewhere)
     for here, path in ((True, nowhere), (False, f"file:{nowhere}")):
-        with pytest.raises(TraceError, match="is no folder"):
+        with pytest.raises(TraceError, match="is not a folder"):
             look([path], here=here)
 
 

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_said_and_is_not_healthy(
     assert (code, verdict["status"]) == (3, "unknown")
     first = verdict["not_told"][0]
     assert name in first
-    assert f"is {value}, which cannot be: nothing is judged by it" in first
+    assert f"is {value}, which is impossible: nothing is judged by it" in first
     assert verdict["backlog"] == (None if name == "msgBacklog" else 0)
     assert verdict["suspects"]
 
@@ -145,5 +145,5 @@ def test_what_cannot_be_reads_as_not_told() -> None:
     consumer = (told.subscriptions or {})["billing"].consumers[0]  # type: ignore[index]
     assert consumer.available_permits is None
     assert consumer.cannot_be == (
-        f"{NAME}availablePermits is {-LONG}, which cannot be: nothing is judged by it",
+        f"{NAME}availablePermits is {-LONG}, which is impossible: nothing is judged by it",
     )

@@ -104,4 +104,4 @@ def test_ctrl_c_ends_with_what_is_known(which: tuple[str, ...]) -> None:
 def test_what_cannot_be_looked_at_again_is_refused(check: Check, given: tuple[str, ...]) -> None:
     told = check(None, *given, "--decide")
     assert (told.code, told.out) == (2, "")
-    assert told.sentence().startswith("--watch" if "--watch" in given else "--decide looks at a ")
+    assert told.sentence().startswith("--watch" if "--watch" in given else "--decide reads a ")

@@ -16,17 +16,17 @@ SAID = {
     "--help`",
     "trace shoe": "there is no subcommand shoe; did you mean show? See `pulsar-doctor trace",
     "stall-check --nope": "no such option '--nope'; see `pulsar-doctor stall-check --help`",
-    "stall-check o --window x": "invalid value for '--window': 'x' is no duration; write",
+    "stall-check o --window x": "invalid value for '--window': 'x' is not a duration; write",
     "produce": "missing argument 'TOPIC'; see `pulsar-doctor produce --help`",
     "completion": "missing argument '{{bash|zsh|fish}}'. Choose from: bash, zsh, fish; see",
     "examine": "give the PID of a process, or --container; see `pulsar-doctor examine --help`",
-    "holes": "what is to be looked at? Name a TOPIC",
+    "holes": "name a TOPIC",
     "stall-check o --client-conf /nope": "cannot read client.conf /nope: No such file or directory",
     "stall-check --stats /nope": "cannot read /nope: No such file or directory",
-    "trace summary {file}": "{file} is no trace of pulsar-doctor: it is no folder",
-    "trace verify {file}": "{file} is no trace of pulsar-doctor: it is no folder",
-    "stall-check --trace {file}": "{file} is no trace of pulsar-doctor: it is no folder",
-    "holes --trace {file}": "{file} is no trace of pulsar-doctor: it is no folder",
+    "trace summary {file}": "{file} is not a trace of pulsar-doctor: it is not a folder",
+    "trace verify {file}": "{file} is not a trace of pulsar-doctor: it is not a folder",
+    "stall-check --trace {file}": "{file} is not a trace of pulsar-doctor: it is not a folder",
+    "holes --trace {file}": "{file} is not a trace of pulsar-doctor: it is not a folder",
 }
 
 

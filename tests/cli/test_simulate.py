@@ -97,9 +97,9 @@ def test_a_table_for_a_person_says_what_is_recommended_and_why():
     ("arguments", "said"),
     [
         ((), "--rate 100/s, --backlog 1000 or --from-trace DIR"),
-        (("--rate", "fast"), "'fast' is no rate"),
-        (("--rate", "0/s"), "'0/s' is no rate"),
-        (("--rate", "1/s", "--spread", "150%"), "is no spread"),
+        (("--rate", "fast"), "'fast' is not a rate"),
+        (("--rate", "0/s"), "'0/s' is not a rate"),
+        (("--rate", "1/s", "--spread", "150%"), "is not a spread"),
         (("--rate", "1/s", "--slow-every", "3"), "go together"),
         (("--rate", "1/s", "--topic", "t"), "goes with --from-trace"),
         (("--rate", "1000000/s"), "60,000,000 messages are more than"),

@@ -63,27 +63,28 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 
 CHECK = "pulsar-doctor stall-check persistent://public/default/orders -s billing  # "
-AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
+AGAIN = "its unacknowledged messages are delivered again, including those that it has finished"
 ACTIONS = [
     {
         "when": "now",
-        "text": "Restart the process at 10.0.0.7:5000, with a receiver queue of 1 or it takes as "
-        "many again: the other consumers are in that process too, so all messages wait until it is "
+        "text": "Restart the process at 10.0.0.7:5000, with a receiver queue of 1; otherwise it "
+        "takes as many again: the other consumers are in that process too, so all messages "
+        "wait until it is "
         "back.",
         "command": None,
         "side_effect": AGAIN,
         "undo": None,
-        "check": f"{CHECK}no such finding any more",
+        "check": f"{CHECK}this finding is gone",
     },
     {
         "when": "now",
         "text": "If that process cannot be reached, unload the topic: all its consumers and "
-        "producers are disconnected and come back.",
+        "producers are disconnected, and reconnect.",
         "command": "pulsar-admin topics unload persistent://public/default/orders",
-        "side_effect": "what any of its consumers holds unacknowledged is delivered again, and a "
-        "client that comes back as it was takes its share of it again",
+        "side_effect": "the unacknowledged messages of all its consumers are delivered again, and "
+        "a client that reconnects unchanged takes its share of them again",
         "undo": None,
-        "check": f"{CHECK}no such finding, or it is back and holds its share only",
+        "check": f"{CHECK}this finding is gone, or it has reconnected and holds only its share",
     },
     {
         "when": "today",
@@ -91,12 +92,11 @@ ACTIONS = [
         "command": None,
         "side_effect": Like("one round trip for each message: .*"),
         "undo": "set it back, and restart the consumer",
-        "check": f"{CHECK}it holds few messages, and nobody idles beside it",
+        "check": f"{CHECK}it holds few messages, and no other consumer is idle",
     },
     {
         "when": "later",
-        "text": "Shorten the work of one message, or add consumers until they keep up with what "
-        "comes.",
+        "text": "Make the work on one message faster, or add consumers until they keep up.",
         "command": None,
         "side_effect": None,
         "undo": None,
@@ -110,7 +110,7 @@ HOGGING = {
         "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them in its queue, "
         "and needs at least 164 h for them, while fast had nothing to do for 60 s: it is slow, not "
         "stuck; 0 permits here, 1000 there, next FLOW after at most 500 more messages, in about "
-        "83 h at 10 min each, as told"
+        "83 h at 10 min each, as given"
     ),
     "evidence": [
         {"name": "available_permits", "value": 0, "unit": "permits"},
@@ -272,7 +272,7 @@ def test_a_stall_outranks_what_is_unknown(
     code, out, _ = checked(capsys, "--trace", trace)
     assert code == 1
     assert re.search(r"\? SUSPECTED  audit on orders: [a-z]+ [a-z-]+ of one \(\d+%\)", out)
-    assert "not told" in checked(capsys, "--trace", trace, "-v")[1]
+    assert "no data" in checked(capsys, "--trace", trace, "-v")[1]
     assert checked(capsys, "-s", "audit", "--trace", trace)[0] == 3
     assert checked(capsys, "--trace", trace, "--fail-on", "never")[0] == 3
 
@@ -380,7 +380,7 @@ def test_no_source_is_wrong_usage_and_says_what_can_be_given(
         assert source in err
     code, out, err = checked(capsys, "--trace", str(tmp_path / "nowhere"))
     assert (code, out) == (2, "")
-    assert "is no folder" in err
+    assert "is not a folder" in err
     (tmp_path / "_meta.json").write_text("{")
     assert checked(capsys, "--trace", str(tmp_path))[0] == 2
 
@@ -460,7 +460,7 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
     "thresholds": [
         {
             "name": "reconnect_wait", "default": 5.0, "unit": "seconds",
-            "meaning": "after a load consumers are back by then",
+            "meaning": "after a load, consumers have reconnected by then",
         }
     ],
     "needs": ["the broker's stats"],

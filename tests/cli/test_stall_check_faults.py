@@ -67,11 +67,11 @@ FAULTS = {
     ),
     "garbage": (
         Reply(body=b'{"subscriptions": {'),
-        "what {url} says of the stats of {bad} is no JSON: ",
+        "what {url} says of the stats of {bad} is not JSON: ",
     ),
-    "no text at all": (Reply(body=b"\xff\xfe\x00"), "says of the stats of {bad} is no JSON: "),
-    "a list": (Reply(document=[1]), "the stats of {bad} is no object"),
-    "nothing": (Reply(document=None), "the stats of {bad} is no object"),
+    "no text at all": (Reply(body=b"\xff\xfe\x00"), "says of the stats of {bad} is not JSON: "),
+    "a list": (Reply(document=[1]), "the stats of {bad} is not an object"),
+    "nothing": (Reply(document=None), "the stats of {bad} is not an object"),
     "text for a number": (with_field(msgBacklog="many"), "{bad}: subscriptions.s.msgBacklog"),
     "a number for a list": (with_field(consumers=3), "{bad}: subscriptions.s.consumers"),
     "an answer that is cut off": (CUT, "closed the connection while asked for the stats of {bad}"),
@@ -268,7 +268,7 @@ def test_https_to_a_port_without_tls(check: Check, which: tuple[str, ...]) -> No
     with cluster({"orders": states(HEALTHY)}) as broker:
         told = check(broker.url.replace("http:", "https:"), *which)
     assert (told.code, told.out) == (3, "")
-    assert "speaks no TLS" in told.sentence()
+    assert "does not speak TLS" in told.sentence()
     assert "use http:// or its TLS port" in told.sentence()
 
 

@@ -63,7 +63,7 @@ def test_where_a_topic_could_not_be_read_the_subscription_may_be_there(check: Ch
         told = check(broker, "orders", "gone", "-s", "refunds", "-o", "json")
     assert (told.code, told.statuses, list(told.unreachable)) == (3, {}, ["gone"])
     assert "has a subscription 'refunds'" in told.err.splitlines()[0]
-    assert f"there is no topic {HOME}gone at {broker.url}" in told.err.splitlines()[1]
+    assert f"there is not a topic {HOME}gone at {broker.url}" in told.err.splitlines()[1]
 
 
 def test_a_subscription_that_is_nowhere_in_a_fleet(check: Check) -> None:
@@ -84,7 +84,7 @@ def test_what_is_no_topic_is_wrong_usage_and_nothing_is_asked(check: Check, name
         told = check(broker, "orders", name)
         assert broker.asked == []
     assert (told.code, told.out) == (2, "")
-    assert "is no topic" in told.sentence()
+    assert "is not a topic" in told.sentence()
 
 
 @pytest.mark.parametrize("name", ["public", "a/b/c/d", "public/"])
@@ -93,7 +93,7 @@ def test_what_is_no_namespace_is_wrong_usage_and_nothing_is_asked(check: Check, 
         told = check(broker, "--namespace", "public/default", "--namespace", name)
         assert broker.asked == []
     assert (told.code, told.out) == (2, "")
-    assert "is no namespace" in told.sentence()
+    assert "is not a namespace" in told.sentence()
 
 
 def test_a_namespace_that_is_not_there(check: Check) -> None:
@@ -337,8 +337,8 @@ def test_partitioned_stats_are_judged_by_partition_or_by_their_totals(
     ("content", "says"),
     [
         ("", "is empty"),
-        ("{", "is no JSON"),
-        ("<html>", "is no JSON"),
+        ("{", "is not readable JSON"),
+        ("<html>", "is not readable JSON"),
         ('{"subscriptions": {"s": {"msgBacklog": "many"}}}', "subscriptions.s.msgBacklog"),
         ('{"reason": "not found"}', "is a broker's refusal: not found"),
     ],
@@ -360,25 +360,28 @@ def test_a_file_that_cannot_be_judged_is_wrong_input(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "what is to be checked?"),
+        ([], "name a TOPIC, or give --namespace"),
         (["orders", "--all"], "name topics, or give --namespace or --all"),
         (["orders", "--namespace", "a/b"], "name topics, or give --namespace or --all"),
         (["--all", "--namespace", "a/b"], "--all is every namespace"),
-        (["--trace", "x", "--all"], "--all asks a broker, --trace without a TOPIC asks none"),
-        (["orders", "--trace", "x", "--watch"], "a trace stays"),
-        (["--stats", "x", "--save", "y"], "--save asks a broker, --stats asks none"),
-        (["--stats", "x", "--watch"], "--watch asks a broker"),
-        (["--stats", "x", "--load-topics"], "--load-topics asks a broker"),
+        (["--trace", "x", "--all"], "--all needs a broker, and --trace without a TOPIC uses none"),
+        (["orders", "--trace", "x", "--watch"], "a trace does not change"),
+        (["--stats", "x", "--save", "y"], "--save needs a broker, and --stats uses none"),
+        (["--stats", "x", "--watch"], "--watch needs a broker"),
+        (["--stats", "x", "--load-topics"], "--load-topics needs a broker"),
         (["orders", "--at", "2026-11-22T00:00:00Z"], "it needs --stats"),
-        (["--internal-stats", "x", "--all"], "--all asks a broker, --stats asks none"),
+        (["--internal-stats", "x", "--all"], "--all needs a broker, and --stats uses none"),
         (["orders", "--watch", "--every", "1s"], "--every is at least 5s"),
         (["orders", "--interval", "0s"], "samples cannot lie 0s apart"),
         (["--stats", "x", "--interval", "0s"], "samples cannot lie 0s apart"),
         (["orders", "--set", "permits-exhausted.refil_wait=1s"], "did you mean"),
         (["orders", "--set", "permits-exhausted.refill_wait=soon"], "not a duration"),
         (["orders", "--skip", "permit-exhausted"], "did you mean permits-exhausted"),
-        (["--stats", "x", "--at", "yesterday"], "is no time"),
-        (["orders", "--admin-url", "ftp://x"], "the admin URL is no http:// or https:// address"),
+        (["--stats", "x", "--at", "yesterday"], "is not a time"),
+        (
+            ["orders", "--admin-url", "ftp://x"],
+            "the admin URL is not an http:// or https:// address",
+        ),
         (["orders", "--client-conf", "/nowhere"], "cannot read client.conf"),
     ],
 )
@@ -401,7 +404,7 @@ def test_what_click_refuses_is_unknown_to_a_monitor_and_not_critical(
     told = check(None, "orders", *given, "--window", "soon")
     assert (told.code, told.err) == (3, "")
     assert told.out.startswith("PULSAR STALL-CHECK UNKNOWN - ")
-    assert "'soon' is no duration" in told.out
+    assert "'soon' is not a duration" in told.out
     assert check(None, "orders", "nagios", "-o", "json", "--window", "soon").code == 2
 
 

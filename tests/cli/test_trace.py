@@ -151,7 +151,7 @@ def test_of_very_many_names_some_are_told() -> None:
 def test_show_refuses_a_time_that_is_none(run: Any, trace: Path) -> None:
     code, _, err = run("trace", "show", trace, "--since", "yesterday")
     assert code == 2
-    assert "'yesterday' is no time; write 2026-08-01T12:00:00Z, or 30s for the last 30" in err
+    assert "'yesterday' is not a time; write 2026-08-01T12:00:00Z, or 30s for the last 30" in err
 
 
 def test_a_narrow_terminal_gets_the_columns_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ def test_what_is_no_trace_is_said_in_one_sentence(
     code, out, err = run("trace", subcommand, tmp_path)
     assert (code, out) == (2, "")
     assert err == (
-        f"pulsar-doctor: {tmp_path} is no trace of pulsar-doctor: it has no _meta.json\n"
+        f"pulsar-doctor: {tmp_path} is not a trace of pulsar-doctor: it has no _meta.json\n"
     )
 
 

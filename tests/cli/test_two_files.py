@@ -72,7 +72,7 @@ def test_the_own_time_of_a_file_is_in_the_header_and_decides_nothing(
         told.append(judged(check, [name]))
     assert told[0] == told[1]
     head = " ".join(check(None, "orders", "--stats", name).out.split())
-    assert "; taken about 2033-03-24 07:31:40 UTC, by the file's own time; --at says" in head
+    assert "; taken about 2033-03-24 07:31:40 UTC, by the time of the file; --at" in head
     given = check(None, "orders", "--stats", name, "--at", "2033-03-24T07:31:40Z")
     assert "own time" not in given.out
 

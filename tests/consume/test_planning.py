@@ -13,7 +13,7 @@ from pulsar_doctor.cli.consume.options import SECTIONS
 WRONG = {
     "--ack none --ack-every 3": "leave --ack-every out",
     "--ack cumulative --type failover --nack-rate 5%": "--nack-rate goes with --ack individual",
-    "--nack-rate 150%": "no share",
+    "--nack-rate 150%": "not a share",
     "--ack-corrupt": "--engine wire",
     "--dead-letter-after 2 --nack-rate 1": "needs a TOPIC",
     "t -s s --dead-letter-after 2": "add --nack-rate",

@@ -118,7 +118,7 @@ def test_permits_that_are_typed_are_the_flows_that_go_out(broker, plain):
         check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert "'many' is no number of permits" in run.stderr
+    assert "'many' is not a number of permits" in run.stderr
     (consumer,) = json.loads(run.stdout)["consumers"]
     assert consumer["flows"] == [1, 3]
     assert (consumer["messages"], consumer["acknowledged"]) == (4, 4)

@@ -111,8 +111,8 @@ def test_one_that_keeps_all_is_first_looked_at_in_the_application(advised: Advis
     first, second, *_ = advised(view(), TAKER)
     assert first.when == "now"
     assert first.text == (
-        "See in the application at 10.0.3.7:51494 that each message is acknowledged when its work "
-        "is done, and in its log whether acks fail: not one has come."
+        "Check that the application at 10.0.3.7:51494 acknowledges each message when its work is "
+        "done, and check its log for failed acks: none has arrived."
     )
     assert second.text.startswith("Restart the process at 10.0.3.7:51494")
 
@@ -144,7 +144,9 @@ def test_one_sentence_has_the_address_and_what_helps_and_nothing_else() -> None:
 def test_where_nobody_else_is_there_nobody_takes_over() -> None:
     for kind in ("Shared", "Failover", "Key_Shared"):
         alone = replace(view(), type=kind, consumers=(ONE,))
-        assert "restart it: its messages come again when it is back" in remedy(alone, ONE)
+        assert "restart it: its messages are delivered again when it reconnects" in remedy(
+            alone, ONE
+        )
         both = replace(alone, consumers=(ONE, OTHER))
         assert "come again" not in remedy(both, ONE)
 
@@ -184,7 +186,7 @@ def keyed(*consumers: ConsumerView, replay: int | None, left: int = 0) -> Subscr
         ),
         (
             keyed(ONE, OTHER, replace(OTHER, label="c"), replay=None),
-            "what comes for its keys waits for it, while ks-ok and c go on",
+            "new messages for its keys wait for it, while ks-ok and c go on",
         ),
         (replace(view(), consumers=(ONE, OTHER), replay=exactly(5)), ""),
     ],

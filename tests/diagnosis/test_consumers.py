@@ -75,7 +75,7 @@ def test_what_is_slow_gets_less_to_hold_and_no_dump() -> None:
 
 def test_where_nobody_can_tell_the_dump_comes_first_and_decides() -> None:
     actions = treatment(view(), replace(ONE, works=None))
-    assert "dump" in actions[0].text
+    assert actions[0].text.startswith("Dump the threads")
     assert "If the dump shows" in texts(actions)
     assert [action.when for action in actions] == ["now", "now", "now", "today", "later"]
 
@@ -96,7 +96,7 @@ def test_a_queue_that_cannot_be_smaller_is_not_spoken_of(no_smaller: ConsumerVie
 def test_an_address_that_is_not_told_leaves_no_hole() -> None:
     action = look(view(), replace(ONE, address=None))
     assert action.command is None
-    assert "of worker-1 (its address is not told)" in action.text
+    assert "of worker-1 (its address is not reported)" in action.text
 
 
 def test_an_ipv6_address_has_its_port_at_the_end() -> None:
@@ -131,8 +131,8 @@ def test_a_dump_that_was_taken_is_not_advised_and_what_it_showed_is_said() -> No
     text = texts(treatment(view(), seen))
     assert "dump" not in text
     assert (
-        f"ear has sat in {CHARGE} for 41 s or longer, where it waits for the monitor of a "
-        f"com.acme.Ledger, which writer holds; writer has sat in java.lang.Thread.sleep under "
+        f"ear has been in {CHARGE} for 41 s or longer, where it waits for the monitor of a "
+        f"com.acme.Ledger, which writer holds; writer has been in java.lang.Thread.sleep under "
         f"{WRITE} for 50 s"
     ) in text
     none = replace(ONE, inside=Inside(asked=True))
@@ -147,7 +147,7 @@ def test_what_decides_a_suspect_is_no_dump_where_one_was_taken() -> None:
     assert "Take a dump of the threads" in probe_of(watched, suspect, ONE).text
     seen = replace(ONE, inside=Inside(asked=False, sits=(SAT,)))
     assert "dump" not in (text := probe_of(watched, suspect, seen).text)
-    assert f"whether one of these hangs: ear has sat in {CHARGE}" in text
+    assert f"whether one of these hangs: ear has been in {CHARGE}" in text
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_of_several_only_some_are_restarted_with_it() -> None:
     beside, elsewhere = replace(ONE, label="b"), replace(ONE, label="c", address="/10.0.3.8:1")
     three = replace(view(), consumers=(ONE, beside, elsewhere))
     action = restart(three, ONE)
-    assert "b is restarted with it; its messages go to the other" in action.text
+    assert "b is restarted with it; its messages are sent to the other" in action.text
     assert action.brief == "Restart its process; its other consumers stop too"
 
 

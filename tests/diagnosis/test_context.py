@@ -206,7 +206,8 @@ HALF = "it has used 50% of its limit of 50000 unacknowledged messages"
         ({"unacked_messages": exactly(25_000), "blocked_consumer_on_unacked_msgs": True}, None),
         ({"unacked_messages": exactly(25_000), "max_unacked_messages_per_consumer": 0}, None),
         ({"unacked_messages": exactly(25_000), "max_unacked_messages_per_consumer": None}, None),
-        ({"drain_seconds": 400}, "what it holds takes it at least 6.67 min at its pace of now"),
+        ({"drain_seconds": 400}, "at its present pace it needs at least 6.67 min for what it "
+            "holds"),
     ],
 )  # fmt: skip
 def test_what_is_used_up_is_told_and_when(told: dict[str, Any], says: str | None) -> None:
@@ -276,7 +277,7 @@ def test_of_a_real_state_of_stuck_keys_it_is_told_who_waits_and_who_goes_on() ->
     assert first.where is not None
     assert first.where.address is not None
     assert first.where.address.lstrip("/") in first.remedy
-    assert first.remedy.startswith("See by a dump of its threads")
+    assert first.remedy.startswith("Dump the threads of the process")
 
 
 def test_of_a_real_state_who_works_has_its_last_ack_its_pace_and_the_backlog_its_trend() -> None:
@@ -300,7 +301,7 @@ def test_a_suspect_comes_with_what_to_do_if_it_is_that() -> None:
     said = diagnose(view, RULES, LIMITS)
     advice = {each.code: each.remedy for each in said.suspects}
     assert said.status == "unknown"
-    assert "by a dump of its threads" in (advice["permits-exhausted"] or "")
+    assert "Dump the threads of the process" in (advice["permits-exhausted"] or "")
     assert ".receiverQueueSize(1)" in (advice["permits-exhausted"] or "")
     assert advice["none-of-these"] is None
 

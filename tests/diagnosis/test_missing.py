@@ -1,4 +1,4 @@
-"""What is said to be missing was not told, and each name is known."""
+"""Messages to be missing was not told, and each name is known."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_a_code_that_is_unknown_brings_those_that_are_written_alike() -> None:
         (Forecast(1, True, 1, None), "next FLOW after 1 more message, cannot tell when"),
         (
             Forecast(499, False, 499, Pace(600, "as told")),
-            "next FLOW after 499 more messages, in about 83 h at 10 min each, as told",
+            "next FLOW after 499 more messages, in about 83 h at 10 min each, as given",
         ),
         (
             Forecast(5, False, 5, Pace(0.2, "measured")),

@@ -80,7 +80,7 @@ def test_who_is_left_out_may_be_the_one(code: str) -> None:
 @pytest.mark.parametrize(
     ("limit", "held", "says"),
     [
-        (None, 7100, "about 7100 by what is held"),
+        (None, 7100, "about 7100, judging by what is held"),
         (None, None, "50000 today"),
         (None, 50100, "50000 today"),
         (7000, 7100, "7000 today"),

@@ -67,7 +67,7 @@ class Samples:
 
 
 def judged(seen: SubscriptionView) -> Diagnosis:
-    """What is said of what is seen."""
+    """Messages of what is seen."""
     return diagnose(seen, RULES, LIMITS)
 
 

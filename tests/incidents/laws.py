@@ -38,7 +38,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
             "dispatch-throttled",
             "holes-over-limit",
             "key-shared-blocked",  # no key reaches a trace
-            "blocked-on-unacked-subscription",  # its limit is no part of the wire
+            "blocked-on-unacked-subscription",  # its limit is not visible on the wire
             "no-consumer",
         }
     ),

@@ -100,6 +100,6 @@ def answers(moment: Moment) -> list[Asked]:
 
 
 def answer(sources: Sources, moment: Moment, samples: Samples) -> Asked | None:
-    """What is said of this moment by these sources; None where they show nothing of it."""
+    """Messages of this moment by these sources; None where they show nothing of it."""
     seen = view(sources, moment, samples)
     return None if seen is None else Asked(sources, samples, seen, judged(seen))

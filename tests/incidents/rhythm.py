@@ -89,7 +89,7 @@ def _set(random: Random, script: Script, kind: str) -> Script:
 
 
 def unsteady(seed: int) -> Iterator[Broken]:
-    """What is said differently of one unchanged state, and forecasts that do not come true."""
+    """Messages differently of one unchanged state, and forecasts that do not come true."""
     script = rhythm(seed)
     incident = played(script, OFFSETS)
     for sources, those in _said(incident).items():

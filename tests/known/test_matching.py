@@ -1,4 +1,4 @@
-"""What is said of an issue that fits: how surely, of which version, and what is missing."""
+"""Messages of an issue that fits: how surely, of which version, and what is missing."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def sleeping() -> Iterator[int]:
 
 
 def test_a_process_that_is_no_jvm_is_not_signalled(sleeping):
-    assert refusal(process(sleeping)) == f"process {sleeping} (sleep) is no JVM"
+    assert refusal(process(sleeping)) == f"process {sleeping} (sleep) is not a JVM"
     time.sleep(0.2)
 
 

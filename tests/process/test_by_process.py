@@ -123,7 +123,7 @@ def test_where_all_messages_were_taken_the_threads_of_the_application_have_them(
     told = inside(looked([idle], [idle], threads=(SLEEPS, ear)))
     assert ([each.thread for each in told.sits], told.stood) == (["main"], 0.0)
     assert threads_seen(ConsumerView(label="w", inside=told)) == (
-        "main has sat in a.B.c (B.java:1) for 9 s"
+        "main has been in a.B.c (B.java:1) for 9 s"
     )
 
 
@@ -204,7 +204,7 @@ def test_a_pool_that_holds_messages_of_its_topic_is_told_with_its_threads():
     said = threads_seen(consumer)
     assert said is not None
     assert said.startswith("its messages wait in a pool of 1 thread, 3,000 tasks wait, each of the")
-    assert said.endswith("; main has sat in a.B.c (B.java:1) for 9 s")
+    assert said.endswith("; main has been in a.B.c (B.java:1) for 9 s")
 
 
 POOL = Pool((2,), 3000, 200, 200, "a.B", topic=ORDERS)
@@ -216,15 +216,16 @@ WORKER = replace(SLEEPS, thread="pool-1", id=2)
     [
         (
             Inside(sits=(WORKER, SLEEPS), pools=(POOL,), pool_sits=(WORKER,)),
-            "; its thread main has sat in a.B.c (B.java:1) for 9 s; its messages wait in a pool of "
+            "; its thread main has been in a.B.c (B.java:1) for 9 s; its messages wait in a pool "
+            "of "
             "1 thread, 3,000 tasks wait, each of the first 200 with a message of its clients; "
-            "pool-1 has sat in a.B.c (B.java:1) for 9 s",
+            "pool-1 has been in a.B.c (B.java:1) for 9 s",
         ),
         (
             Inside(virtual_threads=3),
-            "; its process has 3 virtual threads, which no thread dump shows",
+            "; its process has 3 virtual threads, which thread dumps do not show",
         ),
-        (Inside(), "; no thread of its application is left that could"),
+        (Inside(), "; no thread of its application is left to do it"),
     ],
 )
 def test_who_does_not_receive_is_named_apart_from_the_pool_that_has_its_messages(told, says):

@@ -158,7 +158,7 @@ def test_who_is_in_no_container_is_told_what_to_give():
     assert "no process that may be seen from here is in a container 'nobody-there'" in done.stderr
 
 
-@pytest.mark.parametrize(("words", "why"), [((), "give the PID"), (("orders",), "is no PID")])
+@pytest.mark.parametrize(("words", "why"), [((), "give the PID"), (("orders",), "is not a PID")])
 def test_without_a_pid_it_is_wrong_usage(words, why):
     done = pulsar_doctor("examine", *words)
     assert done.returncode == 2

@@ -380,7 +380,7 @@ def test_a_listener_that_waits_for_a_lock_is_told_with_who_holds_it(application,
     told = measured(found)
     assert told["waits_for"] == "the monitor of a java.lang.Object, which ledger-writer holds"
     assert told["waits_for_thread"] == "ledger-writer"
-    assert "ledger-writer has sat in java.lang.Thread.sleep under" in found["summary"]
+    assert "ledger-writer has been in java.lang.Thread.sleep under" in found["summary"]
     (listener,) = [each for each in document["process"]["threads"] if each["role"] == "listens"]
     assert "com.acme.Client$Billing.bill" in listener["where"]
     assert listener["seconds"] >= 2.9

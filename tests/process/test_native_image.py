@@ -71,7 +71,7 @@ def test_a_native_image_is_no_jvm_and_is_not_signalled(native_image, tmp_path):
     with waiting(native_image, tmp_path) as pid:
         there = process(pid)
         assert (there.kind, there.catches(signal.SIGQUIT)) == ("native-image", False)
-        with pytest.raises(CannotAttach, match=r"process \d+ \(compiler\) is no JVM"):
+        with pytest.raises(CannotAttach, match=r"process \d+ \(compiler\) is not a JVM"):
             Jvm(there)
 
 

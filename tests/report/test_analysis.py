@@ -453,7 +453,7 @@ def test_times_too_short_to_be_rows_are_told_in_a_line() -> None:
 
 def test_what_was_asked_for_is_told_behind_the_first_line() -> None:
     lines = drawn(report(analysis(since=START, topic="orders")))
-    assert lines[1].rstrip() == "asked for: since 2026-08-01T12:00:00.000000Z, topic orders"
+    assert lines[1].rstrip() == "selected: since 2026-08-01T12:00:00.000000Z, topic orders"
     assert "asked for" not in "".join(drawn(report(analysis())))
 
 
@@ -472,7 +472,7 @@ def test_what_is_told_of_a_part_only_is_at_least_so_much() -> None:
 def test_what_is_not_told_is_never_zero() -> None:
     lines = drawn(report(with_nulls()), 250)
     assert "  acknowledged  ???  ?" in lines
-    assert "  lowest available permits of a consumer: not told" in lines
+    assert "  lowest available permits of a consumer: not reported" in lines
     assert cells_of(lines, "Holes") == ["billing on orders", "2", "?", "?", "120", "110", "1"]
     assert cells_of(lines, "Subscriptions") == [
         "billing on orders", "18 min", "1 of 4", "██········", "3", "12,000", "?", "7", "?", "-",

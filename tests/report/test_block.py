@@ -104,9 +104,10 @@ HUNG = """
 """
 MAYBE = """
 ? UNKNOWN  s on zero-queue-long-work-645ae7: likely nothing is wrong (NN%)
-  it works, or waits for what comes; 0.0824 messages a second went out lately; zero showed a sign of life 16 s ago
+  it is working, or waits for new messages; 0.0824 messages a second were sent lately; zero showed a sign of life 16 s
+  ago
   waits   the backlog: 20 entries
-  decide  Look again for 60 s: if messages go out or acknowledgements come, nothing is wrong.
+  decide  Watch for 60 s more: if messages are sent or acknowledgements arrive, nothing is wrong.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
   more    -v for details
 """  # noqa: E501
@@ -200,7 +201,7 @@ def test_an_unknown_one_says_what_would_decide() -> None:
     silent = replace(STUCK, speaks_for=(), decide=probe)
     lines = drawn(suspected(suspects=(silent,)))
     assert lines[0] == (
-        "? UNKNOWN  ledger on orders: since ack is not reported, and would decide; nor"
+        "? UNKNOWN  ledger on orders: since ack is not reported, and would decide; also"
     )
     assert "  decide  Dump its threads; this does more than read" in lines
 

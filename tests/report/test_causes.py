@@ -14,7 +14,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.formats import write
 from tests.report.checkups import checkup, finding, suspected, verdict, written
 
-NOBODY = (finding("no-consumer", "warning", None, "nobody is attached"),)
+NOBODY = (finding("no-consumer", "warning", None, "no consumer is attached"),)
 
 
 def dead(count: int, **more: Any) -> list[Diagnosis]:
@@ -97,7 +97,7 @@ def test_a_backlog_that_some_do_not_tell_is_at_least_what_the_others_have() -> N
     some = [verdict("stalled", f"s{at}", backlog=None if at else 7) for at in range(6)]
     assert "backlog at least 7 in all" in table(*some)[0]
     none = [verdict("stalled", f"s{at}", backlog=None) for at in range(6)]
-    assert table(*none)[0].endswith("permits-exhausted, backlog not told")
+    assert table(*none)[0].endswith("permits-exhausted, backlog not reported")
 
 
 def causes(*diagnoses: Diagnosis) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ def test_the_worst_first_and_a_summary_last() -> None:
         "%0AMore: pulsar-doctor explain permits-exhausted",
         "::error title=unknown%3A audit on public/default/orders%3A broker-read-stuck%3A one sample"
         " does not show whether it moves"
-        "::Not told: broker-read-stuck: one sample does not show whether it moves",
+        "::Not reported: broker-read-stuck: one sample does not show whether it moves",
         "::error title=unreachable%3A persistent%3A//a/b/gone::404: no such topic",
         "::warning title=warning%3A mail on public/default/orders%3A permits-exhausted of worker-3"
         "::permits-exhausted of worker-3: worker-3 holds 500 messages and has 0 permits"

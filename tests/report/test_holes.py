@@ -68,7 +68,7 @@ def test_where_all_that_was_read_is_delayed_it_says_so() -> None:
     assert lines(delayed)[1][0] == "D"
     either = told(shape([(1, 10)], 20, 30), msg_delayed=9, unacked_messages=2)
     assert lines(either)[1][0] == "O"
-    assert "which is not told" in lines(either)[-1]
+    assert "which is not reported" in lines(either)[-1]
     untold = told(shape([(1, 10)], 20, 30), msg_delayed=None)
     assert lines(untold)[1][0] == "O"
 
@@ -136,9 +136,9 @@ def test_what_is_not_told_is_said_and_never_0() -> None:
     )  # fmt: skip
     said = written(nothing)
     assert said.startswith("? UNKNOWN")
-    assert "acknowledged        not told" in said
+    assert "acknowledged        not reported" in said
     assert "? messages sent, ? entries delayed" in said
-    assert "of 10,000 ranges (assumed: not told)" in said
+    assert "of 10,000 ranges (assumed: not reported)" in said
     assert " 0 " not in said
 
 
@@ -187,7 +187,7 @@ def test_a_wrong_counter_is_told_with_its_remedy_and_its_side_effect() -> None:
     wrong = told(None, ranges=0, backlog=0, backlog_by_positions=3, backlog_wrong=True)
     said = " ".join(written(wrong).split())
     assert said.startswith("▲ WARNING")
-    assert "counter tells 0, which is wrong, by the positions it is 3" in said
+    assert "counter says 0, which is wrong, by the positions it is 3" in said
     assert f"pulsar-admin topics unload {TOPIC}" in said
     assert "all clients of the topic reconnect" in said
     assert "backlog  " not in written(told(shape([(1, 10)], 20, 30)))

@@ -91,7 +91,7 @@ TOLD = {
             "entries_least": 25,
             "entries_most": 25,
             "because": "not sent since the topic was loaded or the last consumer left",
-            "practice": "Look again while consumers are connected and read, or give a trace of "
+            "practice": "Check again while consumers are connected and reading, or give a trace of "
             "the wire (--trace).",
         },
         {

@@ -89,7 +89,7 @@ def test_a_whole_report() -> None:
         '<testcase classname="persistent://public/default/orders" name="audit" time="0">'
         '<error type="unknown"'
         ' message="broker-read-stuck: one sample does not show whether it moves">'
-        "Not told: broker-read-stuck: one sample does not show whether it moves"
+        "Not reported: broker-read-stuck: one sample does not show whether it moves"
         "</error></testcase>",
         '<testcase classname="persistent://public/default/orders" name="mail" time="0"/>',
         '<testcase classname="persistent://public/default/orders" name="search" time="0"/>',

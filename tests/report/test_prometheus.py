@@ -76,7 +76,7 @@ def test_a_whole_page() -> None:
     audit = f'{orders},partition="",subscription="audit"'
     status = "pulsar_doctor_subscription_status"
     assert written("prometheus", run).splitlines() == [
-        f"# HELP {status} 1 for the verdict that the subscription has, 0 for the others.",
+        f"# HELP {status} 1 for the verdict of the subscription, 0 for the others.",
         f"# TYPE {status} gauge",
         f'pulsar_doctor_subscription_status{{{billing},status="stalled"}} 1',
         f'pulsar_doctor_subscription_status{{{billing},status="unknown"}} 0',
@@ -87,7 +87,7 @@ def test_a_whole_page() -> None:
         f'pulsar_doctor_subscription_status{{{audit},status="warning"}} 0',
         f'pulsar_doctor_subscription_status{{{audit},status="healthy"}} 1',
         "# HELP pulsar_doctor_subscription_backlog_entries "
-        "Entries in the backlog; absent where the broker does not tell.",
+        "Entries in the backlog; absent if the broker does not report it.",
         "# TYPE pulsar_doctor_subscription_backlog_entries gauge",
         f"pulsar_doctor_subscription_backlog_entries{{{billing}}} 498",
         "# HELP pulsar_doctor_finding "
@@ -95,7 +95,7 @@ def test_a_whole_page() -> None:
         "# TYPE pulsar_doctor_finding gauge",
         f'pulsar_doctor_finding{{{billing},code="permits-exhausted",severity="stalled"}} 1',
         "# HELP pulsar_doctor_suspect_probability "
-        "Of what is not decided: how likely its first suspect is, from 0 to 1.",
+        "How likely the first suspect of an unknown verdict is, from 0 to 1.",
         "# TYPE pulsar_doctor_suspect_probability gauge",
         "# HELP pulsar_doctor_subscriptions Subscriptions by verdict, each partition apart.",
         "# TYPE pulsar_doctor_subscriptions gauge",

@@ -40,8 +40,8 @@ BLOCK = """
   ruled out  no-consumer (2 consumers are attached); blocked-on-unacked-consumer (10 of 50000 used)
   more       pulsar-doctor explain key-shared-blocked
   backlog    498 entries
-  not told   key-shared-blocked: one sample does not show whether it moves
-  not told   permit-leak: needs a trace of the wire
+  no data    key-shared-blocked: one sample does not show whether it moves
+  no data    permit-leak: needs a trace of the wire
 """
 SHORT = """
 ? SUSPECTED  ledger on orders: likely key-shared-blocked of ks-stuck (70%)
@@ -78,9 +78,9 @@ def test_what_no_source_here_can_tell_is_no_reason_beside_suspects() -> None:
     for name in ("junit", "github", "nagios"):
         assert "needs a trace" not in written(name, checkup([suspected(**ONE_UNDECIDED)]))
     every = details(suspected(**ONE_UNDECIDED))
-    assert "  not told   permit-leak: needs a trace of the wire" in every
+    assert "  no data    permit-leak: needs a trace of the wire" in every
     alone = details(suspected(suspects=(), ruled_out=(), **ONE_UNDECIDED))
-    assert "  not told  permit-leak: needs a trace of the wire" in alone
+    assert "  no data  permit-leak: needs a trace of the wire" in alone
 
 
 NOT_REPORTED = "since ack is not reported, and would decide; nor reported: read position"
@@ -150,12 +150,12 @@ def test_what_is_ruled_out_stands_by_its_reason_numbers_first() -> None:
 
 
 def test_of_a_suspect_nothing_is_said_twice() -> None:
-    clues = (Clue("permits", "somebody has permits"), Clue("held", "b holds nothing"))
-    summary = "nothing is wrong: it works; somebody has permits"
+    clues = (Clue("permits", "a consumer has permits"), Clue("held", "b holds nothing"))
+    summary = "nothing is wrong: it works; a consumer has permits"
     probe = replace(PROBE, text="Look again for 60 s: whether it moves.")
     well = replace(WELL, probability=0.9, summary=summary, speaks_for=clues, decide=probe)
     assert details(suspected(suspects=(well,)))[1:4] == [
-        "  likely     nothing is wrong, 90%: it works; somebody has permits",
+        "  likely     nothing is wrong, 90%: it works; a consumer has permits",
         "  for        b holds nothing",
         "  to decide  Look again for 60 s: whether it moves.",
     ]

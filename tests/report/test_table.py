@@ -29,15 +29,15 @@ from tests.report.checkups import (
 )
 
 MANY = """
-verdict     subscription   topic                       culprit    cause                   backlog
-─────────────────────────────────────────────────────────────────────────────────────────────────
-✖ STALLED   s3             a/b/c                       worker-3   permits-exhausted             3
-✖ STALLED   s2             a/b/c                       worker-3   permits-exhausted             2
-✖ STALLED   s1             a/b/c                       worker-3   permits-exhausted             1
-✖ STALLED   s0             a/b/c                       worker-3   permits-exhausted             0
-✖ STALLED   hogged         a/b/c                       slow       prefetch-hogging       not told
-? UNKNOWN   audit          a/b/c                       -          ack-hole: one sample        498
-▲ WARNING   billing        a/b/c, partition 3 of 100   worker-3   permits-exhausted          1000
+verdict     subscription   topic                       culprit    cause                       backlog
+─────────────────────────────────────────────────────────────────────────────────────────────────────
+✖ STALLED   s3             a/b/c                       worker-3   permits-exhausted                 3
+✖ STALLED   s2             a/b/c                       worker-3   permits-exhausted                 2
+✖ STALLED   s1             a/b/c                       worker-3   permits-exhausted                 1
+✖ STALLED   s0             a/b/c                       worker-3   permits-exhausted                 0
+✖ STALLED   hogged         a/b/c                       slow       prefetch-hogging       not reported
+? UNKNOWN   audit          a/b/c                       -          ack-hole: one sample            498
+▲ WARNING   billing        a/b/c, partition 3 of 100   worker-3   permits-exhausted              1000
 
 permits-exhausted: Give this consumer a smaller receiver queue.
   pulsar-doctor explain permits-exhausted
@@ -46,7 +46,7 @@ prefetch-hogging: Give this consumer a smaller receiver queue.
 
 ✔ HEALTHY  search (Shared) on persistent://a/b/c: backlog 498
 8 subscriptions (107 with each partition apart): 5 stalled, 1 unknown, 1 warning, 1 healthy
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_which_partitions(unwell: list[int], of: int, says: str) -> None:
 def test_a_backlog_that_one_partition_does_not_tell_is_not_told() -> None:
     untold = verdict(partition=4, backlog=None)
     lines = details([*folded({1: "stalled"}, 4), untold, verdict(partition=5, backlog=7)])
-    assert "  backlog  not told in all partitions" in lines
+    assert "  backlog  not reported in all partitions" in lines
 
 
 @pytest.mark.usefixtures("wide")
@@ -217,7 +217,7 @@ def test_many_are_two_lines_each_on_a_narrow_terminal(
     lines = table([caused(number, backlog=None) for number in range(6)])
     assert lines[:2] == [
         "✖ STALLED  s0 on public/default/orders",
-        "  cause-0 of worker-3, backlog not told",
+        "  cause-0 of worker-3, backlog not reported",
     ]
     assert " ".join(lines[12:]).startswith(
         " cause-0: Give this consumer a smaller receiver queue.   pulsar-doctor explain cause-0 "
@@ -267,7 +267,7 @@ def test_an_unknown_verdict_gives_its_first_reason_or_all_with_v() -> None:
         "  more    -v (4 more reasons)",
     ]
     told = details([verdict("unknown", not_told=reasons)])
-    assert sum("not told  rule-" in line for line in told) == 5
+    assert sum("no data  rule-" in line for line in told) == 5
 
 
 @pytest.mark.usefixtures("wide")
@@ -496,7 +496,10 @@ def test_every_consumer_is_a_row_below_the_verdicts_where_they_are_asked_for(
     assert lines[at + 3] == (
         "slow 10.0.3.7:51494 Java 4.0.8 2 h 1000 0 at least 7 never at least 12 s ago 0.5"
     )
-    assert lines[-2:] == ["consumers of audit on persistent://public/default/orders", "not told"]
+    assert lines[-2:] == [
+        "consumers of audit on persistent://public/default/orders",
+        "not reported",
+    ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])

@@ -85,7 +85,7 @@ def test_anything_else_is_strange(told: Any, line: bytes) -> None:
 
 
 def test_a_line_without_a_bottom_is_strange() -> None:
-    assert EVENTS.of_line(b"[" * 100_000) == Strange(None, "is no JSON")
+    assert EVENTS.of_line(b"[" * 100_000) == Strange(None, "is not JSON")
 
 
 def test_what_counts_as_a_number_in_a_type_counts_as_one_in_a_line() -> None:
@@ -197,7 +197,7 @@ def test_an_observer_of_another_version_is_passed_over_with_a_sentence(tmp_path:
     assert [sentence.partition(";")[0] for sentence in said] == [
         "what the observer tells is passed over: forecast is not known here",
         "what the observer tells is passed over: a line has no event",
-        "what the observer tells is passed over: a line is no JSON",
+        "what the observer tells is passed over: a line is not JSON",
     ]
     assert all(ends in sentence for sentence in said)
 

@@ -87,7 +87,7 @@ STALLED = {  # a queue of four, of which one was acknowledged
         "address": Like(r"127\.0\.0\.1:\d+"), "client_version": "client", "connected_since": MOMENT,
     },
     "impact": None,
-    "remedy": Like("See by a dump of its threads .* if it hangs, restart it, .*"),
+    "remedy": Like("Dump the threads of the process .* if it hangs, restart it, .*"),
     "actions": Like(list),
     "explain": "pulsar-doctor explain permits-exhausted",
 }  # fmt: skip

@@ -236,7 +236,7 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
             )
 
         eventually(parked, 45)
-        # The limit is no part of the wire, and what came over the wire is no part of the stats.
+        # The limit is not visible on the wire, and what came over the wire is no part of the stats.
         eventually(lambda: "blocked-on-unacked-consumer" in found(tap), 45)
         time.sleep(4)
         through.close()

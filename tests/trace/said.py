@@ -34,7 +34,7 @@ class Said(Wire):
     """As Wire. `moment` is how a block comes to share the microsecond of the one before it."""
 
     def moment(self) -> Self:
-        """What is said next is said at the same microsecond."""
+        """Messages next is said at the same microsecond."""
         self.now_us -= self.step_us
         return self
 

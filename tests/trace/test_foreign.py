@@ -116,7 +116,7 @@ def test_no_journal_and_no_lock_is_waited_for(
     (trace / journal_name(2)).write_bytes(FILE_HEADER)
     made(trace / name)
     assert cli.run(["trace", "show", str(trace)]) == 2
-    assert f"{name} is no regular file" in capsys.readouterr().err
+    assert f"{name} is not a regular file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("made", [pipe, deep, link_to("/dev/zero")])

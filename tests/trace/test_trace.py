@@ -128,7 +128,7 @@ def test_what_was_told_of_a_consumer_reaches_its_ledger(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("meta", "sentence"),
     [
-        (None, "is no trace of pulsar-doctor: it has no _meta.json"),
+        (None, "is not a trace of pulsar-doctor: it has no _meta.json"),
         ("{", "_meta.json is damaged, or the file of another program"),
         ("[]", "_meta.json is damaged"),
         ('{"schema_version": "1", "trace_id": "t"}', "_meta.json is damaged"),
@@ -150,7 +150,7 @@ def test_a_folder_that_is_no_trace_is_refused(
 
 
 def test_a_path_that_is_not_there_is_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="it is no folder"):
+    with pytest.raises(TraceError, match="it is not a folder"):
         open_trace(tmp_path / "nowhere")
 
 

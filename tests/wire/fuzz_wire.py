@@ -52,7 +52,7 @@ class Tape:
         return things[self.number(len(things) - 1)]
 
 
-# What is said.
+# Messages.
 
 
 def stream_of(tape: Tape) -> bytes:

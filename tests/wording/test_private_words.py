@@ -21,16 +21,16 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 2210,
-    "asked": 1192,
-    "stands": 164,
-    "sits": 59,
-    "goes": 189,
-    "look": 222,
-    "said": 309,
-    "whose": 177,
-    "of its": 306,
-    "likewise": 33,
+    "told": 2102,
+    "asked": 1174,
+    "stands": 146,
+    "sits": 54,
+    "goes": 178,
+    "look": 206,
+    "said": 298,
+    "whose": 172,
+    "of its": 300,
+    "likewise": 32,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
 WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")

@@ -111,7 +111,7 @@ class Admin:
         told = (await self._http.document(f"{name.path}/partitions", what)).document
         count = told.get("partitions") if isinstance(told, dict) else None
         if not isinstance(count, int):
-            raise BrokerFailed(f"{what}: no number is told")
+            raise BrokerFailed(f"{what}: no number is reported")
         return count or None
 
     async def tenants(self) -> list[str]:
@@ -235,7 +235,7 @@ class Admin:
         what = f"the {kind} of {name}"
         answer = await self._http.document(f"{name.path}/{kind}", what, params)
         if not isinstance(answer.document, dict):
-            raise BrokerFailed(f"{what} is no object")
+            raise BrokerFailed(f"{what} is not an object")
         return answer
 
     async def _list(self, path: str, what: str) -> list[str]:

@@ -70,7 +70,9 @@ class ReadOnly(httpx.AsyncBaseTransport):
         if request.method != "GET":
             raise Refused(f"pulsar-doctor only reads: it sends no {request.method} to a broker")
         if not self._members.has(request.url):
-            raise Refused(f"{refusals.place(request.url)} is no broker of the cluster: not asked")
+            raise Refused(
+                f"{refusals.place(request.url)} is not a broker of the cluster: no request was sent"
+            )
         scheme = request.url.scheme
         if scheme not in self._turns:
             self._turns[scheme] = self._pools_for(scheme)
@@ -108,7 +110,7 @@ def bases_of(admin_url: str) -> list[httpx.URL]:
     except httpx.InvalidURL:
         bases = []
     if not bases or scheme not in ("http", "https") or not all(base.host for base in bases):
-        raise InputError("the admin URL is no http:// or https:// address; see --admin-url")
+        raise InputError("the admin URL is not an http:// or https:// address; see --admin-url")
     if any(base.userinfo for base in bases):
         raise InputError("no credentials in the admin URL: use --auth-plugin and --auth-params")
     return bases
@@ -128,7 +130,9 @@ def target_of(url: httpx.URL, location: str) -> httpx.URL:
     """Where a redirect leads. Raises BrokerFailed."""
     target = url.join(location)  # httpx has read it already: it is an address
     if target.scheme not in ("http", "https") or not target.host or target.userinfo:
-        raise BrokerFailed(f"{refusals.place(url)} redirects to what is no broker's address")
+        raise BrokerFailed(
+            f"{refusals.place(url)} redirects to something that is not a broker's address"
+        )
     return target
 
 

@@ -104,7 +104,7 @@ class Http:
             )
 
     async def text(self, path: str, what: str) -> str:
-        """What stands at this path, which is no JSON whatever it is called. Raises AdminError."""
+        """What stands at this path, which is not JSON whatever it is called. Raises AdminError."""
         async with self._slots:
             return await self._again(
                 lambda base: self._text(url_of(base, path, None), what), self._bases
@@ -189,7 +189,7 @@ class Http:
                 way = " to ".join(refusals.place(step) for step in [*seen, url])
                 raise BrokerFailed(f"redirected in a circle for {what}: from {way}")
             if url.scheme != "https" and seen[-1].scheme == "https":
-                raise Refused(f"redirected from TLS to {refusals.place(url)}: it was not asked")
+                raise Refused(f"redirected from TLS to {refusals.place(url)}: no request was sent")
             await self._require_member(url)
         return response
 
@@ -202,7 +202,7 @@ class Http:
         try:
             base = httpx.URL(f"{self._bases[0].scheme}://{broker}")
         except httpx.InvalidURL:
-            raise InputError(f"{broker!r} is no broker; write host:port") from None
+            raise InputError(f"{broker!r} is not a broker; write host:port") from None
         await self._require_member(base)
         return base
 
@@ -214,7 +214,7 @@ class Http:
             why = why if known or why else await self._why_not(url)
         if why:
             raise Refused(
-                f"{refusals.place(url)} was asked nothing and got no credentials: {why}; if it is "
+                f"{refusals.place(url)} was sent no request and no credentials: {why}; if it is "
                 "a broker of this cluster, name it in --admin-url too (http://a:8080,b:8080)"
             )
 
@@ -272,7 +272,7 @@ async def reading(step: Awaitable[T], url: httpx.URL, what: str) -> T:
 def names_in(told: Any, what: str) -> list[str]:
     """A list of names as it should be. Raises BrokerFailed."""
     if not isinstance(told, list) or not all(isinstance(name, str) for name in told):
-        raise BrokerFailed(f"{what} is no list of names")
+        raise BrokerFailed(f"{what} is not a list of names")
     return told
 
 
@@ -288,7 +288,7 @@ def _parsed(response: httpx.Response, body: bytearray, what: str) -> Any:
         raise refusals.of_values(response.url, what) from None
     except (ValueError, RecursionError) as error:
         where = refusals.place(response.url)
-        raise BrokerFailed(f"what {where} says of {what} is no JSON: {error}") from None
+        raise BrokerFailed(f"what {where} says of {what} is not JSON: {error}") from None
 
 
 def clock_ms(response: httpx.Response) -> int | None:

@@ -72,11 +72,11 @@ def of_connection(error: BaseException, url: httpx.URL, what: str) -> AdminError
     if isinstance(error, httpx.DecodingError):
         return BrokerFailed(f"what {where} says of {what} cannot be unpacked")
     if "location header" in str(error):  # httpx reads it even where it is not to follow it
-        return BrokerFailed(f"{where} redirects to what is no address")
+        return BrokerFailed(f"{where} redirects to something that is not an address")
     if isinstance(error, httpx.RemoteProtocolError) and not CLOSED.search(str(error)):
         hint = ", or it wants https://" if url.scheme == "http" else ""
         return Unreachable(
-            f"what answers at {where} speaks no HTTP; is it the broker's binary port{hint}? "
+            f"what answers at {where} does not speak HTTP; is it the broker's binary port{hint}? "
             "See --admin-url"
         )
     return Unreachable(
@@ -95,15 +95,16 @@ def of_time(url: httpx.URL, what: str, seconds: float) -> AdminError:
 def of_size(url: httpx.URL, what: str, most: int) -> AdminError:
     """The answer is longer than is read. Not asked again: it would be as long."""
     return BrokerFailed(
-        f"{place(url)} tells more than {most >> 20} MiB of {what}, unpacked: it was not read to "
-        "its end, and nothing is judged by it; does a broker answer there? See --admin-url"
+        f"{place(url)} answers with more than {most >> 20} MiB of {what}, unpacked: it was not "
+        "read to the end, and is not used; does a broker answer there? See --admin-url"
     )
 
 
 def of_values(url: httpx.URL, what: str) -> AdminError:
     """The answer holds more than can be kept."""
     return BrokerFailed(
-        f"what {place(url)} tells of {what} holds more than {ANSWER_VALUES:,} values: it was not "
+        f"what {place(url)} answers for {what} holds more than {ANSWER_VALUES:,} values: it was "
+        "not "
         "read; does a broker answer there? See --admin-url"
     )
 
@@ -155,7 +156,7 @@ def _of_tls(error: ssl.SSLError, url: httpx.URL) -> AdminError:
         )
     if "alert" in reason:
         return Refused(f"{where} does not accept this client's certificate ({reason})")
-    return Unreachable(f"{where} speaks no TLS ({reason}); use http:// or its TLS port")
+    return Unreachable(f"{where} does not speak TLS ({reason}); use http:// or its TLS port")
 
 
 def _unauthorized(response: httpx.Response, where: str, expired_at: float | None) -> str:

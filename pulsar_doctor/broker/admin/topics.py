@@ -46,7 +46,7 @@ def topic_name(text: str) -> TopicName:
     parts = rest.split("/", 2)
     if domain not in DOMAINS or len(parts) != 3 or not all(parts):
         raise InputError(
-            f"{text!r} is no topic; write orders, tenant/namespace/orders "
+            f"{text!r} is not a topic; write orders, tenant/namespace/orders "
             "or persistent://tenant/namespace/orders"
         )
     return TopicName(domain, f"{parts[0]}/{parts[1]}", parts[2])
@@ -56,7 +56,7 @@ def namespace_path(namespace: str) -> str:
     """`tenant/namespace`, encoded. Raises InputError."""
     parts = namespace.split("/")
     if len(parts) not in (2, 3) or not all(parts):  # three: Pulsar 1, with the cluster
-        raise InputError(f"{namespace!r} is no namespace; write tenant/namespace")
+        raise InputError(f"{namespace!r} is not a namespace; write tenant/namespace")
     return "/".join(encoded(part) for part in parts)
 
 

@@ -181,7 +181,7 @@ class Fleet:
         elif self.metrics_unread is not None:
             reason = (
                 "not seen: it may have been loaded since the brokers' list of loaded topics was "
-                "renewed, up to a minute ago, and what is loaded now could not be read "
+                "updated, up to a minute ago, and what is loaded now could not be read "
                 f"({self.metrics_unread})"
             )
             self.unread += [Unread(topic, reason) for topic in stored]

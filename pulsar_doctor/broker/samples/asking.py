@@ -46,7 +46,7 @@ NO_TIME = (
 )
 AT_IS_EARLY = "--at lies before moments of the last file; all ages are lower bounds"
 NO_DISTANCE = (
-    "it is not known how far apart the files were taken (--interval tells); what grew between them "
+    "it is not known how far apart the files were taken (see --interval); what grew between them "
     "is used, and a pace only between acks whose moments they hold"
 )
 
@@ -97,7 +97,7 @@ def read(files: SampleFiles) -> ReadSamples:
     if not saved:
         return _of_plain(_joined(plain, files.internal_files), files, at_ms)
     if len(contents) > 1:
-        raise InputError(f"{called(saved[0].name)} holds samples of its own; give no other file")
+        raise InputError(f"{called(saved[0].name)} has samples of its own; give no other file")
     if files.internal_files:
         raise InputError(f"{called(saved[0].name)} has its own internal stats; give no other")
     if at_ms is not None:
@@ -120,7 +120,7 @@ def _of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> 
     notes += [f"{called(files[-1].name)} has no {', '.join(gone)}: left out"] if gone else []
     if sorted_ != list(given):
         names = ", then ".join(called(each.name) for each in sorted_)
-        notes.append(f"the files were not given in order of time; by what they tell it is {names}")
+        notes.append(f"the files were not given in order of time; by their content it is {names}")
     if len(files) < len(given):
         notes.append(
             f"{many(len(given) - len(files), 'file')} with the numbers of another one left out: "
@@ -209,7 +209,7 @@ def moment_ms(text: str) -> int:
         return found
     example = "write 2026-08-01T12:00:00Z, or milliseconds since 1970"
     raise InputError(
-        f"--at {text!r} {'has no zone' if _is_time(text) else 'is no time'}; {example}"
+        f"--at {text!r} {'has no zone' if _is_time(text) else 'is not a time'}; {example}"
     )
 
 

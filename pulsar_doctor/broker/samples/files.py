@@ -181,7 +181,7 @@ def kind_of(document: Any) -> str:
 def stranger(document: Any) -> str | None:
     """What a document is that is no output of pulsar-admin about a topic; None where it may be."""
     if not isinstance(document, Mapping):
-        return "is a list" if isinstance(document, list) else "is no object of JSON"
+        return "is a list" if isinstance(document, list) else "is not an object of JSON"
     schema, reason = document.get("schema"), document.get("reason")
     if isinstance(schema, str) and schema.startswith("pulsar-doctor/"):
         return f"is a document of pulsar-doctor itself, {schema}"

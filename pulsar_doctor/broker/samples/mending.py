@@ -39,14 +39,14 @@ DOTS = re.compile(r"\.{2,}|…")
 ENDS = {"{": "}", "[": "]", "(": ")"}
 CLOSING = ("}", "]", ")", "")
 
-COMMAS = "commas too many are left out"
+COMMAS = "extra commas are left out"
 NO_COMMA = "commas that are missing at ends of lines are added"
 QUOTES = "typographic quotes are read as plain ones"
 SINGLES = "single quotes and missing ones are read as double ones"
 COMMENTS = "comments are left out"
-ELISIONS = "what '...' stands for is not told"
+ELISIONS = "what '...' stands for is not reported"
 CUT = "it is cut off: brackets are closed, and a value that is not whole is left out"
-NO_VALUES = "what stands for a value and is none is left out"
+NO_VALUES = "placeholders that are not values are left out"
 NOT_ALL = "the list of consumers may be incomplete: one entry stands for all that are missing"
 PRINTED = "values of Java are read as objects"
 

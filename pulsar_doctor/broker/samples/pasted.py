@@ -1,6 +1,6 @@
 """Reads a broker's answer as people paste it: with text around it, quoted, shortened or cut off.
 
-Only where the text is no JSON as it stands. Nothing is invented: what is not whole is left out, so
+Only where the text is not JSON as it stands. Nothing is invented: what is not whole is left out, so
 that it counts as not told, and each thing that was done is said. Left out are
 
 - text before and behind the first answer, marks of quotation (`> `), of changes (`+`), of code, of
@@ -14,7 +14,7 @@ both. A time in front of the answer is when it was taken: the `Date:` of `curl -
 line just before, as of a log, where it has a zone.
 
 An answer that begins in the middle is read from its first field on: what was around that is known
-by what stands in it. What is no JSON at all may be written as YAML is, or as a
+by what stands in it. What is not JSON at all may be written as YAML is, or as a
 table. What is wrong in any other way stays an error.
 """
 
@@ -79,9 +79,9 @@ COLOURS = "colours of a terminal are left out"
 BOTH = "stats and internal stats are read together"
 CLOCK = "the time in front of it is when it was taken"
 EXPECTED = "expected is what `pulsar-admin topics stats` or `topics stats-internal` prints"
-MARKS = "marks of quotation and code are left out"
+MARKS = "quotation marks and code marks are left out"
 SPACES = "spaces and ends of lines that JSON does not know are read as plain ones"
-PART = "it begins in the middle: its bracket is opened"
+PART = "it begins in the middle: its opening brackets are added"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ def document_in(content: bytes, name: str) -> Pasted:
             instead = _instead(content)
             if instead is None:
                 raise
-            raise InputError(f"{called(name)} is no JSON that can be read: {instead}") from None
+            raise InputError(f"{called(name)} is not readable JSON: {instead}") from None
     document, done, taken_ms = found
     said = "; ".join(sorted(done)) or SPACES
-    note = f"{called(name)} is no JSON as it stands, and is read so: {said}"
+    note = f"{called(name)} is not valid JSON, and was read with corrections: {said}"
     return Pasted(document, (note,), taken_ms, CUT in done)
 
 

@@ -53,7 +53,7 @@ class Plain:
     """One file. samples: by full name of the topic or partition, or under `UNNAMED`.
 
     guess_ms: the file's own time of change, which a copy may have changed; None where it has none.
-    notes: how its text was read, where it is no JSON as it stands. incomplete: why subscriptions
+    notes: how its text was read, where it is not JSON as it stands. incomplete: why subscriptions
     may be missing, in sentences.
     """
 

@@ -46,4 +46,4 @@ BOUNDS: Mapping[str, LeastMost] = {
 
 def sentence(where: str, value: float) -> str:
     """What to say of one that cannot be."""
-    return f"{where} is {value}, which cannot be: nothing is judged by it"
+    return f"{where} is {value}, which is impossible: nothing is judged by it"

@@ -31,7 +31,7 @@ def document_of(text: str | bytes, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is no JSON that can be read: {error}") from None
+        raise InputError(f"{what} is not readable JSON: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,4 +84,4 @@ class Backlog:
         """As a sentence names it: `60 entries`."""
         if self.entries is not None:
             return say("{:entries}", self.entries)
-        return "at least 1 entry" if self.empty is False else "entries that are not told"
+        return "at least 1 entry" if self.empty is False else "entries that are not reported"

@@ -64,7 +64,7 @@ def holes_of_trace(
             found.biographies[key] = lives
     if not found.accounts:
         there = ", ".join(f"{name} on {topic}" for topic, name in sorted(told)) or "no subscription"
-        nothing = f"{folder} has nothing that is asked for; it has {there}"
+        nothing = f"{folder} has nothing that was selected; it has {there}"
         raise DoctorError("; ".join((nothing, *trace.notes)))
     return found
 

@@ -58,7 +58,8 @@ PRACTICE = {
     ),
     BROKER: "Nothing to do: the broker keeps this cursor for itself.",
     CANNOT_TELL: (
-        "Look again while consumers are connected and read, or give a trace of the wire (--trace)."
+        "Check again while consumers are connected and reading, or give a trace of the wire "
+        "(--trace)."
     ),
 }
 
@@ -104,7 +105,7 @@ def origins(observed: Observed, read: int, unread: int) -> tuple[Origin, ...]:
 
 def _unexplained(observed: Observed) -> str:
     if observed.now.type is None:
-        return "the subscription's type is not told"
+        return "the subscription's type is not reported"
     if observed.now.consumers == ():
         return "nobody is connected: what was sent has gone back and is read again by the next"
     return "read before, and in none of the counts"
@@ -127,7 +128,7 @@ def _of_type(observed: Observed, read: int) -> Iterator[Origin]:
     held = observed.held
     if delayed is None or held is None:
         told = "delayed messages are" if delayed is None else "unacknowledged messages are"
-        yield Origin(CANNOT_TELL, read, read, f"how many {told} is not told")
+        yield Origin(CANNOT_TELL, read, read, f"how many {told} is not reported")
         return
     out = held.most + (waiting or 0)
     yield Origin(

@@ -56,16 +56,16 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 def command(asked: AnalyzeRequest) -> int:
     """Sums up traces in Apache Spark, here or on a cluster.
 
-    DIR is a trace, a folder of traces, a glob, or what Spark reads (s3a://, hdfs://). A trace that
-    is there twice is counted once. One that is damaged (a segment that is not as it was sealed, is
-    missing, or is not in the list) is left out and named, and the exit code is 4, unless --strict
-    is given or it is the only one. The executors need nothing of pulsar-doctor.
+    DIR is a trace, a folder of traces, a glob, or a path that Spark reads (s3a://, hdfs://). A
+    trace that is found twice is counted once. A damaged trace (a segment was changed, is missing,
+    or is not in the list) is left out and named, and the exit code is 4, unless --strict is given
+    or it is the only one. The executors do not need pulsar-doctor.
 
-    The status is the worst of all subscriptions. Each is judged where its trace ends, as
-    stall-check --trace judges it, by the ledgers that lie beside the last segment. The status is
-    unknown where a trace has no consumer, has no ledgers of this version and too many rows to work
-    them out again, or goes on behind --until. A time without permits that was as long as a stall
-    and is over is not judged, and forbids "healthy".
+    The status is the worst of all subscriptions. Each is judged at the end of its trace, as
+    stall-check --trace does, from the ledgers beside the last segment. The status is unknown if a
+    trace has no consumer, continues after --until, or has too many rows and no ledgers of this
+    version. A time without permits that was as long as a stall and is over is not judged, and
+    forbids "healthy".
 
     \b
     consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
@@ -77,35 +77,35 @@ def command(asked: AnalyzeRequest) -> int:
     subscriptions  which are in trouble, and who hoards in them
     holes          entries never acknowledged while later ones were
 
-    --since, --until, --topic and --subscription read a part: segments and row groups without any of
-    it are not opened. A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from
-    the end of the newest of the traces. What is counted is then of that part alone, and a consumer
-    that began before is not "certain"; numbers that carry over (permits, unacked) are as ever, and
-    a time without permits keeps its true start and its whole length, also where its consumer said
-    nothing in all of that time. How a trace ends is not judged where --until lies before that.
+    --since, --until, --topic and --subscription read a part of the traces; other segments and row
+    groups are not opened. A TIME is ISO 8601 (UTC if it has no zone) or a duration counted back
+    from the end of the newest trace. Counts are then of that part, and a consumer that began before
+    it is not "certain". Numbers that carry over (permits, unacked) stay as they were, and a time
+    without permits keeps its true start and its whole length, even if its consumer was silent all
+    that time. The end of a trace is not judged if --until lies before it.
 
     With -o json: {"schema": "pulsar-doctor/analyze/2", "events", "since", "until", "topic",
-    "subscription", "status", "statuses" (how many subscriptions have which), "verdicts" (as
-    stall-check's "subscriptions", with "trace_id" and "at"), and each of these as a list of at most
-    10,000 rows, the worst first; "totals" says how many there are}. Times end in _us
-    (microseconds); null is not told. A sum of which a part is not told is null, and beside it
-    stands what is told of it (acknowledged_least, unacked_least); where "certain" is false commands
-    are missing, and all that is counted is at least so much.
+    "subscription", "status", "statuses" (number of subscriptions with each status), "verdicts"
+    (like stall-check's "subscriptions", with "trace_id" and "at"), and each table as a list of at
+    most 10,000 rows, the worst first; "totals" has their full number}. Times end in _us
+    (microseconds); null means not reported. If a part of a sum is not reported, the sum is null,
+    and the reported part is beside it (acknowledged_least, unacked_least). If "certain" is false,
+    commands are missing, and all counts are lower bounds.
 
-    --save, run again, reads only the traces that have changed: so the tables of traces that a tap
-    still writes are kept up to date. What happens now is shown by tap and stall-check --watch.
+    Run --save again to update: it reads only the traces that have changed, also those that a tap
+    still writes. To see what happens now, use tap or stall-check --watch.
 
-    --sql asks the tables as --save keeps them: these six and brief_stalls, each with date, topic
-    and trace_id. It takes SELECT over these tables, without functions that run other code or open
-    files, and cannot be used with --remote. -o json: {"schema": "pulsar-doctor/analyze-sql/1",
-    "columns", "rows", "more"}, at most 10,000 rows; jsonl: a row a line. It gives no verdict: the
+    --sql queries the tables that --save writes: these six and brief_stalls, each with date, topic
+    and trace_id. It takes one SELECT, without functions that run other code or open files, and
+    cannot be used with --remote. -o json: {"schema": "pulsar-doctor/analyze-sql/1", "columns",
+    "rows", "more"}, at most 10,000 rows; jsonl: one line for each row. It gives no verdict: the
     exit code is 0, or 4.
     """
     bucket_us = _microseconds(asked.bucket, "--bucket")
     where = _where_of(asked)
     _refuse_a_part(asked)
     if asked.save_format != "parquet" and not asked.save_dir:
-        raise InputError(f"--format {asked.save_format} says how --save saves; give that, too")
+        raise InputError(f"--format {asked.save_format} is for --save; give that, too")
     if asked.output == "jsonl" and asked.sql is None:
         raise InputError("-o jsonl is for --sql; an analysis is one document: -o json")
     return _analyze(where, bucket_us, asked)
@@ -130,8 +130,8 @@ def _refuse_a_part(asked: AnalyzeRequest) -> None:
     part = [f"--{name}" for name in named if getattr(asked, name) is not None]
     if part and asked.save_dir:
         raise InputError(
-            f"--save keeps whole traces, and a part would take the place of one; leave out "
-            f"{part[0]}, or ask for it with -o json or --sql"
+            f"--save saves whole traces, and a part would replace one; leave out {part[0]}, or "
+            "use -o json or --sql"
         )
 
 

@@ -52,20 +52,20 @@ class AnalyzeRequest:
     )
     stall_floor: float = option(
         "--stall-floor", type=DURATION, default="1s", show_default=True,
-        help="Shorter times without permits are counted and not listed, unless with a finding.",
+        help="Count shorter times without permits, but list them only with a finding.",
     )
     strict: bool = option(
         "--strict", is_flag=True,
-        help="Refuse all where one trace is damaged, instead of leaving it out.",
+        help="Fail if a trace is damaged, instead of leaving it out.",
     )
     save_dir: str | None = option(
         "--save", metavar="DIR",
-        help="Keep all rows of all tables as Parquet, all to be seen at one moment by who follows "
-        "DIR/manifests (docs/saved.md). A trace that is there already is replaced.",
+        help="Save all rows of all tables as Parquet; readers of DIR/manifests see all changes at "
+            "once (docs/saved.md). A trace that was saved before is replaced.",
     )
     save_mode: Literal["append", "replace"] = option(
         "--save-mode", type=click.Choice(["append", "replace"]), default="append",
-        show_default=True, help="Whether other traces that are there stay.",
+        show_default=True, help="Whether traces that were saved before stay.",
     )
     save_format: Literal["parquet", "iceberg", "delta"] = option(
         "--format", type=click.Choice(["parquet", "iceberg", "delta"]),
@@ -75,12 +75,11 @@ class AnalyzeRequest:
     )
     sql: str | None = option(
         "--sql", metavar="QUERY",
-        help="Ask the tables instead of showing them, by one query (SELECT …) of Spark's SQL.",
+        help="Run one query (SELECT …) of Spark SQL on the tables, instead of showing them.",
     )
     master: str | None = option(
         "--master", metavar="MASTER",
-        help="Where Spark runs, as Spark takes it; default: what Spark's own settings say, "
-        "otherwise local[*].",
+        help="The Spark master; default: that of Spark's own settings, otherwise local[*].",
     )
     remote: str | None = option(
         "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."

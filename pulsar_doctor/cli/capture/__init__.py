@@ -49,31 +49,31 @@ written, or with --fail-on a verdict is unknown; 130 interrupted.
 def command(asked: CaptureRequest) -> int:
     """Makes a trace of a running client from packets.
 
-    Nothing stands in the way of the traffic, and nothing is restarted. FILE is pcap or pcapng, as
-    tcpdump writes them, or gzip of these; several are read as one, by time. `-` is a pipe, which is
-    read until it ends or Ctrl-C; the trace can be read while it grows.
+    The traffic is not touched, and nothing is restarted. FILE is pcap or pcapng, as tcpdump writes
+    them, or gzip of these; several are read as one, in order of time. `-` is a pipe, which is read
+    until it ends or Ctrl-C. The trace can be read while it grows.
 
-    What is written down holds no payload, key or credential; of connections that are not Pulsar
-    nothing is written. Every subcommand that reads the trace of a tap reads this one.
+    The trace has no payload, key or credential, and nothing of connections that are not Pulsar.
+    Every subcommand that reads the trace of a tap can read it.
 
-    A connection that was there before the capture is read from where the beginning of a frame is
-    proven, after twice the largest message that a broker allows, or likely: three whole frames and
-    a second from the start of a segment, with the checksums that they should have, or two silences
-    of its sender. Payloads may hold whole Pulsar frames, so no verdict relies on what is only
-    likely, each row of it says so (grade, join), and it is taken back (RETRACTED) where something
-    contradicts it; --proven-only leaves it out. Where packets are missing the ledgers of that
-    connection are not known from there on, which a row UNPARSED says, until a consumer subscribes
-    again or the broker tells; a hole within a payload harms nothing. Frames that had to wait have
-    the time at which they could be told.
+    A connection that was open before the capture is read from the first proven start of a frame
+    (after twice the largest message that a broker allows) or a likely one: three whole frames and a
+    second from the start of a segment, with valid checksums, or two silences of its sender.
+    Payloads may contain whole Pulsar frames, so no verdict relies on likely rows alone. Each of
+    them is marked (grade, join), and is taken back (RETRACTED) if something contradicts it;
+    --proven-only leaves them out. If packets are missing, a row UNPARSED says so, and the ledgers
+    of that connection are unknown until a consumer subscribes again or the broker reports them. A
+    gap inside a payload does no harm. Frames that had to wait have the time at which they were
+    recognised.
 
-    What comes from a pipe or an interface is watched as in a tap: on a terminal each consumer is a
-    line, and a verdict that changes is told once. --ring and --max-bytes keep the newest part
-    only, of files too, on the clock of the packets; copies for stalls and SIGUSR2 are kept while
-    packets come in. Without a ring SIGUSR2 seals what has come by then.
+    A pipe or an interface is watched like a tap: on a terminal each consumer is a line, and a
+    verdict that changes is printed once. --ring and --max-bytes keep only the newest part, also of
+    files, on the clock of the packets; copies for stalls and SIGUSR2 are kept while packets arrive.
+    Without a ring, SIGUSR2 seals what has arrived by then.
 
-    Who the consumers are that subscribed before, and what they were granted, the broker's stats
-    tell: rows STATS. They are asked for with --topic or --admin-url, by a broker whose clock agrees
-    with that of the packets within a second.
+    Consumers that subscribed before the capture, and their permits, are read from the broker's
+    stats (rows STATS), with --topic or --admin-url. The broker's clock must agree with that of the
+    packets within a second.
     """
     _check(asked)
     with needing("trace", "capture"):
@@ -168,18 +168,15 @@ def _check(asked: CaptureRequest) -> None:
     if asked.interface:
         require_linux("capture -i", "tcpdump -U -w - | pulsar-doctor capture - works everywhere")
     if asked.named_by.stats_files and _asks(asked) and not asked.topics:
-        raise InputError("--stats tells what the broker said: leave out --admin-url")
+        raise InputError("--stats replaces the broker: leave out --admin-url")
     if asked.named_by.internal_files and not asked.named_by.stats_files:
         raise InputError(
-            "--internal-stats tells no names: give what the same broker says in --stats"
+            "--internal-stats has no names: give the stats of the same broker with --stats, too"
         )
     if PIPE in asked.files and len(asked.files) > 1:
-        raise InputError("`-` is a pipe, and is read alone: give either it or files")
+        raise InputError("give either `-` (a pipe) or files")
     if asked.changes and not asked.is_live and asked.fail_on == "never":
-        raise InputError(
-            "--set is for what is judged while it passes, or with --fail-on; `stall-check` takes "
-            "it, too"
-        )
+        raise InputError("--set needs a live capture or --fail-on; `stall-check` takes it, too")
     if asked.changes:
         checks(asked.changes)
     _ = asked.clients

@@ -51,11 +51,11 @@ class CaptureRequest:
         help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
     )
     seconds: float | None = option(
-        "--for", metavar="DURATION", type=DURATION, help="Capture for so long.",
+        "--for", metavar="DURATION", type=DURATION, help="Stop after this time.",
     )
     ports: tuple[int, ...] = option(
         "--port", metavar="N", type=click.IntRange(1, 65535), multiple=True,
-        default=(6650,), show_default="6650", help="Where brokers listen; may be repeated.",
+        default=(6650,), show_default="6650", help="Port of the brokers; may be repeated.",
     )
     client: str | None = option(
         "--client", metavar="ADDRESS",
@@ -63,32 +63,32 @@ class CaptureRequest:
     )
     max_message_bytes: int = option(
         "--max-message-size", metavar="SIZE", type=SIZE, default="5MiB",
-        show_default=True, help="The broker's maxMessageSize, for connections whose beginning is "
-        "not in the capture; the others tell it.",
+        show_default=True, help="The broker's maxMessageSize, for connections that began before "
+            "the capture; the others report it.",
     )
     proven_only: bool = proven_only_option()
     topics: tuple[str, ...] = option(
         "--topic", metavar="TOPIC", multiple=True,
-        help="Ask the broker who the consumers of this topic are, also those that say nothing; "
-        "may be repeated. With --admin-url alone all topics are asked that have a consumer in the "
-        "capture; a consumer that has come within the last minute may not be listed yet.",
+        help="Read the consumers of this topic from the broker, also silent ones; may be "
+            "repeated. With --admin-url alone, those of all topics that have a consumer in the "
+            "capture; one that connected within the last minute may be missing.",
     )
     named_by: SampleFiles = part(
         SampleFiles,
         click.option(
             "--stats", "stats_files", metavar="FILE", multiple=True,
-            help="Learn it from stats that were kept, as in `stall-check --stats`; may be "
-            "repeated.",
+            help="Read the consumers from saved stats, as in `stall-check --stats`; may be "
+                "repeated.",
         ),
         click.option(
             "--internal-stats", "internal_files", metavar="FILE", multiple=True,
-            help="What `pulsar-admin topics stats-internal` printed of the same topic: its ledgers "
-            "tell consumers of several topics on one connection apart.",
+            help="The output of `pulsar-admin topics stats-internal` for the same topic: its "
+                "ledgers distinguish consumers of several topics on one connection.",
         ),
     )
     trace_dir: Path = option(
         "--trace", metavar="DIR", type=click.Path(path_type=Path), required=True,
-        help="Write the trace to this folder, which is empty or not there yet.",
+        help="Write the trace to this folder, which must be new or empty.",
     )
     ring_seconds: float | None = ring_option()
     max_bytes: int | None = max_bytes_option()
@@ -119,5 +119,5 @@ class CaptureRequest:
             address = ip_address(host.strip("[]"))
             number = int(port)
         except ValueError:
-            raise InputError(f"--client {self.client} is no IP address, nor ip:port") from None
+            raise InputError(f"--client {self.client} is not an IP address or ip:port") from None
         return (shown((str(address), number)),)

@@ -68,19 +68,20 @@ Examples:
 def command(asked: ConsumeRequest) -> int:
     """Attaches real consumers, and shows every FLOW and permit.
 
-    The consumers reach the broker through a tap of our own, so what is shown is what is on the
-    wire. They acknowledge what they take, unless --ack says otherwise. Without TOPIC it brings its
-    own topic and messages, and where no broker is configured its own broker.
+    The consumers connect through a tap, so what is shown is what is on the wire. They acknowledge
+    what they receive, unless --ack says otherwise. Without TOPIC, it creates its own topic and
+    messages; without a configured broker, it starts its own.
 
-    With TOPIC they read a copy, from the earliest message that is kept: on a subscription of their
-    own, which goes in the end and counts for the topic's backlog quota until then. -s SUB makes one
-    that stays. A SUB that has a backlog or consumers is somebody's: it is refused (exit code 2)
-    without --take-messages, and so is one of which the REST API (--admin-url) tells nothing (3).
-    What stays is named in the end, with the command that removes it.
+    With TOPIC they read a copy of the messages, from the earliest one that is kept, on a
+    subscription of their own. It is removed at the end, and counts for the topic's backlog quota
+    until then. -s SUB creates a subscription that stays. A SUB with a backlog or consumers is in
+    use: without --take-messages it is refused (exit code 2), and so is one that the REST API
+    (--admin-url) cannot report (3). What stays is listed at the end, with the command that removes
+    it.
 
-    Ends with the verdict of `stall-check`: exit code 1 where a consumer stands still, 3 where that
-    is unknown (see --accept-unknown), fewer than COUNT messages came within the timeout, or there
-    is no TOPIC.
+    Ends with the verdict of `stall-check`: exit code 1 if a consumer is stuck; 3 if that is unknown
+    (see --accept-unknown), if fewer than COUNT messages arrived before the timeout, or if TOPIC
+    does not exist.
     """  # fmt: skip
     from dataclasses import replace
     from secrets import token_hex

@@ -57,6 +57,6 @@ def shortfall(running: Session, in_time: bool) -> int:
         if worker.error is not None:
             raise worker.error
     if not in_time and running.budget.missing:
-        say(f"{running.budget.missing} of the messages asked for did not come in time")
+        say(f"{running.budget.missing} of the requested messages did not arrive in time")
         return 3
     return 0

@@ -70,13 +70,14 @@ def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:
 consumer_options = together(
     click.option(
         "-s", "--subscription", metavar="SUB",
-        help="One that is made and stays; without it one of our own that goes in the end.",
+        help="Use this subscription; it is created if missing, and stays. Default: a temporary "
+            "one.",
     ),
     click.option(
         "--take-messages", is_flag=True,
-        help="Attach to SUB though it is somebody's: what it holds, and what comes, is taken.",
+        help="Attach to SUB although it is in use, and consume its messages.",
     ),
-    click.option("--create", is_flag=True, help="Create TOPIC where it does not exist."),
+    click.option("--create", is_flag=True, help="Create TOPIC if it does not exist."),
     click.option(
         "--type", "type_", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
         default="shared", show_default=True, help="Subscription type.",
@@ -85,7 +86,8 @@ consumer_options = together(
         "--consumers", metavar="K", type=click.IntRange(1, 1000), default=1, show_default=True,
         help="How many consumers to attach.",
     ),
-    click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: ask when taking."),
+    click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: request a message at "
+        "each receive."),
     click.option(
         "--receiver-queue-size", metavar="N", type=click.IntRange(0, QUEUE_MOST),
         help="Default 1000.",
@@ -102,14 +104,14 @@ consumer_options = together(
         "--pattern", is_flag=True, help="TOPIC is a regular expression, for persistent topics."
     ),
     _choice(
-        "--receive", "How messages are taken; a listener's count as taken after it has worked on "
-        "them, on several partitions before.", "call", "listener", "batch",
+        "--receive", "How messages are received; with a listener they count as received after its "
+            "work, on several partitions before it.", "call", "listener", "batch",
     ),
     click.option(
         "--pause-after", metavar="N", type=click.IntRange(min=1),
         help="Pause the listener after so many messages of a consumer.",
     ),
-    click.option("--pause-for", type=DURATION, help="And resume it after this time."),
+    click.option("--pause-for", type=DURATION, help="Resume it after this time."),
 )  # fmt: skip
 work_options = together(
     click.option(
@@ -130,8 +132,8 @@ work_options = together(
     ),
     click.option(
         "--nack-delay", type=DURATION, default="1s", show_default=True,
-        help="After which it is asked for again; on exclusive and failover subscriptions all that "
-        "is not acknowledged comes again with it.",
+        help="Redeliver them after this time; on exclusive and failover subscriptions everything "
+            "unacknowledged is redelivered with them.",
     ),
     click.option(
         "--ack-corrupt", is_flag=True,
@@ -139,17 +141,18 @@ work_options = together(
     ),
     click.option(
         "--dead-letter-after", metavar="N", type=click.IntRange(1, INT32_MOST),
-        help="Send a message away after so many redeliveries.",
+        help="Send a message to the dead-letter topic after this many redeliveries.",
     ),
     click.option(
         "--dead-letter-topic", metavar="TOPIC",
-        help="Where to; default TOPIC-SUB-DLQ, with a subscription SUB that keeps it.",
+        help="The dead-letter topic; default TOPIC-SUB-DLQ, with a subscription SUB that keeps "
+            "its messages.",
     ),
 )  # fmt: skip
 delay_options = together(
     click.option(
         "--receiver-delay", type=DURATION, multiple=True,
-        help="Hand a message out when it is so old; several take turns by entry.",
+        help="Deliver a message when it is this old; several values take turns by entry.",
     ),
-    _choice("--delay-from", "From when on it counts.", "publish", "receipt"),
+    _choice("--delay-from", "From when on its age is counted.", "publish", "receipt"),
 )  # fmt: skip

@@ -46,14 +46,15 @@ Examples:
 def command(asked: SimulateRequest) -> None:
     """Predicts what other receiver queue sizes would do.
 
-    The ledgers are those of every other subcommand; messages, broker and clients are made up: a
-    broker of 4.0.8, and clients that ask as they were measured. --from-trace takes arrivals and
-    processing times of a trace. The smallest queue that costs nothing is recommended.
+    Messages, broker and clients are simulated: a broker of 4.0.8, and clients that send FLOW as
+    measured on the real ones. Permits are counted as in every other subcommand. --from-trace takes
+    arrivals and processing times from a trace. The smallest queue that costs nothing is
+    recommended.
 
-    A consumer without permits is sent nothing. That time is told in all, summed over the consumers
-    as `analyze` does, with its share of their time, and the longest of it at a stretch. A stall is
-    such a time in which a client owes some and its application works, the longest of them again.
-    Where --duration ends a run, the checks of `stall-check` judge it as well.
+    A consumer without permits is sent nothing. That time is reported as a sum over the consumers
+    (as `analyze` does), as a share of their time, and by its longest period. A stall is such a
+    period in which a client owes permits while its application works. If --duration ends a run, the
+    checks of `stall-check` judge it as well.
     """
     refuse_contradictions(asked)
     from pulsar_doctor.report.simulate import table as simulated

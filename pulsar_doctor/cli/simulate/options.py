@@ -30,7 +30,7 @@ class Spread(click.ParamType):  # type: ignore[type-arg]
         if match and float(match[1]) <= 100:
             return float(match[1]) / 100
         if value != "exponential":
-            self.fail(f"{value!r} is no spread; write 20% or exponential", param, ctx)
+            self.fail(f"{value!r} is not a spread; write 20% or exponential", param, ctx)
         return "exponential"
 
 
@@ -89,19 +89,19 @@ class SimulateRequest:
         "--consumers", metavar="K", type=click.IntRange(1, 1000), help="Default 1."
     )
     attach_every: float = option(
-        "--attach-every", type=DURATION, default="0", help="They subscribe so far apart."
+        "--attach-every", type=DURATION, default="0", help="Time between their subscriptions."
     )
     delays: tuple[float, ...] = option(
         "--receiver-delay", type=DURATION, multiple=True,
-        help="Hand a message out when it is so old; several take turns by entry.",
+        help="Deliver a message when it is this old; several values take turns by entry.",
     )
     delay_from: Literal["publish", "receipt"] = option(
         "--delay-from", type=click.Choice(["publish", "receipt"]), default="publish",
-        show_default=True, help="From when on its age counts.",
+        show_default=True, help="From when on its age is counted.",
     )
     batch_size: int | None = option(
         "--batch-size", metavar="N", type=click.IntRange(1, 10_000),
-        help="Messages of an entry, default 1.",
+        help="Messages in an entry, default 1.",
     )
     type_: Literal["exclusive", "shared", "failover", "key_shared"] | None = option(
         "--type", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
@@ -112,14 +112,14 @@ class SimulateRequest:
     )
     client: str | None = option(
         "--client", type=click.Choice(CLIENTS),
-        help="Whose way to count permits, default pulsar-client, or that of the trace.",
+        help="The client library to simulate; default pulsar-client, or that of the trace.",
     )
     round_trip: float = option(
         "--round-trip", type=DURATION, default="1ms", show_default=True,
-        help="From a FLOW to the message that it brings.",
+        help="Time from a FLOW to its first message.",
     )
     seed: int = option(
-        "--seed", type=int, default=1, show_default=True, help="Of what is left to chance."
+        "--seed", type=int, default=1, show_default=True, help="Seed of the random numbers."
     )
     trace_dir: Path | None = option(
         "--from-trace", metavar="DIR", type=click.Path(path_type=Path),
@@ -155,7 +155,9 @@ def refuse_contradictions(asked: SimulateRequest) -> None:
         if name is not None:
             raise click.UsageError(f"{which} goes with --from-trace")
     if asked.rate is None and asked.backlog is None:
-        raise click.UsageError("say what arrives: --rate 100/s, --backlog 1000 or --from-trace DIR")
+        raise click.UsageError(
+            "give what arrives: --rate 100/s, --backlog 1000 or --from-trace DIR"
+        )
     if asked.type_ == "exclusive" and (asked.consumers or 1) > 1:
         raise click.UsageError("an exclusive subscription takes one consumer; see --type")
     if asked.rate is None and (asked.messages or 0) > (asked.backlog or 0):

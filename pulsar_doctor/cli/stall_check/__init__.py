@@ -95,11 +95,11 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 def command(asked: StallCheckRequest) -> int:
     """Explains why a subscription is stuck, and what to do.
 
-    Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic
-    stands for its partitions. In a namespace all topics are looked at in each broker's list of
-    loaded topics, which is up to a minute old, and in its metrics, which tell where messages wait
-    now. Topics that are not at rest in both are read once by themselves, and those that were not
-    moving are watched for the whole window. Topics that no broker has loaded are listed, not woken.
+    Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic means
+    all its partitions. In a namespace, it first reads each broker's list of loaded topics, which is
+    up to a minute old, and its metrics, which show where messages wait now. Topics that are not at
+    rest in both are read once, and those that were not moving are watched for the whole window.
+    Topics that no broker has loaded are listed, and not loaded.
 
     \b
     pulsar-doctor stall-check orders -s billing
@@ -116,16 +116,16 @@ def command(asked: StallCheckRequest) -> int:
     pulsar-doctor stall-check orders --trace live.ptrace
     pulsar-admin topics stats-internal orders | pulsar-doctor stall-check --internal-stats -
 
-    -o json is a document for each check, -o jsonl a line for each verdict; --json-schema tells
-    what stands in them. Fields may be added.
+    -o json prints a document for each check, -o jsonl a line for each verdict; --json-schema
+    describes them. Fields may be added.
 
     Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage or input that
-    cannot be read; 3 where a verdict is unknown or none was given (see --accept-unknown), something
+    cannot be read; 3 if a verdict is unknown or none was given (see --accept-unknown), something
     could not be read, or with --after a compared subscription is not healthy. If both 1 and 3
-    apply, it is 1. Suspected causes do not count; --fail-on suspect gives 1 where one that would
-    be a stall has 60% or more. `pulsar-doctor explain healthy` tells what healthy needs. With -o
-    nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain
-    by then, and ends with 130.
+    apply, it is 1. Suspected causes do not count; --fail-on suspect gives 1 if a suspected stall
+    has 60% or more. `pulsar-doctor explain healthy` lists what healthy needs. With -o nagios: 0 OK,
+    1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain by then, and
+    ends with 130.
     """
     try:
         return _check(asked)
@@ -205,7 +205,7 @@ def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRe
             checkup.files = (str(trace.folder),)
             return checkup
         why = checkup.unreachable[0][1]
-    say(f"the broker could not be asked, so this is by the trace alone: {why}")
+    say(f"the broker could not be read, so this is from the trace alone: {why}")
     return _of_trace(trace, both, asked)
 
 

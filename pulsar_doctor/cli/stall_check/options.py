@@ -61,7 +61,7 @@ class StallCheckRequest:
     )
     interval_seconds: float = option(
         "--interval", type=DURATION, default="1s", show_default=True,
-        help="From one sample to the next. Between files it counts only where it is given.",
+        help="Time between two samples. Between files it is used only if given.",
     )
     namespaces: tuple[str, ...] = option(
         "--namespace", metavar="NS", multiple=True,
@@ -73,14 +73,14 @@ class StallCheckRequest:
     )
     load_topics: bool = option(
         "--load-topics", is_flag=True,
-        help="Read topics too that no broker has loaded: that loads them.",
+        help="Also read topics that no broker has loaded, which loads them.",
     )
     system_topics: bool = option(
-        "--system-topics", is_flag=True, help="Do not leave out Pulsar's own topics."
+        "--system-topics", is_flag=True, help="Include Pulsar's own topics."
     )
     concurrency: int = option(
         "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
-        help="Questions to the brokers at once.",
+        help="Requests to the brokers at once.",
     )
     save: Path | None = option(
         "--save", metavar="FILE", type=click.Path(path_type=Path),
@@ -105,13 +105,13 @@ class StallCheckRequest:
     broker_version: str | None = broker_version_option()
     after: str | None = option(
         "--after", metavar="FILE",
-        help="Say whether a remedy has worked: compare with what --save kept before it, or with "
-        "what `pulsar-admin topics stats` printed then.",
+        help="Check whether a remedy has worked: compare with an earlier file of --save or "
+            "`pulsar-admin topics stats`.",
     )
     trace_dir: Path | None = option(
         "--trace", metavar="DIR", type=click.Path(path_type=Path),
-        help="Judge what went over the wire, as `tap` or `consume` recorded it; with a TOPIC, "
-        "or with --stats, together with what the broker tells.",
+        help="Judge a trace that `tap`, `capture` or `consume` recorded; with a TOPIC or --stats, "
+            "together with the broker's statistics.",
     )
     proven_only: bool = proven_only_option()
     changes: tuple[str, ...] = set_option()
@@ -129,20 +129,20 @@ class StallCheckRequest:
     )
     every_seconds: float = option(
         "--every", type=DURATION, default="30s", show_default=True,
-        help="With --watch: from one check to the next, at least 5s.",
+        help="With --watch: time between two checks, at least 5s.",
     )
     decide: bool = option(
         "--decide", is_flag=True,
-        help="Look again at what is not decided, reading only, until it is or the time is over; "
-        "Ctrl-C ends with what is known.",
+        help="Go on reading until every verdict is decided or the time is over; Ctrl-C ends with "
+            "what is known.",
     )
     decide_seconds: float = option(
         "--decide-within", type=DURATION, default="90s", show_default=True,
-        help="With --decide: how long in all.",
+        help="With --decide: how long at most.",
     )
     consumers: bool = option(
         "--consumers", is_flag=True,
-        help="Print every consumer too, healthy or not: where it is, and its numbers.",
+        help="Also print every consumer, healthy or not: its address and its numbers.",
     )
     output: str = output_option(*FORMATS)
     # fmt: on
@@ -159,7 +159,9 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
     if asked.files or (trace and not asked.topics):
         _refuse_of_a_broker(asked, "--stats" if asked.files else "--trace without a TOPIC")
     if trace and asked.watch:
-        raise InputError("--watch asks a broker again and again, and a trace stays; leave one out")
+        raise InputError(
+            "--watch reads a broker again and again, and a trace does not change; leave one out"
+        )
     if asked.proven_only and not trace:
         raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
     if asked.broker_version and not (asked.files or trace):
@@ -171,10 +173,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
     if asked.topics and asked.fleet:
         raise InputError("name topics, or give --namespace or --all; not both")
     if not (asked.topics or asked.fleet or trace or asked.files):
-        raise InputError(
-            "what is to be checked? Name a TOPIC, or give --namespace NS, --all, --stats FILE "
-            "or --trace DIR"
-        )
+        raise InputError("name a TOPIC, or give --namespace NS, --all, --stats FILE or --trace DIR")
     if asked.consumers and (asked.watch or not formats.is_for_people(asked.output)):
         other = "--watch" if asked.watch else f"-o {asked.output}"
         raise InputError(
@@ -186,7 +185,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
     if asked.interval_seconds <= 0:
         raise InputError("samples cannot lie 0s apart; see --interval")
     if asked.watch and asked.every_seconds < EVERY_LEAST_SECONDS:
-        raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s: a cluster is no toy")
+        raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s, to spare the cluster")
 
 
 def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
@@ -200,7 +199,7 @@ def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
     }
     for which, value in given.items():
         if value:
-            raise InputError(f"{which} asks a broker, {source} asks none; leave one out")
+            raise InputError(f"{which} needs a broker, and {source} uses none; leave one out")
 
 
 def _refuse_to_decide(asked: StallCheckRequest) -> None:
@@ -208,11 +207,11 @@ def _refuse_to_decide(asked: StallCheckRequest) -> None:
         return
     if asked.files or asked.trace_dir is not None:
         raise InputError(
-            "--decide looks at a live broker again, and a file or a trace stays as it is; take "
+            "--decide reads a live broker again, and a file or a trace does not change; take "
             "another file a minute later and give both: --stats FIRST --stats SECOND"
         )
     if asked.watch:
-        raise InputError("--watch looks again in any case; leave out --decide")
+        raise InputError("--watch reads again in any case; leave out --decide")
 
 
 def _refuse_to_compare(asked: StallCheckRequest) -> None:
@@ -223,7 +222,7 @@ def _refuse_to_compare(asked: StallCheckRequest) -> None:
     if asked.after == "-":
         raise InputError("--after takes the name of a file, not standard input")
     if asked.trace_dir is not None and not (asked.files or asked.topics):
-        raise InputError("--after compares what a broker tells; with --trace name a TOPIC too")
+        raise InputError("--after compares what a broker reports; with --trace name a TOPIC too")
     if not formats.carries(asked.output, "after"):
         others = " and ".join(name for name in formats.carrying("after") if name != FORMATS[0])
         raise InputError(f"-o {asked.output} has no place for --after; -o {others} have")

@@ -59,30 +59,30 @@ apply, it is 1. With CMD its own code, when that is not 0.
 def command(asked: TapRequest) -> int:
     """Relays a client to the broker, and records every permit.
 
-    Point the client at the address that is printed, whatever its language. Traffic passes
-    unchanged; what is written down holds no payload, key or credential. On a terminal each consumer
-    is a line: its receiver queue as a bar (permits available at the broker, messages queued,
-    permits not yet sent), its FLOWs, when the next one comes, and its verdict. A verdict that
-    changes is told once, with the remedy.
+    Point the client, in any language, at the address that is printed. Traffic passes unchanged; the
+    trace has no payload, key or credential. On a terminal each consumer is a line: its receiver
+    queue as a bar (permits available at the broker, messages queued, permits not yet sent), its
+    FLOWs, when the next one comes, and its verdict. A verdict that changes is printed once, with
+    the remedy.
 
-    Without --trace the trace is temporary: it is removed in the end, unless anything but healthy
-    was seen, such as a stall, a gap, or a broker that could not be reached, or the exit code is not
-    0. Then it stays, as the last line says, in XDG_STATE_HOME/pulsar-doctor/taps, else
-    ~/.local/state/pulsar-doctor/taps.
+    Without --trace the trace is temporary. It is removed at the end if everything was healthy and
+    the exit code is 0. Otherwise (a stall, a gap, a broker that could not be reached) it is kept in
+    XDG_STATE_HOME/pulsar-doctor/taps, else ~/.local/state/pulsar-doctor/taps, and the last line
+    names it.
 
-    Ends with Ctrl-C or SIGTERM, or with CMD where one is given (it finds the address in
-    PULSAR_SERVICE_URL, and in place of {service_url} in its arguments), and then says whether a
-    consumer stood still. Where it is killed instead, the traffic goes on until its clients are gone
-    or its relay, a process of its own, gets SIGTERM; a relay that is killed is started again at the
-    same address. SIGUSR1 prints the counters. SIGUSR2 seals what has passed by then; of a
-    ring a copy is kept.
+    Ends with Ctrl-C or SIGTERM, or with CMD if one is given (it finds the address in
+    PULSAR_SERVICE_URL, and in place of {service_url} in its arguments). Then it reports whether a
+    consumer was stuck. If the tap is killed, the traffic goes on until its clients are gone or its
+    relay, a separate process, gets SIGTERM. A relay that is killed is started again at the same
+    address. SIGUSR1 prints the counters. SIGUSR2 seals what has passed so far; of a ring it keeps a
+    copy.
 
-    As a check in CI it ends by itself (--for), and each --expect-… that is not met makes the exit
-    code 1 and is one line. With -o junit, github or sarif stdout carries only that report, at the
-    end, and CMD's own stdout goes to stderr; github also adds a table to the file that
+    As a check in CI it ends by itself (--for). Each --expect-… that is not met prints one line and
+    makes the exit code 1. With -o junit, github or sarif, stdout has only that report, at the end,
+    and CMD's own stdout goes to stderr; github also adds a table to the file that
     GITHUB_STEP_SUMMARY names.
 
-    With -o jsonl stdout carries JSON lines only, and CMD's own stdout goes to stderr. Each line has
+    With -o jsonl, stdout has only JSON lines, and CMD's own stdout goes to stderr. Each line has
     `schema` ("pulsar-doctor/tap/2"), `event`, and `at`, the time in UTC. The events:
 
     \b

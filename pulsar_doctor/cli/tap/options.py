@@ -68,7 +68,8 @@ class TapRequest:
         RelayOptions,
         click.option(
             "--listen", metavar="HOST:PORT", default="127.0.0.1:6651", show_default=True,
-            help="Where clients connect; they are told the host as it is given. Port 0 takes a "
+            help="Where clients connect; they are given the host exactly as written here. Port 0 "
+                "takes a "
             "free one.",
         ),
         click.option(
@@ -86,25 +87,25 @@ class TapRequest:
         ),
         click.option(
             "--allow-broker", "allow_brokers", metavar="HOST:PORT", multiple=True,
-            help="A broker that may be connected to although the cluster has not named it; "
-            "may be repeated.",
+            help="Also allow connections to this broker, which the cluster has not named; may be "
+                "repeated.",
         ),
         click.option(
             "--max-connections", metavar="N", type=click.IntRange(min=1),
             default=CONNECTIONS_MOST,
-            show_default=True, help="More clients at once are refused.",
+            show_default=True, help="Refuse more clients than this at once.",
         ),
     )
     for_seconds: float | None = option(
         "--for", metavar="DURATION", type=DURATION,
-        help="End after this time. CMD gets SIGTERM, and ends well if it ends by that.",
+        help="End after this time. CMD gets SIGTERM, and its end by that signal is a success.",
     )
     expected: Expected = part(
         Expected,
         click.option(
             "--expect-consumers", "consumers", metavar="N", type=click.IntRange(min=0),
-            help="Fail unless N consumers were attached at one time; 0: none needs to come, for "
-            "producers.",
+            help="Fail unless N consumers were attached at one time; 0: none is needed, for "
+                "producers.",
         ),
         click.option(
             "--expect-acked", "acked", metavar="N|all", type=Messages(),
@@ -113,22 +114,21 @@ class TapRequest:
         ),
         click.option(
             "--expect-within", "within_seconds", metavar="DURATION", type=DURATION,
-            help="From the beginning until the consumers are there and N messages are "
-            "acknowledged, else the tap ends and fails; with all: from the delivery of each "
-            "message.",
+            help="Fail unless the consumers and the N acknowledgements arrive within this time; "
+                "with all: each within this time after its delivery.",
         ),
     )
     trace_dir: Path | None = trace_option()
     seal_every: float = option(
         "--seal-every", type=DURATION, default="60s", show_default=True,
-        help="A Parquet segment at least so often.",
+        help="Write a Parquet segment at least this often.",
     )
     ring_seconds: float | None = ring_option()
     max_bytes: int | None = max_bytes_option()
     compare_broker: bool = option(
         "--compare-broker", is_flag=True,
-        help="Ask the broker's REST API about the topics on the tap, too. Verdicts, the last ones "
-        "too, rest on both; permits-differ says where they disagree.",
+        help="Also read the broker's statistics of the topics on the tap. Verdicts then use both; "
+            "permits-differ reports where they disagree.",
     )
     changes: tuple[str, ...] = set_option()
     fail_on: FailOn = fail_on_option()

@@ -109,7 +109,7 @@ def summary(folder: Path, *, proven_only: bool, output: str) -> None:
 @adding(output=output_option("table", "json"))
 @talk_options
 def verify(folder: Path, *, output: str) -> int:
-    """Says whether a trace is whole and unchanged, and what it misses.
+    """Shows whether a trace is complete and unchanged, and what is missing.
 
     Checks names, SHA-256 and page checksums of every segment, that no row is missing, that every
     row can be read, and that every ledger follows from the commands before it. Changes nothing.
@@ -147,11 +147,11 @@ def verify(folder: Path, *, output: str) -> int:
 def compact(folder: Path, *, output: str) -> None:
     """Makes few large segments of many small ones: the same rows, in the same order.
 
-    A ring seals a segment every minute or less; a month of them is slow to list. One that is made
-    of several holds an hour, 500,000 rows or 64 MiB at most, of a ring a tenth of what it keeps.
-    Whoever reads meanwhile, and whoever comes after a crash, finds the trace as it was or as it
-    is, whole. It needs room for the new segments beside the old ones. A trace that is being written
-    is refused (2), and one that was merged is left as it is. What was kept of a ring stays.
+    A ring seals a segment every minute or less, and a month of them is slow to list. A merged
+    segment holds at most an hour, 500,000 rows or 64 MiB, and of a ring at most a tenth of what it
+    keeps. Readers always find a complete trace, before, during and after, even after a crash. It
+    needs disk space for the new segments beside the old ones. A trace that is being written is
+    refused (2), and a merged one is left as it is. Kept copies of a ring stay.
 
     \b
     Example:

@@ -44,7 +44,7 @@ class TraceRequest:
     since: datetime | float | None = since_option()
     until: datetime | float | None = until_option()
     limit: int | None = option(
-        "-n", "--limit", type=click.IntRange(min=0), help="At most so many rows."
+        "-n", "--limit", type=click.IntRange(min=0), help="At most this many rows."
     )
     proven_only: bool = proven_only_option()
     output: TraceOutput = output_option("table", "jsonl", "json")

@@ -48,10 +48,10 @@ def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool
 
 def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
     if not there.topics:
-        raise DoctorError(f"there is no topic that matches {plan.topic}")
+        raise DoctorError(f"there is not a topic that matches {plan.topic}")
     missing = [topic.topic for topic in there.topics if not topic.exists]
     if missing and not consent.create:
-        said = there.absent or f"there is no topic {missing[0]}"
+        said = there.absent or f"there is not a topic {missing[0]}"
         end = "" if said.endswith("?") else ";"
         raise DoctorError(f"{said}{end} --create makes one in a namespace that exists")
     if somebodys(there) and not consent.take:
@@ -94,7 +94,7 @@ def told(there: Presence, plan: Plan) -> str:
 def _backlog(held: Sequence[SubscriptionStats]) -> str:
     known = [each.msg_backlog for each in held if each.msg_backlog is not None]
     if len(known) < len(held):
-        return "a backlog that is not told"
+        return "a backlog that is not reported"
     return f"a backlog of {sum(known):,}" if sum(known) else "no backlog"
 
 

@@ -1,7 +1,7 @@
 """What to do with one consumer: look what it does, restart it, give it less to hold.
 
 Of one that is slow, less may wait in its queue, or more workers are needed. Of one that hangs, a
-dump of its threads tells why, and only a new process helps. One that keeps what it takes has to
+thread dump shows why, and only a new process helps. One that keeps what it takes has to
 acknowledge. Where the view does not tell which it is, the dump comes first: it harms nothing.
 
 No line of pulsar-admin closes one consumer. Its process can be restarted, or the topic unloaded,
@@ -72,9 +72,9 @@ class SettingChange:
 AN_HOUR = SettingChange(
     ACK_TIMEOUT,
     3600,
-    "Let it give back what it does not acknowledge in an hour",
-    "longer work is delivered twice: keep it well above the longest message",
-    "its silence stays below an hour",
+    "Set an ack timeout of one hour, so that it gives back what it does not acknowledge",
+    "a message that takes longer is delivered twice: keep it well above the longest message",
+    "it acknowledges at least once an hour",
     TAKE_OUT,
 )
 PORT = re.compile(r":(\d{1,5})$")
@@ -87,19 +87,20 @@ DUMPS = {  # by the client: what dumps its threads, in short and in full
     FUNCTIONS: ("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
     SINKS: ("jcmd", "jcmd's Thread.print"),
 }
-AGAIN = "what it was sent and has not acknowledged is delivered again, also what it has finished"
-ELSEWHERE = "its messages go to the other consumers at once, or to it when it is back"
-ALONE = "its messages come again when it is back"
+AGAIN = "its unacknowledged messages are delivered again, including those that it has finished"
+ELSEWHERE = "its messages are sent to the other consumers at once, or to it when it reconnects"
+ALONE = "its messages are delivered again when it reconnects"
 WITH_IT = "the other consumers are in that process too, so all messages wait until it is back"
 ALL_STOP, COMES_AGAIN = "its other consumers stop too", "what it holds is delivered again"
 TAKEN_OVER = {
     "Exclusive": ALONE,
     "Failover": "a standby takes over at once and gets its messages",
-    "Key_Shared": "its keys and messages go to the others at once, or to it when it is back",
+    "Key_Shared": "its keys and messages move to the other consumers at once, or back to it when "
+    "it reconnects",
 }
 UNREACHABLE = "If that process cannot be reached, unload"
-NO_MORE = "no such finding any more"
-ITS_SHARE = "no such finding, or it is back and holds its share only"
+NO_MORE = "this finding is gone"
+ITS_SHARE = "this finding is gone, or it has reconnected and holds only its share"
 
 
 def treatment(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
@@ -132,7 +133,7 @@ def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield look(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
-    yield from smaller_queue(view, consumer, "If the dump shows that it works, only slowly: ")
+    yield from smaller_queue(view, consumer, "If the dump shows that it is working, but slowly: ")
     yield more_workers(view)
 
 
@@ -148,8 +149,8 @@ def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Ac
     if consumer.never_acked:
         yield Action(
             "now",
-            f"See in the application {place(consumer)} that each message is acknowledged when its "
-            "work is done, and in its log whether acks fail: not one has come.",
+            f"Check that the application {place(consumer)} acknowledges each message when its "
+            "work is done, and check its log for failed acks: none has arrived.",
             check=check(view, "it has acknowledged, and holds fewer"),
         )
 
@@ -189,17 +190,17 @@ def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
     if seen := threads_seen(consumer):
         return Action(
             "now",
-            f"See in the application {place(consumer)} why it does not go on: {seen}.",
-            check=check(view, "while it hangs, its numbers stay and its silence grows"),
+            f"Find out why the application {place(consumer)} does not go on: {seen}.",
+            check=check(view, "while it hangs, its counters stay the same"),
         )
     clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
     tool, dump = next(DUMPS[each] for each in clients if each in DUMPS)
-    where = "; on that host this line tells which process it is" if port else ""
+    where = "; on that host, this command shows which process it is" if port else ""
     return Action(
         "now",
-        f"See what the process {place(consumer)} does, by a dump of its threads ({dump}){where}.",
+        f"Dump the threads of the process {place(consumer)} to see what it does ({dump}){where}.",
         command=f"ss -tnp 'sport = :{port[1]}'" if port else None,
-        check=check(view, "while it hangs, its numbers stay and its silence grows"),
+        check=check(view, "while it hangs, its counters stay the same"),
         brief=f"Find it, dump its threads ({tool})" if port else f"Dump its threads ({tool})",
     )
 
@@ -213,7 +214,7 @@ def threads_seen(consumer: ConsumerView) -> str | None:
         return pool
     if own.sits:
         return sentence(own.sits[:NAMED_MOST])
-    return "its threads were read, and none of them is at a message that waits in its client"
+    return "its threads were read, and none is busy with a message that waits in its client"
 
 
 def restart(
@@ -236,10 +237,10 @@ def unload(view: SubscriptionView, why: str = UNREACHABLE, expect: str = ITS_SHA
     """Disconnects everybody; with a line."""
     return Action(
         "now",
-        f"{why} the topic: all its consumers and producers are disconnected and come back.",
+        f"{why} the topic: all its consumers and producers are disconnected, and reconnect.",
         command=admin(view, "topics unload"),
-        side_effect="what any of its consumers holds unacknowledged is delivered again, and a "
-        "client that comes back as it was takes its share of it again",
+        side_effect="the unacknowledged messages of all its consumers are delivered again, and a "
+        "client that reconnects unchanged takes its share of them again",
         check=check(view, expect),
         brief="Disconnects all its clients for a moment",
     )
@@ -258,17 +259,17 @@ def smaller_queue(
         effect += "; Go's client still asks for ten more ahead"
     if RUST in clients_of(consumer.client):
         effect += "; pulsar-rs holds 1000 all the same unless with_receiver_queue_size says 1 too"
-    expect = "it holds few messages, and nobody idles beside it"
+    expect = "it holds few messages, and no other consumer is idle"
     yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
 
 
 def more_workers(view: SubscriptionView) -> Action:
     """Where the work itself takes so long."""
-    text = "Shorten the work of one message, or add consumers until they keep up with what comes."
+    text = "Make the work on one message faster, or add consumers until they keep up."
     if view.type in ("Exclusive", "Failover"):
         text = (
-            "Shorten the work of one message: on this type one consumer does all of it; on Shared "
-            "or Key_Shared, or with more partitions, several do."
+            "Make the work on one message faster: with this type, one consumer does all of it; "
+            "with Shared or Key_Shared, or with more partitions, several do."
         )
     return Action("later", text, check=check(view, "the backlog falls"))
 
@@ -277,7 +278,7 @@ def place(consumer: ConsumerView) -> str:
     """`at 10.0.3.7:51494`, or who it is where no address is told."""
     address = (consumer.address or "").lstrip("/")
     who = f" ({consumer.function})" if consumer.function else ""
-    return f"at {address}{who}" if address else f"of {consumer.label} (its address is not told)"
+    return f"at {address}{who}" if address else f"of {consumer.label} (its address is not reported)"
 
 
 def others(view: SubscriptionView, consumer: ConsumerView) -> str:

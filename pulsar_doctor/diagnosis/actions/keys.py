@@ -26,7 +26,7 @@ def waiting_for(view: SubscriptionView, consumer: ConsumerView) -> str:
 def _entries(view: SubscriptionView, consumer: ConsumerView) -> str:
     replay, left = told(view.replay), least(view.left) or 0
     if not replay:
-        return "what comes for its keys waits for it"
+        return "new messages for its keys wait for it"
     others = [each for each in view.consumers or () if each.label != consumer.label]
     full = [
         each for each in others if each.without_permits or each.blocked_consumer_on_unacked_msgs

@@ -9,7 +9,7 @@ from pulsar_doctor.diagnosis.actions.commands import check, checked, namespace_a
 from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 
-ONLY_IF = "only if so many messages are really in work at once"
+ONLY_IF = "only if that many messages are really in progress at once"
 RATES = {"subscription": "subscription-dispatch-rate", "topic": "dispatch-rate"}
 BROKER_RATES = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
 UNBLOCK = "unblockStuckSubscriptionEnabled"
@@ -24,21 +24,21 @@ def raised_limit(
 ) -> Action:
     """Twice the limit of unacknowledged messages.
 
-    limit: of now; None: not told, and that of broker.conf unless what is held at it is less.
+    limit: of now; None: not reported, and that of broker.conf unless what is held at it is less.
     """
     name, default = f"max-unacked-messages-per-{of}", UNACKED_DEFAULTS[of]
     below = limit is None and held is not None and 0 < held < default
     now = held if below and held else limit or default
-    today = f"about {now} by what is held" if below else f"{now} today"
+    today = f"about {now}, judging by what is held" if below else f"{now} today"
     get = namespace_admin(view, f"get-{name}")
     remove = namespace_admin(view, f"remove-{name}")
     return Action(
         "today",
         f"Raise the limit, {today}, {ONLY_IF}.",
         command=namespace_admin(view, f"set-{name}", "-c", str(2 * now)),
-        side_effect=f"it holds for every {of} of the namespace, and so many more are delivered "
-        "again where one breaks",
-        undo=f"{remove}, or set the number that was there" if remove else None,
+        side_effect=f"it applies to every {of} of the namespace, and if one disconnects, that "
+        "many more messages are delivered again",
+        undo=f"{remove}, or set the previous number" if remove else None,
         check=checked(get, f"it prints {2 * now}"),
     )
 
@@ -51,14 +51,14 @@ def raised_rate(view: SubscriptionView, whose: str) -> Iterator[Action]:
     name = RATES[whose]
     yield Action(
         "now",
-        f"See which limit of the {whose} holds reads back, and who wanted it.",
+        f"Find out which limit of the {whose} delays reads, and who set it.",
         command=policy_admin(view, f"get-{name}", "-ap"),
     )
     yield Action(
         "today",
         "If nobody needs the limit, lift it for this topic.",
         command=policy_admin(view, f"set-{name}", "-md", "-1", "-bd", "-1"),
-        side_effect="consumers that catch up may take all that the broker can read and send",
+        side_effect="consumers that catch up may use all of the broker's read and send capacity",
         undo=policy_admin(view, f"remove-{name}"),
         check=check(view, "healthy, and the backlog falls"),
     )
@@ -70,8 +70,8 @@ def _raised_rate_of_brokers(view: SubscriptionView) -> Iterator[Action]:
             "today",
             f"If nobody needs the brokers' limit {name}, lift it.",
             command=f"{DYNAMIC.format('update', name)} --value 0",
-            side_effect="it holds for all topics of the cluster, at once",
-            undo=f"{DYNAMIC.format('delete', name)}, and broker.conf holds again",
+            side_effect="it applies to all topics of the cluster, at once",
+            undo=f"{DYNAMIC.format('delete', name)}, and broker.conf applies again",
             check=check(view, "healthy, and the backlog falls"),
         )
 
@@ -80,9 +80,9 @@ def healing(view: SubscriptionView) -> Action:
     """The broker's own remedy for a dispatcher that does not read."""
     return Action(
         "today",
-        "Let brokers unblock such a subscription themselves, where no read is pending.",
+        "Let brokers unblock such a subscription by themselves when no read is pending.",
         command=f"{DYNAMIC.format('update', UNBLOCK)} --value true",
-        side_effect="brokers look at all subscriptions every few minutes",
+        side_effect="brokers check all subscriptions every few minutes",
         undo=DYNAMIC.format("delete", UNBLOCK),
         check=checked(
             "pulsar-admin brokers get-all-dynamic-config", f"it lists {UNBLOCK} with true"

@@ -22,8 +22,10 @@ CONSEQUENCES = frozenset(
     {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
      "ack-hole"}
 )  # fmt: skip
-STUCK_FOR = Threshold("stuck_for", 10.0, "seconds", "a thread that sits somewhere for less works")
-GONE = "no such finding any more"
+STUCK_FOR = Threshold(
+    "stuck_for", 10.0, "seconds", "a thread that was in one place for less is working"
+)
+GONE = "this finding is gone"
 
 
 def numbers(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:

@@ -17,24 +17,24 @@ def remedy(view: SubscriptionView, consumer: ConsumerView) -> str:
 def _slow(view: SubscriptionView, consumer: ConsumerView) -> str:
     queue = _queue_of_one(consumer)
     if queue is None:
-        return "Add workers, or shorten the work of one message."
+        return "Add workers, or make the work on one message faster."
     return (
-        f"Give it {queue}, so that nothing waits behind slow work; add workers, or shorten the "
-        "work of one message."
+        f"Give it {queue}, so that nothing waits behind slow work; add workers, or make the work "
+        "on one message faster."
     )
 
 
 def _hangs(view: SubscriptionView, consumer: ConsumerView) -> str:
     return (
         f"{_look(consumer)}, and restart it: {others(view, consumer)}; a smaller receiver queue "
-        "does not help one that takes nothing."
+        "does not help a consumer that takes nothing."
     )
 
 
 def _keeps(view: SubscriptionView, consumer: ConsumerView) -> str:
     return (
-        f"See in the application {place(consumer)} that it acknowledges each message when its work "
-        f"is done; restart it to free what it holds: {others(view, consumer)}."
+        f"Check that the application {place(consumer)} acknowledges each message when its work is "
+        f"done; restart it to free what it holds: {others(view, consumer)}."
     )
 
 
@@ -49,8 +49,8 @@ SENTENCES = {"slow": _slow, "hangs": _hangs, "keeps": _keeps, "unclear": _unclea
 
 def _look(consumer: ConsumerView) -> str:
     if seen := threads_seen(consumer):
-        return f"See in the application {place(consumer)} why it does not go on ({seen})"
-    return f"See by a dump of its threads what the process {place(consumer)} does"
+        return f"Find out why the application {place(consumer)} does not go on ({seen})"
+    return f"Dump the threads of the process {place(consumer)} to see what it does"
 
 
 def _queue_of_one(consumer: ConsumerView) -> str | None:

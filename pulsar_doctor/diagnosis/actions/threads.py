@@ -15,8 +15,8 @@ NAMED_MOST = 3  # threads in one sentence
 def has_sat(thread: Sitting) -> str:
     """`x has sat in … under … for 41 s`; `x sits in …` where it ran just now, or nobody tells."""
     if thread.seconds is None:
-        return say("{} sits in {}", thread.thread, thread.where)
-    return say("{} has sat in {} for {}", thread.thread, thread.where, duration(thread.seconds))
+        return say("{} is in {}", thread.thread, thread.where)
+    return say("{} has been in {} for {}", thread.thread, thread.where, duration(thread.seconds))
 
 
 def all_have_sat(sits: Sequence[Sitting], what: str) -> str:

@@ -19,7 +19,7 @@ has acknowledged `passed_by` later ones or more since then, and ten times as man
 average one of their messages then takes a tenth of that time, so that this one is no ordinary work.
 Its client may have been told to give it back: after a negative acknowledgement a client waits for
 60 seconds by default, and for up to a third longer until its timer looks, and the broker is not
-told before that. So from `skipped_after` until then it is unknown.
+reported before that. So from `skipped_after` until then it is unknown.
 
 A younger gap is told as information, where acknowledgements of later entries have gone on for
 `young_after`: the message that they passed over may be in work, given back with a delay by its
@@ -61,27 +61,37 @@ PASSED_TIMES = 10  # as many later ones as are held: on average each took a tent
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
 
 THRESHOLDS = (
-    Threshold("hole_after", 300.0, "seconds", "a gap that has stood for less is ordinary"),
-    Threshold("skipped_after", 60.0, "seconds", "one that others pass may be in work for so long"),
-    Threshold("given_back_within", 90.0, "seconds", "a client may wait so long to give one back"),
-    Threshold("passed_by", 50.0, "messages", "fewer later ones may have overtaken it in work"),
-    Threshold("young_after", 5.0, "seconds", "a gap that has stood for so long is told, as info"),
+    Threshold("hole_after", 300.0, "seconds", "a younger gap is normal"),
+    Threshold(
+        "skipped_after", 60.0, "seconds", "a message that others overtake may still be in progress"
+    ),
+    Threshold(
+        "given_back_within",
+        90.0,
+        "seconds",
+        "a client may wait this long before it gives a message back",
+    ),
+    Threshold("passed_by", 50.0, "messages", "fewer later messages may just have been faster"),
+    Threshold("young_after", 5.0, "seconds", "a gap of this age is reported, as info"),
 )
 NEEDS = frozenset({STATS, WIRE})
 REMEDY = (
     "Find the entry after mark-delete (`pulsar-admin topics get-message-by-id`) and the consumer "
-    "that holds it: acknowledge it, restart that consumer so that it comes again, or give the "
+    "that holds it: acknowledge it, restart that consumer so that it is delivered again, or give "
+    "the "
     "subscription an ack timeout and a dead-letter policy."
 )
 PUT_AWAY = SettingChange(
     DEAD_LETTERS,
     10,
-    "Put away what fails again and again",
-    "somebody has to look at the topic where it goes",
+    "Move messages that keep failing to another topic",
+    "somebody has to watch that topic",
     "mark-delete has moved on",
     TAKE_OUT,
 )
-WAIT = "Wait for as long as one message may take; if it stays, somebody forgot to acknowledge it."
+WAIT = (
+    "Wait as long as one message may take. If the gap stays, a consumer forgot to acknowledge it."
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -92,7 +102,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.backlog is not None and view.backlog.empty:
         return
     if hole is None:
-        yield NotReported("this source does not tell acknowledged ranges")
+        yield NotReported("this source does not report acknowledged ranges")
         return
     if hole.ranges <= 0 or hole.moved or hole.delayed or not view.consumers:
         return
@@ -107,8 +117,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _given_back_or_skipped(stood, limits)
     elif (stood is None or not stood.exact) and hole.passed_in_window:
         yield Unknown(
-            f"mark-delete stood still in the window while later entries were acknowledged "
-            f"({hole.ranges} ranges), but for how long is not told: give the time of the stats "
+            f"mark-delete did not move in the window while later entries were acknowledged "
+            f"({hole.ranges} ranges), but for how long is not known: give the time of the stats "
             "(--at)"
         )
     elif stood is not None and _is_young(hole, stood.seconds, limits["young_after"]):
@@ -118,7 +128,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _given_back_or_skipped(stood: Age, limits: Limits) -> Unknown:
     return Unknown(
         f"a message has not been acknowledged for {duration(stood.seconds)} while later ones were: "
-        "its client may have given it back and wait to have it sent again; look again when that is "
+        "its client may have given it back and be waiting for it to be delivered again; check "
+        "again when the gap is "
         f"{duration(limits['given_back_within'])}"
     )
 
@@ -184,11 +195,11 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
     up_to, means = "", "nothing after it can be deleted"
     if severity == "info":
         up_to = "up to "
-        means = "it may be in work, or forgotten, and while it stays nothing after it is deleted"
+        means = "it may be in progress or forgotten, and nothing after it can be deleted until then"
     where = "" if hole.position is None else say(" at {}", hole.position)
     acked = say("{:acknowledged range}" if ranges == 1 else "{:acknowledged ranges}", ranges)
     seen = say("a message has not been acknowledged for {}{}", up_to, duration(stood.seconds))
-    stands = say("mark-delete stands still before it{}, with {} behind{}", where, acked, backlog)
+    stands = say("mark-delete is stuck before it{}, with {} behind{}", where, acked, backlog)
     return say("{} while later ones were; {}: {}", seen, means, stands)
 
 
@@ -198,12 +209,13 @@ def _actions(view: SubscriptionView, mark_delete: str | None) -> Iterator[Action
         where = ("-l", ledger, "-e", str(int(entry) + 1))
         yield Action(
             "now",
-            "See the message that nobody has acknowledged, to know whose work it is.",
+            "Read the message that nobody has acknowledged, to find out who should process it.",
             command=admin(view, "topics get-message-by-id", *where),
         )
     yield Action(
         "now",
-        "Restart the consumer that holds it, so that it comes again; see who holds something.",
+        "List the consumers that hold messages, and restart the one that holds it: the message is "
+        "then delivered again.",
         command=admin(view, "topics stats"),
         side_effect=AGAIN,
         check=check_line(view, "mark-delete has moved on"),
@@ -228,6 +240,6 @@ HYPOTHESIS = Hypothesis(
     missing=("acknowledged_ranges",),
     stalls=False,
     found_at_once=True,
-    confirmed="if mark-delete stands while acknowledgements come, it is this",
+    confirmed="if mark-delete does not move while acknowledgements arrive, this is the cause",
     probe=read_positions,
 )

@@ -25,7 +25,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
-    Threshold("held_for", 2.0, "seconds", "a client may hold acknowledgements back for less"),
+    Threshold("held_for", 2.0, "seconds", "a client may hold acknowledgements back for this long"),
 )
 NEEDS = frozenset({PROCESS})
 EXPLAINS = frozenset({"not-acknowledging", "permits-exhausted", "ack-hole"})
@@ -33,7 +33,7 @@ REMEDY = (
     "Let the client send its acknowledgements sooner: acknowledgmentGroupTime(100, MILLISECONDS)."
 )
 RECONNECT = (
-    "See why its client has no connection to the broker; restart it if it does not come back."
+    "Find out why its client has no connection to the broker; restart it if it does not reconnect."
 )
 
 
@@ -62,7 +62,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: Inside, remedy
         if own.connected is False
         else say(
             "its client may group them for {}",
-            "a time not told" if grouped is None else duration(grouped),
+            "a time that is not reported" if grouped is None else duration(grouped),
         )
     )
     return Finding(
@@ -71,7 +71,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: Inside, remedy
         confidence=0.9 if own.connected is False or (grouped or 0) > own.seconds else 0.7,
         consumer=consumer.label,
         summary=say(
-            "{} holds {} acknowledgements back, for {} at least: {}",
+            "{} holds {} acknowledgements back, for at least {}: {}",
             *(consumer.label, own.acks_pending, duration(own.seconds), why),
         ),
         evidence=(

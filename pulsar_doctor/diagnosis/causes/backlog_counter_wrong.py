@@ -15,7 +15,7 @@ than what moved from one of them to the next. Both count markers and delayed mes
 no difference. All other checks go by the positions then.
 
 Readers, other non-durable subscriptions and the cursor of compaction are not judged. A counter that
-fell below 0 and that the broker replaces by the right number is not told either.
+fell below 0 and that the broker replaces by the right number is not reported either.
 
 Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; apache/pulsar #5202,
 #25047.
@@ -34,7 +34,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not told"),)
+THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not reported"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Unload the topic (`pulsar-admin topics unload`): the counter is computed anew when it "
@@ -53,7 +53,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _finding(view)
     elif backlog.doubtful and not view.watched:
         yield NotReported(
-            f"the backlog's counter says {backlog.counter} and the positions {backlog.positions}; "
+            f"the backlog counter says {backlog.counter}, the positions say {backlog.positions}; "
             "one sample does not show whether it is wrong, or was read at another moment"
         )
 
@@ -67,7 +67,7 @@ def _finding(view: SubscriptionView) -> Finding:
         confidence=SURE.get(backlog.shown_wrong, 0.95),
         consumer=None,
         summary=say(
-            "the broker's counter tells a backlog of {:entries}, {}",
+            "the broker's counter reports a backlog of {:entries}, {}",
             *(backlog.counter, _really(backlog.positions, backlog.ranges)),
         ),
         evidence=(
@@ -80,10 +80,11 @@ def _finding(view: SubscriptionView) -> Finding:
         actions=(
             Action(
                 "now",
-                "Ask for the backlog by positions, which is right, before anybody acts on it.",
+                "Get the backlog that is computed from positions, which is right, before you act "
+                "on the counter.",
                 command=admin(view, "topics stats", "--get-precise-backlog"),
-                side_effect="the broker looks through its ledgers: not every second",
-                check=check_line(view, "backlog tells the same number"),
+                side_effect="the broker reads its ledgers for it: do not run it every second",
+                check=check_line(view, "msgBacklog shows the same number"),
             ),
             unload(view, "When it can be afforded, unload", NO_MORE),
         ),
@@ -92,12 +93,12 @@ def _finding(view: SubscriptionView) -> Finding:
 
 def _really(positions: int | None, ranges: int | None) -> str:
     if positions is not None:
-        return say("and by the positions {} are not acknowledged", positions)
+        return say("while by the positions {} are not acknowledged", positions)
     if ranges:
         return say(
             "and {:acknowledged ranges} lie behind entries that are not acknowledged", ranges
         )
-    return "which cannot be"
+    return "which is impossible"
 
 
 def _excluded(view: SubscriptionView) -> str | None:
@@ -110,7 +111,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "the broker miscounts the backlog: less waits than it says, or nothing",
+    "the broker miscounts the backlog: fewer entries wait than it says, or none",
     speaks_for=(
         "undecided", "counter_differs", "counter_below_0", "counted_far", "consumed_negative",
         "nobody_holds", "read_asleep", "somebody_ready",
@@ -119,6 +120,6 @@ HYPOTHESIS = Hypothesis(
     excluded=_excluded,
     missing=("backlog_by_positions",),
     stalls=False,
-    confirmed="if nothing moves though nothing waits by positions, it is this",
+    confirmed="if nothing moves although by the positions nothing waits, this is the cause",
     probe=read_positions,
 )  # fmt: skip

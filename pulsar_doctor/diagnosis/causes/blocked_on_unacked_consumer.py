@@ -51,7 +51,7 @@ EXPLAINS = frozenset(
         "ack-hole",
     }
 )
-NO_LIMIT = "the limit of unacknowledged messages is no part of the wire"
+NO_LIMIT = "the limit of unacknowledged messages is not visible on the wire"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -69,7 +69,9 @@ def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> 
     if not consumer.blocked_consumer_on_unacked_msgs:
         return
     if held is None:
-        yield _unknown(consumer, "it is said to be blocked, its unacked_messages are not told")
+        yield _unknown(
+            consumer, "the broker reports it as blocked, and its unacked_messages are not reported"
+        )
     elif _flows(consumer, limits):
         return
     elif held <= 0 or (limit is not None and held <= limit // 2):
@@ -86,7 +88,7 @@ def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> 
 def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotReported:
     if view.unacked_limit is None:
         return NotReported(NO_LIMIT)
-    return _unknown(consumer, "blocked_consumer_on_unacked_msgs is not told")
+    return _unknown(consumer, "blocked_consumer_on_unacked_msgs is not reported")
 
 
 def _flows(consumer: ConsumerView, limits: Limits) -> bool:
@@ -104,7 +106,7 @@ def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers
     of = "" if limit is None else f" of a limit of {limit or 'none'}"
     yield _unknown(
         consumer,
-        f"it is said to be blocked with {held} unacked{of}: the flag may have stayed behind; if "
+        f"the broker reports it as blocked with {held} unacked{of}: the flag may be left over; if "
         "nothing arrives, restart this consumer",
     )
 
@@ -163,7 +165,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
     return Probe(
-        "Ask for the limit: if it holds so many messages, it is this; otherwise it is not.",
+        "Read the limit: if it holds that many messages, this is the cause; otherwise it is not.",
         namespace_admin(view, "get-max-unacked-messages-per-consumer"),
         2,
     )

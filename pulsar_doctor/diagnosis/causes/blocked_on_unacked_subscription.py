@@ -56,7 +56,7 @@ EXPLAINS = frozenset(
     }
 )
 NAMED_MOST = 3
-NO_LIMIT = "the subscription's limit of unacknowledged messages is no part of the wire"
+NO_LIMIT = "the subscription's limit of unacknowledged messages is not visible on the wire"
 REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {ONLY_IF}."
 
 
@@ -67,12 +67,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield from _by_wire(view, unacked or 0, limits)
         return
     if limit.blocked is None and unacked != 0 and not limit.delivered:
-        yield Unknown("blocked_subscription_on_unacked_msgs is not told")
+        yield Unknown("blocked_subscription_on_unacked_msgs is not reported")
     if not limit.blocked or view.consumers == ():
         return
     if unacked is None or view.consumers is None:
         missing = "unacked_messages" if unacked is None else "consumers"
-        yield Unknown(f"the subscription is said to be blocked, its {missing} are not told")
+        yield Unknown(
+            f"the broker reports the subscription as blocked, and its {missing} are not reported"
+        )
     elif limit.flows and not _long(limit, limits):
         return
     elif unacked <= 0 or (limit.most is not None and unacked < limit.most // 2):
@@ -98,7 +100,7 @@ def _by_wire(view: SubscriptionView, held: int, limits: Limits) -> Answers:
     if still and lasts and len(quiet) == len(serving) > 1 and held > limits["in_hand"]:
         yield Unknown(
             f"{len(serving)} consumers have permits, hold {held} messages together and have been "
-            f"sent nothing for {shortest}: {NO_LIMIT}; the broker's stats tell whether it is "
+            f"sent nothing for {shortest}: {NO_LIMIT}; the broker's stats show whether it is "
             "reached"
         )
     else:
@@ -116,8 +118,8 @@ def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers
         return
     of = "" if limit.most is None else f" of a limit of {limit.most or 'none'}"
     yield Unknown(
-        f"the subscription is said to be blocked with {unacked} unacked{of}: the flag may have "
-        "stayed behind, or the broker is at maxUnackedMessagesPerBroker; if nothing arrives, "
+        f"the broker reports the subscription as blocked with {unacked} unacked{of}: the flag may "
+        "be left over, or the broker is at maxUnackedMessagesPerBroker; if nothing arrives, "
         "unload the topic"
     )
 
@@ -133,8 +135,8 @@ def _finding(
         confidence=0.9 if limit.watched else 0.7,
         consumer=None,
         summary=say(
-            "nobody gets a new message: the subscription's limit is reached by {} unacknowledged"
-            " ones, held by {}{}; {}",
+            "no consumer gets a new message: the subscription has reached its limit with {} "
+            "unacknowledged ones, held by {}{}; {}",
             *(unacked, _holders(view), _worst(view), more),
         ),
         evidence=(

@@ -64,15 +64,23 @@ MOMENT, HELD = 1.0, 5.0  # seconds of what comes in: what is left for certain, o
 KEPT_UP = 0.95  # of the rate out: both are of one minute, and acks come a moment later
 SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not
 THRESHOLDS = (
-    Threshold("samples", 3.0, "samples", "fewer with the same picture do not decide"),
-    Threshold("still_for", 5.0, "seconds", "nothing has moved for so long; a FLOW is older"),
-    Threshold("retried_within", 60.0, "seconds", "a failed read or a deaf client ends by then"),
+    Threshold("samples", 3.0, "samples", "fewer samples that show the same do not decide"),
+    Threshold(
+        "still_for", 5.0, "seconds", "nothing has moved for this long, and the last FLOW is older"
+    ),
+    Threshold(
+        "retried_within",
+        60.0,
+        "seconds",
+        "a failed read is retried, and a client that does not read is dropped, by then",
+    ),
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Unload the topic (`pulsar-admin topics unload`): it loads again with a fresh dispatcher "
-    "and nothing is lost; keep both stats for a bug report, and see the broker's log for failed "
-    "reads first. unblockStuckSubscriptionEnabled=true heals the case with no read pending."
+    "and nothing is lost. Before that, keep both stats for a bug report, and search the broker's "
+    "log for failed reads. unblockStuckSubscriptionEnabled=true repairs this when no read is "
+    "pending."
 )
 
 
@@ -86,7 +94,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         active and all(c.available_permits is None for c in active)
     )
     if nobody_told and not view.quiet_is_fine:  # nobody waits for what a reader leaves
-        yield Unknown(f"{_stands(view)}, and who could receive is not told")
+        yield Unknown(f"{_stands(view)}, and which consumers could receive is not reported")
     ready = tuple(consumer for consumer in active if consumer.may_receive)
     if not ready:
         return
@@ -162,7 +170,7 @@ def _sent_what_came(view: SubscriptionView) -> bool:
 def _stands(view: SubscriptionView) -> str:
     if (view.msg_rate_out or 0) > 0:
         return f"{view.msg_rate_out:.4g} messages a second went out within the last minutes"
-    return "nothing moves" if view.delivered == 0 else "nothing is seen to move"
+    return "nothing moves" if view.delivered == 0 else "nothing moved"
 
 
 def _held_back(view: SubscriptionView) -> bool:
@@ -180,19 +188,22 @@ def _held_back(view: SubscriptionView) -> bool:
 def _one_sample(case: Case) -> str | None:
     if case.view.watched:
         return None
-    return "one sample does not decide, a healthy reader looks so too; take several (--window 10s)"
+    return (
+        "one sample does not decide: a healthy subscription looks the same; take several "
+        "(--window 10s)"
+    )
 
 
 def _no_states(case: Case) -> str | None:
     if case.reads.states:
         return None
-    return "only the internal stats tell whether the broker reads (--internal-stats)"
+    return "only the internal stats show whether the broker reads (--internal-stats)"
 
 
 def _too_few(case: Case) -> str | None:
     seconds, states = case.reads.seconds, len(case.reads.states)
     if seconds is None:
-        return "the time between the samples is not told (--interval)"
+        return "the time between the samples is not known (--interval)"
     enough = states >= case.limits["samples"] and seconds >= case.limits["still_for"]
     if enough or case.newest_alone_tells:
         return None
@@ -206,13 +217,13 @@ def _not_told(case: Case) -> str | None:
         *(consumer.blocked_consumer_on_unacked_msgs for consumer in case.ready),
     ]
     if any(_left_not_told(case, state) for state in case.reads.states):
-        return "what is left to send is not told"
+        return "what is left to send is not reported"
     if case.view.type not in SINGLE_ACTIVE and None in blocked:
-        return "whether it is blocked on unacknowledged messages is not told"
+        return "whether it is blocked on unacknowledged messages is not reported"
     if any(state.face is None for state in case.reads.states):
-        return "this broker does not tell whether a read is pending"
+        return "this broker does not report whether a read is pending"
     if case.view.delivered is None:
-        return "how much was delivered is not told"
+        return "how much was delivered is not reported"
     return None
 
 
@@ -225,10 +236,10 @@ def _left_not_told(case: Case, state: ReadState) -> bool:
 
 def _not_throughout(case: Case) -> str | None:
     if case.reads.left_least <= 0:
-        return "not in every sample was something left to send"
+        return "nothing was left to send in some of the samples"
     if any(consumer.may_receive_throughout for consumer in case.ready):
         return None
-    return "no consumer had permits in every sample"
+    return "in some of the samples no consumer had permits"
 
 
 def _just_asked(case: Case) -> str | None:
@@ -237,7 +248,7 @@ def _just_asked(case: Case) -> str | None:
         return "the active consumer has just changed"
     if asked is None or asked.seconds >= still:
         return None
-    return f"it asked or connected {asked} ago"
+    return f"it sent a FLOW or connected {asked} ago"
 
 
 def _who_is_active(case: Case) -> str | None:
@@ -247,17 +258,19 @@ def _who_is_active(case: Case) -> str | None:
         return None
     if len(case.view.served) == 1 and all(consumer.name for consumer in consumers):
         return None
-    return "which of its consumers is the active one is not told"
+    return "which of its consumers is the active one is not reported"
 
 
 def _reads(case: Case) -> str | None:
     if any(state.face is Face.UNDER_WAY for state in case.reads.states):
         return (
-            "a read is under way and takes long; see the latency of the bookies and the broker's "
-            "log for failed reads"
+            "a read is in progress and takes long; check the latency of the bookies, and the "
+            "broker's log for failed reads"
         )
     if case.reads.face is None:
-        return "the flags of its read differ from sample to sample, so it tries; see its log"
+        return (
+            "the state of its read changes from sample to sample, so it keeps trying; check its log"
+        )
     return None
 
 
@@ -265,7 +278,7 @@ def _replay_only(case: Case) -> str | None:
     """What waits to be sent again may be bound to a consumer: by its key, or as a chunk."""
     keys = case.view.key_order
     if keys is not None and any(state.replay for state in case.reads.states):
-        return "the messages to be sent again may be bound to one of the Key_Shared consumers"
+        return "the messages to be redelivered may belong to one of the Key_Shared consumers"
     if keys is not None and keys.joined:
         return "Key_Shared consumers that joined lately may have to wait for earlier messages"
     if case.reads.unread_least > 0:
@@ -273,16 +286,18 @@ def _replay_only(case: Case) -> str | None:
     everybody = all(consumer.may_receive for consumer in case.view.consumers or ())
     if case.reads.face is Face.NONE_PENDING and everybody:
         return None
-    return "only messages to be sent again are left, and who may have them is not told"
+    return (
+        "only messages to be redelivered are left, and which consumers may get them is not reported"
+    )
 
 
 def _transaction(case: Case) -> str | None:
     """A reader must not pass an open transaction: it waits although there are entries."""
     open_ones = case.reads.open_transactions
     if open_ones:
-        return f"{open_ones} transactions are open, and a reader waits for their end"
+        return f"{open_ones} transactions are open, and delivery waits until they end"
     if open_ones is None and case.reads.face is Face.ASLEEP:
-        return "it may wait for a transaction; whether one is open is not told"
+        return "it may be waiting for a transaction; whether one is open is not reported"
     return None
 
 
@@ -312,8 +327,8 @@ def _deaf_client(case: Case) -> str | None:
     if not much or case.stands >= case.limits["retried_within"]:
         return None
     return (
-        "a client that does not read its connection looks the same for up to "
-        f"{duration(case.limits['retried_within'])}; look again then"
+        "a client that does not read from its connection looks the same for up to "
+        f"{duration(case.limits['retried_within'])}; check again then"
     )
 
 
@@ -388,7 +403,7 @@ def _finding(case: Case) -> Finding:
 def _actions(view: SubscriptionView) -> Iterator[Action]:
     yield Action(
         "now",
-        "Keep what the broker tells now, for a report of the bug: an unload wipes it out.",
+        "Save the broker's current state for a bug report: an unload erases it.",
         command=admin(view, "topics stats-internal"),
     )
     yield unload(view, "Unload", NO_MORE)
@@ -408,12 +423,12 @@ def _excluded(view: SubscriptionView) -> str | None:
     if view.reads is not None and view.reads.moved:
         return "the broker reads"
     if view.consumers is not None and all(each.without_permits for each in view.served):
-        return "nobody has permits, so the broker does not have to read"
+        return "no consumer has permits, so the broker does not have to read"
     return None
 
 
 HYPOTHESIS = Hypothesis(
-    "consumers ask, entries are there, and the broker does not read them",
+    "consumers have permits, entries wait, and the broker does not read them",
     speaks_for=(
         "undecided", "somebody_ready", "waits", "delivered_long_ago", "no_read", "read_lost",
         "read_asleep", "nobody_holds", "backlog_grows", "rate_none", "unread",
@@ -424,5 +439,5 @@ HYPOTHESIS = Hypothesis(
     ),
     excluded=_excluded,
     missing=("read_state", "read_position"),
-    confirmed="if the read position stands while somebody has permits, it is this",
+    confirmed="if the read position does not move while a consumer has permits, this is the cause",
 )  # fmt: skip

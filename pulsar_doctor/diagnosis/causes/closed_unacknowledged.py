@@ -37,13 +37,18 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
-    Threshold("took_within", 2.0, "seconds", "an application that receives takes one in this time"),
+    Threshold(
+        "took_within",
+        2.0,
+        "seconds",
+        "an application that receives takes a message within this time",
+    ),
 )
 NEEDS = frozenset({WIRE})
 READERS = ("reader-", "multiTopicsReader-")  # of Java, C++ with Python and Node.js, and Go
 REMEDY = (
-    "See in the application that each message is acknowledged when its work is done, and that it "
-    "closes its consumer only after that."
+    "Check that the application acknowledges each message when its work is done, and closes its "
+    "consumer only after that."
 )
 
 
@@ -68,10 +73,10 @@ def _severity(closed: ClosedConsumer, took_within: float) -> Severity | None:
 
 
 def _undecided(closed: ClosedConsumer) -> str:
-    how = "was closed" if closed.by_command else "lost its process or its connection"
+    how = "was closed" if closed.by_command else "ended with its process or its connection"
     return (
         f"{closed.consumer.label} {how} while it held {_messages(closed.held)} and had "
-        "acknowledged none; whether the application had taken any is not on the wire"
+        "acknowledged none; whether the application had taken any is not visible on the wire"
     )
 
 
@@ -119,13 +124,13 @@ def _actions(view: SubscriptionView, closed: ClosedConsumer) -> Iterator[Action]
     expect = "the backlog falls, and a consumer has acknowledged"
     yield Action(
         "now",
-        f"See in the application {place(closed.consumer)} that each message is acknowledged when "
-        "its work is done, and in its log whether acks fail: not one has come.",
+        f"Check that the application {place(closed.consumer)} acknowledges each message when its "
+        "work is done, and check its log for failed acks: none has arrived.",
         check=check_line(view, expect),
     )
     yield Action(
         "later",
-        "Close the consumer last: wait for the work in hand and for its acknowledgements first.",
+        "Close the consumer last: first wait for the work in progress and its acknowledgements.",
         check=check_line(view, expect),
     )
 
@@ -135,11 +140,11 @@ def _messages(number: int) -> str:
 
 
 HYPOTHESIS = Hypothesis(
-    "a consumer ended that had taken messages and had acknowledged none of them",
+    "a consumer ended that had taken messages and acknowledged none of them",
     speaks_for=("undecided", "ended_holding"),
     against=("somebody_acks",),
     stalls=False,
     found_at_once=True,
     if_undecided=True,
-    confirmed="if the next consumer takes messages and ends in the same way, it is this",
+    confirmed="if the next consumer takes messages and ends in the same way, this is the cause",
 )

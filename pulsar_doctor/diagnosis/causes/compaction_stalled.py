@@ -30,14 +30,14 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (
-    Threshold("behind", 100_000, "entries", "fewer that are not compacted are ordinary"),
-    Threshold("compacted_within", 86_400.0, "seconds", "a compaction that is younger is enough"),
+    Threshold("behind", 100_000, "entries", "fewer entries that are not compacted are normal"),
+    Threshold("compacted_within", 86_400.0, "seconds", "a more recent compaction is good enough"),
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "See in the broker's log why compaction fails, and compact once more; give the topic a "
-    "compaction threshold, or remove it and unsubscribe __compaction where nobody reads the "
-    "compacted view."
+    "Find out from the broker's log why compaction fails, and compact again. Set a compaction "
+    "threshold on the topic; or, if nobody reads the compacted view, remove the threshold and "
+    "unsubscribe __compaction."
 )
 
 
@@ -53,7 +53,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     elif behind and not lately and not own.moved:
         yield _finding(view, own, 0.6)
     elif own.waiting is None:
-        yield Unknown("how far compaction is behind is not told: give the stats of the topic")
+        yield Unknown("how far compaction is behind is not reported: give the stats of the topic")
 
 
 def _failed_last(own: OwnCursor) -> bool:
@@ -103,14 +103,16 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
     status = checked(admin(view, "topics compaction-status"), "a compaction was successful")
     yield Action(
         "now",
-        "Compact the topic, and see whether it succeeds; the log of its broker says why not.",
+        "Compact the topic, and check whether it succeeds. If it fails, the log of its broker "
+        "says why.",
         command=admin(view, "topics compact"),
         side_effect="the broker reads the whole topic from its last compaction on, twice",
         check=status,
     )
     yield Action(
         "today",
-        "See whether the topic has a threshold by which the broker compacts it by itself.",
+        "Check whether the topic has a compaction threshold, so that the broker compacts it by "
+        "itself.",
         command=policy_admin(view, "get-compaction-threshold"),
         check=check_line(view, "healthy"),
     )
@@ -122,5 +124,6 @@ HYPOTHESIS = Hypothesis(
     stalls=False,
     found_at_once=True,
     if_undecided=True,
-    confirmed="if many entries are behind its mark-delete position and it stands, it is this",
+    confirmed="if many entries are behind its mark-delete position and it does not move, this is "
+    "the cause",
 )

@@ -29,11 +29,11 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer entries not due are not told"),)
+THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer delayed entries are not reported"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "Nothing to do if the delay is meant; otherwise see which producer sends with deliverAfter or "
-    "deliverAt, and `pulsar-admin topics peek-messages` shows for when."
+    "Nothing to do if the delay is intended. Otherwise find the producer that sends with "
+    "deliverAfter or deliverAt; `pulsar-admin topics peek-messages` shows the delivery times."
 )
 
 
@@ -45,7 +45,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     elif delayed <= 0:
         return
     elif backlog is None:
-        yield Unknown(f"{delayed} entries are not due yet, of a backlog that is not told")
+        yield Unknown(f"{delayed} entries are not due yet; the backlog is not reported")
     elif delayed >= limits["share"] * backlog:
         yield _finding(view, delayed, max(delayed, backlog))
 
@@ -70,15 +70,15 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
         actions=(
             Action(
                 "now",
-                "See what the first of them is, if the delay may be a mistake; nothing to do else.",
+                "If the delay may be a mistake, read the first of these messages. Otherwise there "
+                "is nothing to do.",
                 command=subscription_admin(view, "topics peek-messages", "-n", "1"),
                 check=check_line(view, "fewer entries that are not due"),
             ),
             Action(
                 "later",
-                "If nobody means the delay, let the producer send without deliverAfter and "
-                "deliverAt.",
-                check=check_line(view, "nothing is delayed any more"),
+                "If the delay is not intended, send without deliverAfter and deliverAt.",
+                check=check_line(view, "no message is delayed any more"),
             ),
         ),
     )

@@ -38,7 +38,7 @@ SETTINGS = {
 REMEDY = f"Raise the limit or accept its pace: {', or '.join(SETTINGS.values())}."
 
 THRESHOLDS = (
-    Threshold("ready", 0.5, "of the samples", "with permits; fewer: clients set the pace"),
+    Threshold("ready", 0.5, "of the samples", "with permits; with fewer, the clients set the pace"),
 )
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"broker-read-stuck"})
@@ -60,7 +60,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     else:
         yield Unknown(
             f"{_reads(throttling.lately)} reads were throttled, but whether anything is left to "
-            "send is not told: read the internal stats too (--internal-stats)"
+            "send is not reported: read the internal stats too (--internal-stats)"
         )
 
 
@@ -87,8 +87,8 @@ def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
     )
     if throttling.reads > 0 and asking and not view.just_delivered and _left_least(view) > 0:
         yield Unknown(
-            f"{throttling.reads} reads were throttled since the topic was loaded; whether that "
-            "holds now needs several samples"
+            f"{throttling.reads} reads were throttled since the topic was loaded; only several "
+            "samples show whether they still are"
         )
 
 
@@ -101,8 +101,9 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> 
         confidence=0.9,
         consumer=None,
         summary=say(
-            "a limit sets the pace, not the consumers: the {} dispatch rate limit held back"
-            " {:reads} in the window, with consumers ready and at least {:entries} left to send",
+            "a limit sets the pace, not the consumers: the {} dispatch rate limit delayed "
+            "{:reads} in the window, while consumers had permits and at least {:entries} were "
+            "left to send",
             *(names, _reads(lately), least),
         ),
         evidence=(
@@ -132,5 +133,5 @@ HYPOTHESIS = Hypothesis(
     excluded=_excluded,
     missing=("throttled_reads",),
     stalls=False,
-    confirmed="if the counters of throttled reads grow, it is this",
+    confirmed="if the counters of throttled reads grow, this is the cause",
 )

@@ -39,14 +39,16 @@ from pulsar_doctor.wording.sentences import say
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
 
 THRESHOLDS = (
-    Threshold("silent_for", 10.0, "seconds", "a consumer silent for less is not suspected"),
+    Threshold(
+        "silent_for", 10.0, "seconds", "a consumer that was silent for less is not suspected"
+    ),
 )
 NEEDS = frozenset({STATS, WIRE})
 # Not permits-exhausted, which is surer than a suspicion and stands beside it.
 EXPLAINS = frozenset({"inactive-failover", "key-shared-blocked", "not-acknowledging"})
 REMEDY = (
-    "See whether the process at this address still runs: if it does, it hangs, so restart it; if "
-    "not, the broker drops it when keepAliveIntervalSeconds has passed twice, or at once when the "
+    "Check whether the process at this address still runs. If it does, it hangs: restart it. If "
+    "not, the broker drops its consumer after twice keepAliveIntervalSeconds, or at once when the "
     "topic is unloaded (pulsar-admin topics unload)."
 )
 
@@ -88,8 +90,8 @@ def _judge(
         return
     if not older.flow_told:
         yield Unknown(
-            f"two consumers are called {older.label}; whether the older one still asks for "
-            "messages is not told by these stats",
+            f"two consumers are called {older.label}; these stats do not show whether the older "
+            "one still asks for messages",
             older.label,
         )
     elif silence is not None and silence.seconds >= limits["silent_for"]:
@@ -97,7 +99,7 @@ def _judge(
     elif silence is None or not silence.exact:
         yield Unknown(
             f"two consumers are called {older.label}; for how long the older one has been silent "
-            "is not told",
+            "is not known",
             older.label,
         )
 
@@ -151,9 +153,9 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
         confidence=0.5 if blocks else 0.3,
         consumer=older.label,
         summary=say(
-            "{} may be dead and only listed: the one at {} {} and has been silent for {}, and a"
-            " consumer of the same name came {} after it on another connection",
-            *(older.label, older.address or "an address that is not told"),
+            "{} may be dead although it is still listed: the one at {} {} and has been silent for "
+            "{}, and {} later a consumer of the same name connected from another connection",
+            *(older.label, older.address or "an address that is not reported"),
             *(holds, silence, duration(after)),
         ),
         evidence=(
@@ -182,9 +184,9 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} seems to be dead and still keeps its place or its messages",
+    "{who} seems to be dead and still blocks its place or its messages",
     speaks_for=("undecided", "namesake", "neighbour_later", "quiet_long", "still"),
     against=("acks_come",),
     excluded=_excluded,
-    confirmed="if the older of the two stays silent, it is this",
+    confirmed="if the older of the two stays silent, this is the cause",
 )

@@ -39,18 +39,20 @@ from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
-AT_ONCE = Threshold("at_once", 100.0, "messages", "fewer in hand may be work of a pool")
+AT_ONCE = Threshold("at_once", 100.0, "messages", "fewer messages may be the normal work of a pool")
 THRESHOLDS = (
     AT_ONCE,
-    Threshold("held_for", 300.0, "seconds", "work in hand that is done sooner is ordinary"),
-    Threshold("lasting", 30.0, "seconds", "a younger one may be a batch that has just begun"),
+    Threshold("held_for", 300.0, "seconds", "taken messages that are done sooner are normal"),
+    Threshold(
+        "lasting", 30.0, "seconds", "a younger message may belong to a batch that has just begun"
+    ),
 )
 NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset({"ack-hole", "slow-but-progressing", "closed-unacknowledged"})
 FAR_SLOWER = 2  # times as many in hand as were finished meanwhile
 REMEDY = (
-    "Let the application hold messages back: a bounded queue or a semaphore in front of its pool, "
-    "so that receiving waits until work is done."
+    "Limit what the application takes: put a bounded queue or a semaphore in front of its pool, "
+    "so that it receives only when work is done."
 )
 
 
@@ -89,7 +91,7 @@ def _undecided(consumer: ConsumerView, own: InHand) -> Unknown:
     return Unknown(
         f"{consumer.label} has taken {own.messages} messages or more that it has not acknowledged, "
         f"and finished {own.finished} in its life: it acknowledges in batches, or takes more than "
-        "it can do; a longer window tells",
+        "it can process; a longer window shows which",
         consumer.label,
     )
 
@@ -98,7 +100,7 @@ def _queue_unknown(consumer: ConsumerView, own: InHand) -> Unknown:
     return Unknown(
         f"{consumer.label} has taken {own.messages} to {own.most} messages that it has not "
         f"acknowledged, and finished {own.finished} in its life: how many of them wait in its "
-        "receiver queue is not reported; a trace of the wire tells",
+        "receiver queue is not reported; a trace of the wire shows it",
         consumer.label,
     )
 
@@ -154,18 +156,19 @@ def _of_limit(
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield Action(
         "now",
-        f"See in the application {place(consumer)} what it puts messages into: a pool, an executor "
-        "or async tasks without a bound on how many wait.",
-        check=check_line(view, "it holds no more than its receiver queue and its workers"),
+        f"Find out where the application {place(consumer)} puts its messages: a pool, an executor "
+        "or async tasks without a limit on how many wait.",
+        check=check_line(view, "it holds no more than its receiver queue and its workers can"),
         brief="Find the pool or executor where its messages wait without a bound",
     )
-    yield restart(view, consumer, ", with a bound on the work in hand")
+    yield restart(view, consumer, ", with a limit on the messages that it takes")
     yield Action(
         "today",
-        "Bound the work in hand: a blocking queue or a semaphore of a few times the number of "
-        "workers, taken before receiving and released after the acknowledgement.",
-        side_effect="the consumer receives no faster than it works, so the backlog shows it",
-        check=check_line(view, "no such finding any more"),
+        "Limit the messages in progress: use a blocking queue or a semaphore of a few times the "
+        "number of workers. Take it before you receive, and release it after the acknowledgement.",
+        side_effect="the consumer receives no faster than it works, so what waits is in the "
+        "backlog",
+        check=check_line(view, "this finding is gone"),
     )
     yield more_workers(view)
 
@@ -189,5 +192,5 @@ HYPOTHESIS = Hypothesis(
     missing=("pace",),
     stalls=False,
     found_at_once=True,
-    confirmed="if it holds more then, and few acknowledgements came, it is this",
+    confirmed="if it then holds more, and few acknowledgements arrived, this is the cause",
 )

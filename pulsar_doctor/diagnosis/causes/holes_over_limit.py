@@ -45,8 +45,8 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "Do not unload or restart before the gaps are acknowledged: see what keeps them (a key that is "
-    "slow, delays, single acks on Exclusive where a cumulative one would do), or raise "
+    "Do not unload or restart before the gaps are acknowledged. Find out what keeps them open (a "
+    "slow key, delays, single acks on Exclusive where a cumulative one would do), or raise "
     "managedLedgerMaxUnackedRangesToPersist in broker.conf, or store bit arrays "
     "(managedLedgerPersistIndividualAckAsLongArray, 4.1)."
 )
@@ -78,8 +78,8 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
         confidence=0.9,
         consumer=None,
         summary=say(
-            "when the topic is loaded next, at least {} delivered again: there are"
-            " {:acknowledged ranges}, of which the broker persists {}",
+            "when the topic is loaded next, at least {} delivered again: there are "
+            "{:acknowledged ranges}, and the broker persists only {}",
             say("{:acknowledged entry} is" if again == 1 else "{:acknowledged entries} are", again),
             *(ranges.count, limit + 1),
         ),
@@ -102,8 +102,8 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
 def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
     yield Action(
         "now",
-        "Unload nothing and restart no broker before the gaps are acknowledged; see where they "
-        "come from.",
+        "Do not unload the topic or restart its broker before the gaps are acknowledged; find out "
+        "where they come from.",
         command=holes(view),
         check=check_line(view, "fewer acknowledged ranges"),
     )
@@ -111,8 +111,8 @@ def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
         "later",
         "Let brokers keep more: managedLedgerMaxUnackedRangesToPersist in broker.conf, at "
         f"{2 * ranges.count} or more.",
-        side_effect="it takes a restart of the brokers, which forgets once what is over the limit "
-        "today; and larger records in the ledgers of cursors",
+        side_effect="the brokers have to be restarted, which forgets the ranges over today's "
+        "limit once; records in the cursor ledgers become larger",
         undo="set it back, and restart the brokers",
         check=check_line(view, NO_MORE),
     )

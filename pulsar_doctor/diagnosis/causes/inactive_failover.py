@@ -40,7 +40,7 @@ from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (
     Threshold("refill_wait", 300.0, "seconds", "an active consumer silent for so long is stuck"),
-    Threshold("quiet_after", 5.0, "seconds", "below this silence nothing is said"),
+    Threshold("quiet_after", 5.0, "seconds", "a shorter silence is not reported"),
     Threshold("switch_wait", 5.0, "seconds", "a switch to another consumer takes less than this"),
 )
 NEEDS = frozenset({STATS, WIRE})
@@ -60,11 +60,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.backlog is not None and view.backlog.empty:
         return
     if view.consumers is None:
-        yield Unknown("consumers of the subscription is not told")
+        yield Unknown("consumers of the subscription is not reported")
     elif view.gone is None and len(view.consumers) == 1:
-        return  # nobody stands by
+        return  # there is no standby
     elif view.backlog is not None and not view.backlog.told:
-        yield Unknown("msg_backlog of the subscription is not told")
+        yield Unknown("msg_backlog of the subscription is not reported")
     else:
         yield from _judge(view, view.consumers, limits)
 
@@ -76,7 +76,7 @@ def _judge(view: SubscriptionView, consumers: Sequence[ConsumerView], limits: Li
     if view.gone is not None:
         yield from _gone(view, view.gone, limits)
     elif view.active is None:
-        yield Unknown("which consumer is the active one is not told")
+        yield Unknown("which consumer is the active one is not reported")
     else:
         yield from _stuck(view, consumers[view.active], limits)
 
@@ -88,9 +88,11 @@ def _gone(view: SubscriptionView, gone: Gone, limits: Limits) -> Answers:
     if (left is not None and left.most == 0) or (known and max(known) <= 0):
         return
     if lasted is None or lasted < limits["switch_wait"]:
-        yield Unknown("the active consumer is not connected, and a switch takes a moment: look on")
+        yield Unknown(
+            "the active consumer is not connected, and a switch takes a moment: watch for longer"
+        )
     elif left is None or not left.least:
-        yield Unknown("the active consumer is not connected; whether messages wait is not told")
+        yield Unknown("the active consumer is not connected; whether messages wait is not reported")
     else:
         yield _gone_finding(view, gone, lasted, max(known, default=None))
 
@@ -99,21 +101,21 @@ def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answ
     long = active.quiet_at_least(limits["refill_wait"])
     quiet, works = active.quiet_for, (active.moved or active.works) and not long
     if active.available_permits is None and not works:
-        yield Unknown(f"available_permits of {active.label} is not told", active.label)
+        yield Unknown(f"available_permits of {active.label} is not reported", active.label)
     if not active.without_permits or works or active.resting:
         return
     if most(active.unacked_entries or active.unacked_messages) == 0:
         return
     if quiet is None:
-        yield Unknown(f"since when {active.label} is silent is not told", active.label)
+        yield Unknown(f"since when {active.label} is silent is not known", active.label)
     elif long:
         yield _silent_for_long(view, active)
     elif quiet.exact and quiet.seconds < limits["quiet_after"]:
         return
     elif quiet.seconds < limits["quiet_after"] and not active.never_gave_back:
         yield Unknown(
-            f"{active.label} has no permits, silent for {quiet}: whether it works is shown by "
-            "several samples and the broker's clock",
+            f"{active.label} has no permits, silent for {quiet}: only several samples and the "
+            "broker's clock show whether it works",
             active.label,
         )
     elif not active.all_in_hand:
@@ -131,8 +133,8 @@ def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | 
         sure = 0.8 if certain else 0.6
         return _stuck_finding(view, active, "stalled", active.sure(sure))
     return Unknown(
-        f"{active.label} has been silent for {active.quiet_for} and may have one message in "
-        "hand: the read position (--internal-stats) tells how many it holds",
+        f"{active.label} has been silent for {active.quiet_for} and may be processing one "
+        "message: the read position (--internal-stats) shows how many it holds",
         active.label,
     )
 
@@ -183,8 +185,8 @@ def _gone_finding(
         confidence=0.8,
         consumer=None,
         summary=say(
-            "the active consumer {} is not connected for {} at least, and none of the {} others is"
-            " made active{}",
+            "the active consumer {} has not been connected for at least {}, and none of the {} "
+            "others becomes active{}",
             *(gone.last or "none", duration(lasted), others, _backlog(view)),
         ),
         evidence=(
@@ -205,7 +207,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     if view.gone is not None:
         return None
     if len(view.consumers or ()) < 2:
-        return "nobody stands by"
+        return "there is no standby"
     return None if each.without_permits else has_permits(view, each)
 
 
@@ -221,7 +223,7 @@ def _holds(consumer: ConsumerView) -> bool:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} is the active consumer, does nothing, and so no standby takes over",
+    "{who} is the active consumer and does nothing, so no standby takes over",
     speaks_for=(
         "undecided", "standby", "active_gone", "no_permits", "below_zero", "never_acked_many",
         "flow_far", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",

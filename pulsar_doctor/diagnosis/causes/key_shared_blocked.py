@@ -42,8 +42,12 @@ from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
-    Threshold("refill_wait", 300.0, "seconds", "without an ack for so long it is a stall anyway"),
-    Threshold("slow_wait", 30.0, "seconds", "a hand-over within this is healthy"),
+    Threshold(
+        "refill_wait", 300.0, "seconds", "without an ack for this long it is a stall in any case"
+    ),
+    Threshold(
+        "slow_wait", 30.0, "seconds", "a hand-over that takes no longer than this is healthy"
+    ),
     JUST_NOW,
 )
 NEEDS = frozenset({STATS})
@@ -57,7 +61,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if keys is None or keys.out_of_order:
         return
     if consumers is None:
-        yield Unknown("the subscription's consumers are not told")
+        yield Unknown("the subscription's consumers are not reported")
     elif keys.joined:
         yield from _by_joining(view, keys, limits)
     else:
@@ -70,11 +74,11 @@ def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -
     if draining is None:
         yield from _without_any(view)
     elif draining.hashes is None:
-        yield Unknown(f"the draining hashes of {consumer.label} are not told", consumer.label)
+        yield Unknown(f"the draining hashes of {consumer.label} are not reported", consumer.label)
     elif not draining.hashes or not _waits_behind(view, draining):
         return
     elif draining.entries is None:
-        yield Unknown(f"what the draining hashes of {consumer.label} hold is not told")
+        yield Unknown(f"what the draining hashes of {consumer.label} hold is not reported")
     else:
         summary = _hash_summary(view, consumer, draining)
         yield from _judge(view, consumer, limits, (summary, _hashes(draining)))
@@ -83,7 +87,9 @@ def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -
 def _without_any(view: SubscriptionView) -> Answers:
     """Of a source that knows neither way of telling who waits for whom."""
     if view.key_order is None or view.key_order.joined is None:
-        yield NotReported("neither draining hashes nor positions of joining are in these stats")
+        yield NotReported(
+            "these stats have neither draining hashes nor the positions at which consumers joined"
+        )
 
 
 def _waits_behind(view: SubscriptionView, draining: Draining) -> bool:
@@ -100,7 +106,7 @@ def _judge(
     """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers."""
     held = told(consumer.unacked_messages)
     if held is None:
-        yield Unknown(f"unacked_messages of {consumer.label} is not told", consumer.label)
+        yield Unknown(f"unacked_messages of {consumer.label} is not reported", consumer.label)
         return
     wait = consumer.acks.until(max(1, held))
     never = wait.acks.never and not consumer.works
@@ -121,9 +127,11 @@ def _by_joining(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answe
         return
     holding = [c for c in consumers if c.name not in names and not c.holds_nothing]
     if not holding:
-        yield Unknown(f"{waiting[0].label} waits for mark-delete, and nobody before it holds any")
+        yield Unknown(
+            f"{waiting[0].label} waits for mark-delete, and no earlier consumer holds messages"
+        )
     elif not _something_left(view):
-        yield Unknown(f"whether anything is left to send to {waiting[0].label} is not told")
+        yield Unknown(f"whether anything is left to send to {waiting[0].label} is not reported")
     else:
         culprit = max(holding, key=_for_so_long)
         summary = _joining_summary(culprit, waiting)
@@ -167,7 +175,7 @@ def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Drai
     keys = say("{:key hash} that belongs" if one else "{:key hashes} that belong", draining.hashes)
     behind = "" if not waiting else say("; {:entries} wait to be sent", waiting)
     return say(
-        "{} has not acknowledged {:entries} of {} to others by now, so these keys stand still{}",
+        "{} has not acknowledged {:entries} of {} to other consumers now, so these keys wait{}",
         *(consumer.label, draining.entries, keys, behind),
     )
 
@@ -241,7 +249,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "messages wait for keys that {who} had, or has, until it acknowledges",
+    "messages of keys that {who} had, or has, wait until it acknowledges",
     speaks_for=(
         "undecided", "keys_drain", "replay_waits", "no_permits", "never_acked", "never_acked_many",
         "waits", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",

@@ -37,8 +37,8 @@ THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
 REMEDY = (
-    "Restart the process, and give the call in which its listener sits, or in which another thread "
-    "holds its lock, a time limit."
+    "Restart the process. Set a time limit on the call that blocks its listener, or on the call "
+    "of the thread that holds its lock."
 )
 
 

@@ -36,16 +36,15 @@ from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (
-    Threshold("settle", 5.0, "seconds", "what has changed more recently may still be under way"),
-)
+THRESHOLDS = (Threshold("settle", 5.0, "seconds", "more recent changes may still be in progress"),)
 NEEDS = frozenset({WIRE})
 EXPLAINS = frozenset({"ack-hole"})
 REMEDY = (
-    "Restart this consumer, or unload the topic (pulsar-admin topics unload): with the new "
-    "connection all that is not acknowledged comes again, what the application works on too. Until "
-    "then acknowledge nothing cumulatively. It happens to Java clients on Exclusive and Failover; "
-    "on Shared messages are given back one by one, without this race."
+    "Restart this consumer, or unload the topic (pulsar-admin topics unload): after it "
+    "reconnects, everything that is not acknowledged is delivered again, including what the "
+    "application is working on. Until then do not acknowledge cumulatively. It happens to Java "
+    "clients on Exclusive and Failover; on Shared, messages are given back one by one, without "
+    "this race."
 )
 
 
@@ -66,8 +65,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
         confidence=0.9,
         consumer=consumer.label,
         summary=say(
-            "{} not sent to {} any more: {} from {} on came before its last REDELIVER took effect"
-            " and not again, while {} has come since",
+            "{} not sent to {} any more: {} from {} on were sent before its last REDELIVER took "
+            "effect and not again, while {} has been sent since",
             *(unsent, consumer.label, entries, passed.first, passed.behind),
         ),
         evidence=(
@@ -84,8 +83,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
             unload(view),
             Action(
                 "later",
-                "Use Shared where the order does not matter, or acknowledge nothing cumulatively: "
-                "there messages are given back one by one.",
+                "Use Shared if the order does not matter: there, messages are given back one by "
+                "one. Or do not acknowledge cumulatively.",
                 check=check_line(view, NO_MORE),
             ),
         ),

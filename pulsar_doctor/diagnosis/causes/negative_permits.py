@@ -51,8 +51,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, quiet.seconds)
         elif quiet is not None and not quiet.exact:
             yield Unknown(
-                f"{consumer.label} stands at {consumer.available_permits} permits and holds too "
-                "little to bring them back; for how long needs the broker's clock (see --at)",
+                f"{consumer.label} is at {consumer.available_permits} permits and holds too "
+                "little to bring them back; only the broker's clock shows for how long (see --at)",
                 consumer.label,
             )
 
@@ -68,8 +68,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
         confidence=consumer.sure(0.8),
         consumer=consumer.label,
         summary=say(
-            "{} was sent more than it asked for, and what it holds does not make it ask for as much"
-            " again: it stands at {:permits} and {}; no FLOW and no message for {}{}{}",
+            "{} was sent more than it asked for, and what it holds is too little to bring its "
+            "permits back: it is at {:permits} and {}; no FLOW and no message for {}{}{}",
             *(
                 consumer.label,
                 consumer.available_permits,
@@ -114,7 +114,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} was sent far more than it asked for, in batches, and must work that off first",
+    "{who} was sent far more than it asked for, in batches, and must process that first",
     speaks_for=("undecided", "below_zero", "batches", "flow_far", "waits"),
     against=("works", "acks_come", "flow_soon", "asks_singly"),
     not_by=_not_by,

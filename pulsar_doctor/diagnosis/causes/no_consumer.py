@@ -27,7 +27,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
-    Threshold("reconnect_wait", 5.0, "seconds", "after a load consumers are back by then"),
+    Threshold("reconnect_wait", 5.0, "seconds", "after a load, consumers have reconnected by then"),
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
@@ -44,25 +44,34 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if alone is None:
         yield _attendance_not_reported(view)
     elif backlog is None or backlog.counter is None:
-        yield Unknown("msg_backlog of the subscription is not told")
+        yield Unknown("msg_backlog of the subscription is not reported")
     elif backlog.empty is None:
-        yield Unknown("its backlog is told to be 0, and not everything seems to be acknowledged")
+        yield Unknown(
+            "its backlog is reported as 0, although not everything seems to be acknowledged"
+        )
     elif _may_come_back(alone, limits["reconnect_wait"]):
-        yield Unknown("nobody is attached since the topic was loaded anew; look again in a moment")
+        yield Unknown(
+            "no consumer has connected since the topic was reloaded; check again in a moment"
+        )
     else:
         yield _finding(view, alone)
 
 
 def _attendance_not_reported(view: SubscriptionView) -> NotReported | Unknown:
     if view.consumers:
-        return NotReported("those of the trace have left; who came since the broker's stats tell")
+        return NotReported(
+            "the consumers of the trace have left; the broker's stats show who has connected since"
+        )
     if view.read_armed:
         return NotReported(
-            "a read of the cursor waits, so somebody asked; who is attached is not told"
+            "a read of the cursor waits, so a consumer asked for messages; the consumers are not "
+            "reported"
         )
     if view.sent_by_rate:
-        return NotReported("messages go out by the broker's rate; who is attached is not told")
-    return Unknown("consumers of the subscription is not told")
+        return NotReported(
+            "by the broker's rate, messages are sent; the consumers are not reported"
+        )
+    return Unknown("consumers of the subscription is not reported")
 
 
 def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
@@ -72,7 +81,7 @@ def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
 
 def _finding(view: SubscriptionView, alone: Alone) -> Finding:
     last, left = alone.since_flow, alone.left and not alone.reloaded
-    what, seen = "nobody is attached", ""
+    what, seen = "no consumer is attached", ""
     if left:
         long = say("left at least {} ago", duration(alone.seconds)) if alone.seconds else "has left"
         what = say("the last consumer {}", long)
@@ -102,9 +111,12 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
                 "later",
                 "This deletes the subscription and its backlog for good: only if nobody needs it.",
                 command=subscription_admin(view, "topics unsubscribe"),
-                side_effect="what it has not consumed is gone for it; storage is freed",
+                side_effect="its unconsumed messages are lost for this subscription; storage is "
+                "freed",
                 undo="none: a new subscription begins without that backlog",
-                check=checked(admin(view, "topics subscriptions"), "it is not in the list"),
+                check=checked(
+                    admin(view, "topics subscriptions"), "the subscription is not in the list"
+                ),
             ),
         ),
     )
@@ -127,11 +139,11 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "nobody is attached, and a backlog waits",
+    "no consumer is attached, and a backlog waits",
     speaks_for=("undecided", "nobody", "waits", "backlog_grows", "rate_none", "unread"),
     against=("just_delivered", "rate_out", "rate_acks", "read_armed"),
     excluded=_excluded,
     missing=("consumers",),
     stalls=False,
-    confirmed="if still nobody is attached, it is this",
+    confirmed="if there is still no consumer, this is the cause",
 )

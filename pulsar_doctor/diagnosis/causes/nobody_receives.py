@@ -7,7 +7,7 @@ asks for nothing. The process tells where its threads are.
 The check looks into the process twice: messages are in the queue (for a zero queue: nobody asks),
 no thread stands in one of the client's receive calls, and nothing was taken in between. It is found
 once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
-threads should receive is not told by their stacks: those that rest are named, and the pool of
+threads should receive is not reported by their stacks: those that rest are named, and the pool of
 threads that holds its messages, if it has handed them on. No thread dump shows virtual threads,
 which Java has from 21 on. One that works in its rhythm, as far as acks tell, is not found.
 
@@ -38,7 +38,7 @@ from pulsar_doctor.wording.sentences import say
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
-REMEDY = "See why the thread that should receive does not come back, and restart the process."
+REMEDY = "Find out why the thread that should receive does not return, and restart the process."
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -75,7 +75,7 @@ def _where(own: Inside) -> str:
         where = all_have_sat(sits, "thread")
     elif own.virtual_threads:
         some = many(own.virtual_threads, "virtual thread")
-        where = f"its process has {some}, which no thread dump shows"
+        where = f"its process has {some}, which thread dumps do not show"
     else:
-        where = "no thread of its application is left that could"
+        where = "no thread of its application is left to do it"
     return f"{where}; {pool}" if pool else where

@@ -38,9 +38,11 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
-    Threshold("silent_for", 300.0, "seconds", "a shorter silence of a consumer is work"),
-    Threshold("begun", 5.0, "seconds", "one that began so lately takes its first messages"),
-    Threshold("first_ack", 30.0, "seconds", "the first ack may take so long, where it asked once"),
+    Threshold("silent_for", 300.0, "seconds", "a consumer that was silent for less is working"),
+    Threshold("begun", 5.0, "seconds", "a consumer this young is taking its first messages"),
+    Threshold(
+        "first_ack", 30.0, "seconds", "its first ack may take this long, if it sent one FLOW only"
+    ),
 )
 NEEDS = frozenset({STATS, WIRE})
 EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
@@ -65,8 +67,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _since_when(consumer: ConsumerView) -> Unknown:
     return Unknown(
         f"{consumer.label} holds {consumer.unacked_messages} messages and has "
-        f"{'never acknowledged any' if consumer.never_acked else 'not moved'}; "
-        f"since when is not told: {consumer.unseen or 'take a longer window'}",
+        f"{'never acknowledged any' if consumer.never_acked else 'not moved'}; since when is not "
+        f"known: {consumer.unseen or 'take a longer window'}",
         consumer.label,
     )
 
@@ -97,7 +99,7 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
 def _none_yet(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Unknown:
     return Unknown(
         f"{consumer.label} has acknowledged none of {view.kept_by(consumer)} messages in {since}, "
-        "its first ones: look again",
+        "its first ones: check again",
         consumer.label,
     )
 
@@ -188,7 +190,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     if each.holds_nothing:
         return holds_nothing(view, each)
     lately = each.since_last_ack is None or each.since_last_ack.seconds < PAUSE_SECONDS
-    return f"acknowledgements of {each.label} come" if each.acked and lately else None
+    return f"{each.label} acknowledges messages" if each.acked and lately else None
 
 
 HYPOTHESIS = Hypothesis(

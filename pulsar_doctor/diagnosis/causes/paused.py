@@ -23,7 +23,7 @@ from pulsar_doctor.wording.sentences import say
 THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
-REMEDY = "Call resume() on it in its application, or see why nobody does."
+REMEDY = "Call resume() on it in its application, or find out why that does not happen."
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -40,7 +40,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             confidence=0.95,
             consumer=consumer.label,
             summary=say(
-                "{} is paused by its application and asks for nothing until it is resumed: {}",
+                "{} was paused by its application and requests no messages until it is resumed: {}",
                 *(consumer.label, both_ledgers(consumer, own)),
             ),
             evidence=numbers(consumer, own),

@@ -39,7 +39,9 @@ from pulsar_doctor.wording.sentences import say
 JAVA = "Pulsar-Java"
 
 THRESHOLDS = (
-    Threshold("overdue", 30.0, "seconds", "a FLOW that has not come for so long will not come"),
+    Threshold(
+        "overdue", 30.0, "seconds", "a FLOW that has not arrived after this time will not arrive"
+    ),
     Threshold("paused_for", 300.0, "seconds", "a Java consumer is not paused for longer"),
 )
 NEEDS = frozenset({WIRE})
@@ -101,8 +103,8 @@ def _finding(
         confidence=confidence,
         consumer=consumer.label,
         summary=say(
-            "{} has taken {:messages} or more and has not asked for others in their place: a FLOW"
-            " was due at {} and none has come for {}; {:permits} are left",
+            "{} has taken at least {:messages} and has not asked for others in their place: a "
+            "FLOW was due at {} and none has arrived for {}; {:permits} are left",
             *(consumer.label, owed, consumer.refill_threshold, duration(waited)),
             most(consumer.available_permits),
         ),
@@ -125,8 +127,8 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
     return Probe(
-        "Start the client behind a tap, when it may be restarted: the trace shows each FLOW, and "
-        "what is owed.",
+        "When the client may be restarted, start it behind a tap: the trace shows each FLOW, and "
+        "the permits that are owed.",
         "pulsar-doctor tap",
         harmless=False,
     )

@@ -31,7 +31,7 @@ THRESHOLDS = ()
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
 REMEDY = (
     "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
-    "or of this tool. Restarting the consumer evens both sides out."
+    "or of this tool. A restart of the consumer makes both sides equal again."
 )
 
 
@@ -47,8 +47,8 @@ def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
         confidence=0.8,
         consumer=differ.consumer,
         summary=say(
-            "two sides disagree about {}: one side tells {:available permits} and the other {}, and"
-            " nothing has moved between the two",
+            "two sources disagree about {}: one reports {:available permits} and the other {}, "
+            "and nothing has moved in between",
             *(differ.consumer, differ.newer, differ.older),
         ),
         evidence=(
@@ -63,9 +63,9 @@ def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
 def _actions(view: SubscriptionView, differ: Disagreement) -> Iterator[Action]:
     yield Action(
         "now",
-        "Keep the trace and what the broker tells now, and report them.",
+        "Keep the trace and the broker's current statistics, and report them.",
         command=admin(view, "topics stats"),
-        check=check_line(view, "with --trace too: whether both sides still differ"),
+        check=check_line(view, "with --trace too: it shows whether both sides still differ"),
     )
     for consumer in view.consumers or ():
         if consumer.label == differ.consumer:

@@ -57,9 +57,9 @@ from pulsar_doctor.wording.sentences import joined, say
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole", "closed-unacknowledged"})
-NEVER_ASKED = "See whether this consumer is paused, or was never told to receive."
+NEVER_ASKED = "Check whether this consumer is paused, or its application never receives."
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
-AS_A_ZERO_QUEUE = "it asks for nothing and holds nothing, as a zero queue does between receives"
+AS_A_ZERO_QUEUE = "it has no permits and holds nothing, like a zero queue between two receives"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -67,14 +67,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.quiet_is_fine:
         return
     if view.consumers is None:
-        yield Unknown("the subscription's consumers are not told")
+        yield Unknown("the subscription's consumers are not reported")
     for consumer in view.consumers or ():
         if (
             consumer.available_permits is None
             and consumer.active is not False
             and not consumer.moved
         ):
-            yield Unknown(f"available_permits of {consumer.label} is not told", consumer.label)
+            yield Unknown(f"available_permits of {consumer.label} is not reported", consumer.label)
     for consumer in starving(view, limits):
         if (consumer.zero_queue and not consumer.never_asked) or consumer.resting:
             continue
@@ -123,7 +123,7 @@ def _waiting(
     if consumer.works and not long:
         return _goes_on(consumer, limits)
     if quiet is None:
-        return _cannot_tell(consumer, "one sample without moments does not show movement")
+        return _cannot_tell(consumer, "one sample without time stamps does not show movement")
     if consumer.all_in_hand:
         fine = quiet.exact and (not long or _in_its_time(consumer))
         return None if fine else _cannot_tell(consumer, IN_HAND)
@@ -136,7 +136,7 @@ def _waiting(
     if not quiet.exact and consumer.never_gave_back and not lately:
         return _finding(view, consumer, "warning", 0.5)
     if not quiet.exact:
-        return _cannot_tell(consumer, consumer.unseen or "when that was is not told")
+        return _cannot_tell(consumer, consumer.unseen or "when that was is not known")
     return _goes_on(consumer, limits)
 
 
@@ -153,7 +153,7 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
     as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
     if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
-    return _cannot_tell(consumer, f"it works, but its pace is not told; {consumer.outlook}")
+    return _cannot_tell(consumer, f"it works, but its pace is not known; {consumer.outlook}")
 
 
 def _in_its_time(consumer: ConsumerView) -> bool:
@@ -209,7 +209,7 @@ def _idle(
     if consumer.never_asked and left is not None and (left.least or 0) > 0:
         return _finding(view, consumer, "stalled", 0.7)
     if consumer.never_asked:
-        return _cannot_tell(consumer, "it has never asked for a message; is there any for it?")
+        return _cannot_tell(consumer, "it has never asked for a message; is there one for it?")
     return _cannot_tell(consumer, AS_A_ZERO_QUEUE)
 
 
@@ -251,7 +251,10 @@ def _summary(view: SubscriptionView, consumer: ConsumerView) -> str:
     quiet, said = consumer.quiet_for, state(consumer)
     if consumer.never_asked:
         since = "" if quiet is None else say(" in {}", quiet)
-        said = say("has never asked for a message{}: it is paused, or not told to receive", since)
+        said = say(
+            "has never asked for a message{}: it is paused, or its application does not receive",
+            since,
+        )
     permits, outlook = consumer.available_permits, consumer.outlook
     may = say("the broker may not send it more ({:permits}), {}", permits, outlook)
     return joined("; ", (say("{} {}", consumer.label, said), waiting_for(view, consumer), may))
@@ -261,7 +264,8 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
     if consumer.never_asked:
         yield Action(
             "now",
-            f"See whether the consumer {place(consumer)} is paused, or was never told to receive.",
+            f"Check whether the consumer {place(consumer)} is paused, or its application never "
+            "receives.",
             check=check_line(view, "it has permits, or holds messages"),
         )
         yield from hangs(view, consumer)
@@ -286,8 +290,8 @@ def _has_asked(each: ConsumerView) -> bool:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} holds what it was sent and does not ask for more for long: it hangs, is paused, or"
-    " is very slow",
+    "{who} holds what it was sent and has not asked for more for long: it hangs, is paused, or is "
+    "very slow",
     speaks_for=(
         "undecided", "no_permits", "below_zero", "holds_many", "holds_some", "flow_far",
         "flow_may_be_far", "never_acked", "never_acked_many", "never_asked", "waits", "rate_none",

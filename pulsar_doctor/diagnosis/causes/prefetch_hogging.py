@@ -52,8 +52,10 @@ from pulsar_doctor.wording.sentences import say
 THRESHOLDS = (
     REFILL_WAIT,
     SLOW_WAIT,
-    Threshold("idle_after", 2.0, "seconds", "a neighbour without messages for so long is idle"),
-    Threshold("share", 0.5, "of all unacknowledged", "a consumer that holds less is no hog"),
+    Threshold(
+        "idle_after", 2.0, "seconds", "another consumer without messages for this long is idle"
+    ),
+    Threshold("share", 0.5, "of all unacknowledged", "a consumer that holds less does not hoard"),
     IN_HAND,
 )
 NEEDS = frozenset({WIRE, STATS})
@@ -143,7 +145,7 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
     if isinstance(wait, str):
         yield Unknown(f"{hog.label} holds {hoard.held} messages, {wait}", hog.label)
     elif view.backlog is not None and (left is None or left.most != 0):
-        most = "it is not told how many" if left is None else str(left)
+        most = "it is not reported how many" if left is None else str(left)
         yield Unknown(
             f"{hog.label} holds {hoard.held} messages beside idle neighbours, but {most} "
             "entries are left for the broker to send; the internal stats tell which",
@@ -154,8 +156,8 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
     elif wait >= limits["refill_wait"]:
         yield Unknown(
             f"{hog.label} holds {hoard.held} messages with {hog.available_permits} permits "
-            "left: workers may have all of them in hand; "
-            f"{threads_seen(hog) or 'a dump of its threads tells'}",
+            "left: workers may be processing all of them; "
+            f"{threads_seen(hog) or 'a thread dump shows it'}",
             hog.label,
         )
 
@@ -173,7 +175,7 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
         return life
     quiet = hoard.quiet
     if quiet is None or hog.quiet_for is None:
-        return "and nothing tells since when"
+        return "and since when is not known"
     just_now = hog.quiet_for.exact and hog.quiet_for.seconds < limits["idle_after"]
     if hog.acked or (hog.acked is None and just_now):
         no_clock = not (hoard.idle_for.exact or hog.quiet_for.exact)
@@ -181,7 +183,7 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
         return "and its pace is not known: take a longer window" if unsure else None
     # At one message in each such silence it would be done before anybody need wait.
     if quiet.seconds < limits["idle_after"] or quiet.seconds * hoard.held <= limits["slow_wait"]:
-        return None if quiet.exact else "and when these stats were taken is not told: give --at"
+        return None if quiet.exact else "and when these stats were taken is not known: give --at"
     return quiet.seconds
 
 
@@ -250,7 +252,8 @@ def _actions(view: SubscriptionView, hog: ConsumerView) -> tuple[Action, ...]:
     """What it holds is freed by its restart; that it does not take as many again, by its queue."""
     if activity_of(hog) != "slow":
         return treatment(view, hog)
-    how = "" if hog.asks_singly else ", with a receiver queue of 1 or it takes as many again"
+    how = ", with a receiver queue of 1; otherwise it takes as many again"
+    how = "" if hog.asks_singly else how
     brief = "" if hog.asks_singly else " with a queue of 1"
     return (restart(view, hog, how, brief), unload(view), *slow(view, hog))
 
@@ -274,15 +277,15 @@ def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measur
 def _excluded(view: SubscriptionView) -> str | None:
     """No neighbour who is idle because of what another one keeps."""
     if view.type not in (None, "Shared"):
-        return f"the subscription is {view.type}: nobody shares its messages"
+        return f"the subscription is {view.type}: no other consumer gets its messages"
     if view.consumers is not None and len(view.consumers) < 2:
-        return "there is no neighbour"
+        return "there is no other consumer"
     if view.left is not None and (view.left.least or 0) > 0:
-        return f"{view.left} entries are left to send, also to the neighbours"
+        return f"{view.left} entries are left to send, also to the other consumers"
     if view.consumers and all(
         each.without_permits or each.blocked_consumer_on_unacked_msgs for each in view.consumers
     ):
-        return "no neighbour has permits"
+        return "no other consumer has permits"
     return None
 
 

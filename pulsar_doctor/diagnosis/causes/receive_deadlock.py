@@ -21,7 +21,10 @@ from pulsar_doctor.wording.sentences import say
 THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES | {"listener-stuck", "nobody-receives"}
-REMEDY = "Restart the process; then take the locks that the dump names in one order everywhere."
+REMEDY = (
+    "Restart the process. Then change the code to take the locks that the dump names in the same "
+    "order everywhere."
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -32,14 +35,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             continue
         names = " and ".join(own.deadlock)
         sits = next((each for each in own.sits if each.thread in own.deadlock), None)
-        where = "" if sits is None else say("; {} sits in {}", sits.thread, sits.where)
+        where = "" if sits is None else say("; {} is in {}", sits.thread, sits.where)
         yield Finding(
             code="receive-deadlock",
             severity="stalled",
             confidence=0.95 if sits is not None else 0.7,
             consumer=consumer.label,
             summary=say(
-                "{} will take nothing any more: its threads {} wait for each other{}; {}",
+                "{} will not take any more messages: its threads {} wait for each other{}; {}",
                 *(consumer.label, names, where, both_ledgers(consumer, own)),
             ),
             evidence=(*numbers(consumer, own), Measure("deadlock", names, "threads")),

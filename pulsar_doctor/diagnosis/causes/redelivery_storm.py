@@ -53,16 +53,16 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("window", 60.0, "seconds", "how far back deliveries are counted, at most 10m"),
-    Threshold("least", 20.0, "messages", "fewer deliveries in the window are no storm"),
+    Threshold("least", 20.0, "messages", "fewer deliveries in the window are not a storm"),
     Threshold("share", 0.5, "of deliveries", "that had been delivered before"),
-    Threshold("acked", 0.5, "of deliveries", "acknowledged: as many or more is progress"),
-    Threshold("round", 300.0, "seconds", "a message that comes again later makes no storm"),
+    Threshold("acked", 0.5, "of deliveries", "acknowledged; as many or more are progress"),
+    Threshold("round", 300.0, "seconds", "a message that is redelivered later does not count"),
 )
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"ack-hole"})
 REMEDY = (
     "Find out why the application gives messages back: errors, a negative-ack delay that is too "
-    "short, or an ack timeout below its processing time. A dead-letter policy ends the circle."
+    "short, or an ack timeout below its processing time. A dead-letter policy ends the loop."
 )
 
 FEWER = "fewer messages come back"
@@ -70,28 +70,28 @@ CHANGES = (
     SettingChange(
         DEAD_LETTERS,
         10,
-        "End the circle after ten deliveries",
-        "what has failed so often goes to a topic of its own, where somebody has to look",
+        "End the loop after ten deliveries",
+        "a message that failed that often is sent to a separate topic, which somebody has to watch",
         FEWER,
     ),
     SettingChange(
         NACK_DELAY,
         60,
-        "Let a minute pass before what is given back comes again",
-        "a message that would succeed at the next try waits so long too",
+        "Wait a minute before a message that was given back is redelivered",
+        "a message that would succeed at the next try also waits that long",
         FEWER,
     ),
     SettingChange(
         ACK_TIMEOUT,
         3600,
         "If an ack timeout is set, keep it well above the longest work",
-        "what a hung consumer holds comes back so much later",
+        "what a hung consumer holds is redelivered that much later",
         FEWER,
     ),
     SettingChange(
         BATCH_INDEX_ACKS,
         "",
-        "Where messages come in batches, let those that are acknowledged not come again",
+        "If messages are sent in batches, do not redeliver those that are acknowledged",
         "none by itself; brokers need acknowledgmentAtBatchIndexLevelEnabled=true",
         FEWER,
     ),
@@ -127,8 +127,8 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
         return
     if circulation.gone:
         yield Unknown(
-            f"{circulation.gone} of its consumers came and left within the window, were sent "
-            "messages and acknowledged none: see why the application stops"
+            f"{circulation.gone} of its consumers connected and left within the window, were sent "
+            "messages and acknowledged none: find out why the application stops"
         )
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
         span = circulation.span_seconds
@@ -141,7 +141,7 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
     elif _comes_back(sent, limits) and not circulation.at_most_twice:
         yield Unknown(
             f"{sent.again} of {sent.messages} messages came back unacknowledged in the window; "
-            "whether they come again and again a longer window tells"
+            "a longer window shows whether they come back again and again"
         )
 
 
@@ -171,8 +171,8 @@ def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Answers:
         return
     if not last.exact:
         yield Unknown(
-            f"{life.messages} messages were sent and none was acknowledged, but whether that still "
-            "goes on is not known: when these stats were taken is not told, give --at"
+            f"{life.messages} messages were sent and none was acknowledged, but whether it still "
+            "happens is not known, nor when these stats were taken: give --at"
         )
         return
     rate = circulation.rate_redeliver
@@ -184,15 +184,15 @@ def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
     if circulation.at_most_twice:
         return
     rate, out = circulation.rate_redeliver, circulation.rate_out
-    needs = "two samples with the same consumers and their counters tell"
+    needs = "two samples with the counters of the same consumers show it"
     # Both rates are of the same minute: where nothing went out, what came back was not sent again.
     if rate is not None and out is not None and out > 0 and rate >= limits["share"] * out:
         yield Unknown(
             f"messages came back within the last minutes ({rate:.3g}/s by the broker's rate); "
-            f"whether they come again and again {needs}"
+            f"whether they come back again and again: {needs}"
         )
     else:
-        yield NotReported(f"whether messages come again and again {needs}")
+        yield NotReported(f"whether messages come back again and again: {needs}")
 
 
 def _finding(sent: Sent, within: str, confidence: float, most: int | None = None) -> Finding:
@@ -203,7 +203,8 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
         confidence=confidence,
         consumer=None,
         summary=say(
-            "the same messages come again and again: of {:messages} delivered {} at least {} came"
+            "the same messages come back again and again: of {:messages} delivered {} at least {} "
+            "came"
             " back unacknowledged, and {} were acknowledged",
             *(sent.messages, within, sent.again, acknowledged),
         ),
@@ -222,7 +223,8 @@ def _actions(view: SubscriptionView) -> Iterator[Action]:
     versions = {consumer.client for consumer in view.consumers or ()}
     yield Action(
         "now",
-        "See in the log of the application why it gives messages back: what fails fails at once.",
+        "Find out from the application's log why it gives messages back: what fails there fails "
+        "at once.",
         command=subscription_admin(view, "topics peek-messages", "-n", "1"),
         check=check_line(view, "messages are acknowledged, and few come back"),
     )
@@ -241,7 +243,7 @@ def _excluded(view: SubscriptionView) -> str | None:
         each.connected_for and each.connected_for.seconds > LONGEST_DELAY for each in there
     )
     if there and for_long and circulation is not None and circulation.ever_sent == 0:
-        return "nothing was ever sent to those that are there"
+        return "nothing was ever sent to the present consumers"
     if view.delivered == 0 and (view.watched_seconds or 0) > LONGEST_DELAY:
         return "nothing was sent in the window"
     return None
@@ -260,5 +262,5 @@ HYPOTHESIS = Hypothesis(
     excluded=_excluded,
     missing=("redelivered",),
     stalls=False,
-    confirmed="if messages are sent and the backlog stays, it is this",
+    confirmed="if messages are sent and the backlog stays, this is the cause",
 )  # fmt: skip

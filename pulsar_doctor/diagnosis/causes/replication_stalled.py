@@ -38,13 +38,11 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (
-    Threshold("still_for", 5.0, "seconds", "a shorter standstill of a replicator is ordinary"),
-)
+THRESHOLDS = (Threshold("still_for", 5.0, "seconds", "a replicator may stand still for less"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
-    "See whether the remote cluster can be reached from the brokers under the address that is set "
-    "for it, and whether it accepts messages; if nothing is to go there any more, take it out of "
+    "Check whether the brokers can reach the remote cluster under its configured address, and "
+    "whether it accepts messages. If nothing should be replicated there any more, remove it from "
     "the replication clusters."
 )
 MOVES = "healthy, and the replication backlog falls"
@@ -59,11 +57,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if severity is not None and own.waiting is not None:
         yield _finding(view, own, severity)
     elif own.waiting is None:
-        yield Unknown(f"the replicator to {own.of} tells no backlog: {_untold(own)}")
+        yield Unknown(f"the replicator to {own.of} reports no backlog: {_untold(own)}")
     elif own.moved is None and not own.msg_rate_out:
         yield Unknown(
-            f"{own.waiting} entries wait for {own.of}; whether the replicator sends them, a second "
-            "sample tells"
+            f"{own.waiting} entries wait for {own.of}; a second sample shows whether the "
+            "replicator sends them"
         )
 
 
@@ -115,7 +113,7 @@ def _summary(own: OwnCursor) -> str:
     entries = say("{:entry} waits" if own.waiting == 1 else "{:entries} wait", own.waiting)
     keeps = own.position and say("; all ledgers from {} on stay on disk", own.position)
     return say(
-        "{} for the cluster {}, and {}: they do not get there{}",
+        "{} for the cluster {}, and {}: they do not arrive there{}",
         *(entries, own.of, why, keeps or ""),
     )
 
@@ -124,35 +122,36 @@ def _actions(view: SubscriptionView, own: OwnCursor) -> Iterator[Action]:
     of = own.of or ""
     yield Action(
         "now",
-        "See under which address this cluster looks for the other one, and whether a broker's host "
-        "can connect to it; the broker's log says why it cannot.",
+        "Check the address that this cluster has for the other one, and whether a broker's host "
+        "can connect to it. If not, the broker's log says why.",
         command=cluster_admin("get", of),
         check=check_line(view, MOVES),
     )
     yield Action(
         "now",
-        "See on the other cluster whether its copy of the topic accepts messages: a backlog quota, "
-        "a missing right or a fenced topic refuse them.",
+        "Check on the other cluster whether its copy of the topic accepts messages: a backlog "
+        "quota, a missing permission or a fenced topic refuses them.",
         check=check_line(view, MOVES),
     )
     yield Action(
         "now",
-        "If the other cluster can be reached, unload the topic: its replicators connect anew.",
+        "If the other cluster can be reached, unload the topic: its replicators reconnect.",
         command=admin(view, "topics unload"),
-        side_effect="all its consumers and producers are disconnected and come back; what they "
-        "hold unacknowledged is delivered again",
+        side_effect="all its consumers and producers are disconnected and reconnect; "
+        "unacknowledged messages are delivered again",
         check=check_line(view, MOVES),
     )
     yield Action(
         "today",
-        "If nothing is to go there any more, take that cluster out of those that the namespace "
-        "replicates to: the cursor goes with it.",
+        "If nothing should be replicated there any more, remove that cluster from the namespace's "
+        "replication clusters: this removes the cursor too.",
         command=namespace_admin(view, "get-clusters"),
-        side_effect="what waits never gets there",
+        side_effect="the waiting messages never arrive there",
     )
     yield Action(
         "later",
-        "This deletes what waits, for that cluster alone: use it if those messages are of no use.",
+        "This deletes the waiting messages for that cluster only: use it if they are not needed "
+        "there.",
         command=subscription_admin(view, "topics clear-backlog"),
         side_effect="the other cluster never gets these messages",
         check=check_line(view, MOVES),
@@ -164,5 +163,5 @@ HYPOTHESIS = Hypothesis(
     speaks_for=("undecided", "apart"),
     found_at_once=True,
     if_undecided=True,
-    confirmed="if its mark-delete position stands while entries wait, it is this",
+    confirmed="if its mark-delete position does not move while entries wait, this is the cause",
 )

@@ -29,8 +29,8 @@ from pulsar_doctor.wording.sentences import say
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 REMEDY = (
-    "If this pace is what the work takes, give the consumer a smaller receiver queue or add "
-    "consumers, so that messages do not wait behind it."
+    "If the work really takes this long, set a smaller receiver queue or add consumers, so that "
+    "messages do not wait behind it."
 )
 
 
@@ -91,7 +91,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} works, slowly, and asks for more only after half of its queue",
+    "{who} is working, slowly, and asks for more only after half of its queue",
     speaks_for=(
         "undecided", "no_permits", "holds_many", "flow_later", "flow_may_be_far", "acks_come",
         "works", "has_acked", "waits", "rate_acks",
@@ -103,5 +103,5 @@ HYPOTHESIS = Hypothesis(
     not_by=_not_by,
     missing=("pace", "receiver_queue_size"),
     stalls=False,
-    confirmed="if its acknowledgements come, it is this; if nothing moves, it hangs",
+    confirmed="if its acknowledgements arrive, this is the cause; if nothing moves, it hangs",
 )  # fmt: skip

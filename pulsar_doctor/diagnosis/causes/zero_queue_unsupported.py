@@ -51,7 +51,8 @@ QUEUE_OF_ONE = SettingChange(
 )
 REMEDY = (
     "Use a receiver queue of 1 instead of 0, or let the producer send without batches "
-    "(enableBatching=false); then close this consumer, and what it lost is delivered again."
+    "(enableBatching=false); then close this consumer: the messages that it lost are delivered "
+    "again."
 )
 
 
@@ -79,7 +80,7 @@ def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) 
     else:
         yield Unknown(
             f"{consumer.label} asks for one message at a time, was sent a batch and has been "
-            f"quiet for {quiet}: a queue of 1 with slow work looks so too",
+            f"quiet for {quiet}: a queue of 1 with slow work looks the same",
             consumer.label,
         )
 
@@ -135,7 +136,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} has a zero queue, and its client cannot take a batch with that",
+    "{who} has a zero queue, and with that its client cannot take a batch",
     speaks_for=("undecided", "batch_for_one", "quiet_long", "quiet_some", "below_zero"),
     against=("works", "lively", "acks_come"),
     not_by=_not_by,

@@ -67,7 +67,7 @@ def _require_hotspot(process: Process) -> None:
         raise CannotAttach(f"process {pid} is an OpenJ9 JVM; only HotSpot's can be looked into")
     if "libjvm.so" in names:
         return
-    raise CannotAttach(f"process {pid} ({process.name}) is no JVM")
+    raise CannotAttach(f"process {pid} ({process.name}) is not a JVM")
 
 
 def _takes_signals(pid: int) -> bool:

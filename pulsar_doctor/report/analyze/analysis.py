@@ -140,7 +140,7 @@ def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
     when = _from_to(analysis.first, analysis.last)
     yield Text(f"{events} of {counted(analysis.traces, 'trace')}{when}, {consumers}")
     if asked := _asked(analysis):
-        yield Text(f"asked for: {asked}")
+        yield Text(f"selected: {asked}")
     if analysis.events:
         yield _verdict(analysis, view)
     else:

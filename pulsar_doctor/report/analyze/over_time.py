@@ -124,7 +124,7 @@ def _lowest(timeline: Sequence[TableRow], bucket: str, view: View) -> Text:
     what = "lowest available permits of a consumer"
     told = [row for row in timeline if row["lowest_available"] is not None]
     if not told:
-        return Text(f"{what}: not told")
+        return Text(f"{what}: not reported")
     lowest = min(told, key=lambda row: (row["lowest_available"], row["start"]))
     permits, since = lowest["lowest_available"], view.clock(lowest["start"])
     return Text(f"{what}: {permits:,}, first in the {bucket} from {since}")

@@ -46,8 +46,8 @@ def attaches_slow(plan: Any) -> None:
     size = plan.receiver_queue_size
     _scene(
         f"[bold]A slow worker[/bold] attaches with a receiver queue of {size}. It needs "
-        f"{duration(plan.process_seconds)} for a message (as told: the demo does not wait for "
-        "it). 1,000 messages arrive."
+        f"{duration(plan.process_seconds)} for a message (the demo does not wait for it). 1,000 "
+        "messages arrive."
     )
 
 

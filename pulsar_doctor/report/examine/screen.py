@@ -61,7 +61,7 @@ def _lines(told: ProcessTold) -> Iterator[str]:
     for names in told.deadlocks:
         yield f"  deadlock: {' and '.join(names)} wait for each other"
     for sentence in told.not_told:
-        yield f"  not told: {sentence}"
+        yield f"  not reported: {sentence}"
 
 
 def _pools(told: ProcessTold) -> Iterator[str]:
@@ -133,5 +133,5 @@ def _consumer(told: ClientConsumer) -> str:
         parts.append(f"{told.listener_waiting} with its listener")
     parts += ["paused"] if told.paused else []
     parts += ["no connection"] if told.connected is False else []
-    parts += [f"not told: {', '.join(told.missing)}"] if told.missing else []
+    parts += [f"not reported: {', '.join(told.missing)}"] if told.missing else []
     return ", ".join(parts)

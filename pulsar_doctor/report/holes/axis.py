@@ -25,7 +25,7 @@ UNACKED, DELAYED, EITHER = "u", "d", "o"
 WORDS = {
     UNACKED: "sent or to be sent again, not acknowledged",
     DELAYED: "delayed",
-    EITHER: "sent or delayed, which is not told",
+    EITHER: "sent or delayed, which is not reported",
 }
 STYLES = {HOLE: "yellow", TAIL: "cyan", UNREAD: "dim"}
 

@@ -58,7 +58,7 @@ def write(found: Acknowledged, out: TextIO) -> None:
         console.print(Text(f"{many(len(whole), 'other subscription')} without holes"))
     print_cursors(console, found.cursors)
     if not (accounts or found.kinds or found.cursors):
-        console.print(Text("no subscription was found: nothing to look at"))
+        console.print(Text("no subscription was found: nothing to show"))
     for _, sentence in found.kinds:
         console.print(Text(printable(sentence)))
     if asleep := len(found.not_loaded):
@@ -125,9 +125,9 @@ def _lines(account: Account) -> Iterator[LabelledLine]:
         yield from _origin(origin)
     yield "note", PARTIAL.format(few=count(account.storing.few))
     if account.damaged:
-        yield "not told", DAMAGED
+        yield "not reported", DAMAGED
     for missing in account.not_told:
-        yield "not told", printable(missing)
+        yield "not reported", printable(missing)
 
 
 def _backlog(account: Account) -> str:
@@ -136,9 +136,9 @@ def _backlog(account: Account) -> str:
     by = "" if right is None else f", by the positions it is {count(right)}"
     topic = quoted(account.full_topic)
     return (
-        f"the broker's counter tells {count(account.backlog)}, which is wrong{by}; it is computed "
-        f"anew when the topic is unloaded (pulsar-admin topics unload {topic}), and all clients of "
-        "the topic reconnect then"
+        f"the broker's counter says {count(account.backlog)}, which is wrong{by}; it is computed "
+        f"again when the topic is unloaded (pulsar-admin topics unload {topic}), and then all "
+        "clients of the topic reconnect"
     )
 
 
@@ -148,7 +148,7 @@ def _mark_delete(account: Account) -> str:
     if account.mark_delete is None and most is not None:
         where = f"at most {_at(most)}" if least is None else f"{_at(least)} to {_at(most)}"
     if account.stood is None:
-        return f"{where}; how long it has stood is not told"
+        return f"{where}; since when is not known"
     return f"{where}, has not moved for {account.stood}"
 
 
@@ -157,7 +157,7 @@ def _acknowledged(account: Account) -> str:
     ranges = _between(account.ranges, told.ranges, "range")
     entries = _between(account.acknowledged_entries, told.acknowledged_entries, "entry")
     if ranges is None:
-        return "not told"
+        return "not reported"
     held = "" if entries is None else f" with {entries}"
     return f"{ranges}{held} behind mark-delete"
 
@@ -169,7 +169,7 @@ def _holes(account: Account) -> str:
             return _at_least(told)
         holes = _between(None, told.holes, "hole")
         entries = _between(None, told.hole_entries, "entry")
-        return f"{holes} with {entries}" if holes and entries else holes or "not told"
+        return f"{holes} with {entries}" if holes and entries else holes or "not reported"
     where = ""
     if account.oldest_hole is not None:
         first, last = account.oldest_hole
@@ -193,7 +193,7 @@ def _at_least(told: Bounds) -> str:
     """Of holes that lie in ledgers that are not all known."""
     (least, most), entries = told.holes, told.hole_entries[0]
     if least is None or not most:
-        return "not told"
+        return "not reported"
     between = (
         counted(most, "hole")
         if least == most
@@ -216,13 +216,13 @@ def _unacked(account: Account) -> str:
 
 
 def _persisted(account: Account) -> str:
-    assumed = " (assumed: not told)" if account.storing.max_ranges is None else ""
+    assumed = " (assumed: not reported)" if account.storing.max_ranges is None else ""
     return f"{percent(account.share_of_limit)} of {count(account.storing.limit)} ranges{assumed}"
 
 
 def _record(account: Account) -> str:
     if account.record_bytes is None:
-        return "not told"
+        return "not reported"
     share = percent(account.record_bytes / RECORD_BYTES_MOST)
     source = "as last written" if account.record_told else "as it would be written"
     most = f"{RECORD_BYTES_MOST // 1024**2} MiB that a bookie takes"
@@ -233,12 +233,12 @@ def _at_load(account: Account) -> str:
     if account.durable is False:
         return "nothing is kept: this subscription is not durable"
     if account.forecast is None:
-        return "not told"
+        return "not reported"
     least, most = account.forecast.least, account.forecast.most
     if least != most:
         between = f"between {count(least)} and {count(most)} acknowledged entries"
         what = "the broker's way of storing them" if account.ranges is not None else "how many"
-        return f"{between} are delivered again: {what} is not told"
+        return f"{between} are delivered again: {what} is not reported"
     if not most:
         return "no acknowledged entry is delivered again after an orderly unload"
     said = "entry is" if most == 1 else "entries are"

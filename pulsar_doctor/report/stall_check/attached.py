@@ -55,7 +55,9 @@ class ConsumerTables:
                 for part in drawn([{"consumer": each} for each in consumers], COLUMNS, view):
                     console.print(part)
             else:
-                console.print(Text("not told" if consumers is None else "nobody is attached"))
+                console.print(
+                    Text("not reported" if consumers is None else "no consumer is attached")
+                )
 
 
 def _column(row: Number) -> TableColumn:

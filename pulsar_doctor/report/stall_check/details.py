@@ -77,7 +77,7 @@ def _heading(pen: Pen, alike: Alike) -> Text:
 
 
 def _where(folded: Folded, which: str) -> str:
-    kind = folded.type or "type not told"
+    kind = folded.type or "type not reported"
     return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
 
 
@@ -96,7 +96,7 @@ def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
         yield from _more(pen, shown.suspects[0].code)
     if pen.tells_backlog and (told := alike.backlog_words):
         yield "backlog", Text(told)
-    yield from (("not told", Text(printable(reason))) for reason in shown.not_told)
+    yield from (("no data", Text(printable(reason))) for reason in shown.not_told)
 
 
 def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:

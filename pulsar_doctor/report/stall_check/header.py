@@ -32,7 +32,7 @@ def _how(checkup: Checkup) -> Iterator[str]:
     if checkup.read_once:
         ago = checkup.read_once_seconds_ago
         when = f", as of up to {duration(ago)} ago" if ago else ""
-        yield f"{many(checkup.read_once, 'topic')} looked at once{when}"
+        yield f"{many(checkup.read_once, 'topic')} read once{when}"
     each = f"{many(checkup.watched, 'topic')} " if checkup.watched else ""
     if checkup.window_seconds:
         watched = f"{each}watched {duration(checkup.window_seconds)}"
@@ -54,7 +54,7 @@ def _when(checkup: Checkup) -> Iterator[str]:
     """Of files when they were taken, by the broker's clock; otherwise when it was asked."""
     guess = None if checkup.guess_ms is None else moment_of(checkup.guess_ms)
     if guess:
-        yield f"taken about {_read(guess)} UTC, by the file's own time; --at says otherwise"
+        yield f"taken about {_read(guess)} UTC, by the time of the file; --at corrects it"
     elif checkup.taken is not None:
         first, last = (moment_of(ms) for ms in (checkup.taken.first_ms, checkup.taken.last_ms))
         if first and last:

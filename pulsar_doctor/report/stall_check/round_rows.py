@@ -90,7 +90,7 @@ class RoundRows:
         return [each for lines in blocks for line in lines for each in whole(console, line)]
 
     def _heading(self, folded: Folded) -> Text:
-        kind = printable(folded.type or "type not told")
+        kind = printable(folded.type or "type not reported")
         where = f"  {place(folded.key)} ({kind}), "
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 

@@ -112,7 +112,7 @@ def alone(shown: Diagnosis) -> str:
     steady = shown.steady
     if steady is None or steady.alone == steady.status:
         return ""
-    return f"  (now {steady.alone}: one round more decides)"
+    return f"  (now {steady.alone}: one more round decides)"
 
 
 def change_words(change: Turned, arrow: str) -> str:

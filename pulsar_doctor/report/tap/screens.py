@@ -97,7 +97,7 @@ def happened(event: Event, console: Console) -> Iterator[Text]:
 
 
 def talked(event: Event) -> Iterator[str]:
-    """What is said of an event, on stderr."""
+    """Messages of an event, on stderr."""
     match event:
         case Gap():
             yield f"{clock(event)}  {not_recorded(event.dropped)}: the trace has a gap"

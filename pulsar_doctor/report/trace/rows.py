@@ -100,9 +100,9 @@ def _note(row: Row) -> str:
     if row.grade is not None:
         notes.append(row.grade)
     if row.command == RETRACTED:
-        notes.append(f"the rows of join {row.join} were no commands: {row.error_message}")
+        notes.append(f"the rows of join {row.join} were not commands: {row.error_message}")
     if row.known_by == MISTAKEN:
-        notes.append("taken back: this number was somebody else's")
+        notes.append("taken back: this number belongs to another consumer")
     if row.starved_us is not None:
         notes.append(f"after {seconds(row.starved_us)} without permits")
     elif row.starved_since is not None:

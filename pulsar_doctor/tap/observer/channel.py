@@ -78,7 +78,7 @@ class Channel:
         return shown or b""
 
     def asked(self) -> list[dict[str, Any]]:
-        """The lines that have come since. What is no JSON object is left out."""
+        """The lines that have come since. What is not JSON object is left out."""
         with contextlib.suppress(BlockingIOError):
             while self._listening:
                 piece = os.read(self._in, READ_BYTES)

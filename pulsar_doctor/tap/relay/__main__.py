@@ -302,7 +302,7 @@ def main() -> int:
     try:
         loop.run_until_complete(serve(of_json(Config, json.loads(line))))
     except Misread as misread:
-        answer(CannotStart(f"what it is told to do {misread}"))
+        answer(CannotStart(f"its instruction {misread}"))
         return 1
     except (OSError, DoctorError) as error:
         answer(CannotStart(str(error)))

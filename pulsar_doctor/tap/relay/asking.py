@@ -1,6 +1,6 @@
 """Asks the brokers that redirects of topic lookups name, on connections that last for one question.
 
-What is said there is in lookups.py.
+Messages there is in lookups.py.
 """
 
 from __future__ import annotations

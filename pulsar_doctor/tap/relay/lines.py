@@ -67,7 +67,7 @@ class Table(Generic[Value]):
         try:
             return self.of_json(json.loads(line))
         except (ValueError, RecursionError):
-            return Strange(None, "is no JSON")
+            return Strange(None, "is not JSON")
 
     def of_json(self, told: object) -> Value | Strange:
         """The value that any JSON tells of; never raises."""

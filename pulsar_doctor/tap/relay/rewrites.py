@@ -109,7 +109,7 @@ def keep_on_tap(answer: Any, *, tls: bool) -> Address | None:
         if broker_of(answer, tls=not tls) is None:
             return None
         which = "no TLS address" if tls else "no address without TLS"
-        raise NotForTap(f"the broker that the lookup found told {which}")
+        raise NotForTap(f"the broker that the lookup found reported {which}")
     place = place_of(answer.broker_service_url_tls if tls else answer.broker_service_url)
     if tls:
         answer.broker_service_url = f"pulsar://{place}"

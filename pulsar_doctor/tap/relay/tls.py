@@ -73,7 +73,10 @@ def why_not_client(error: ssl.SSLError) -> str:
     """What is wrong between a client and the tap's TLS, and what to do."""
     reason = str(error.reason or error).replace("_", " ").lower()
     if "http request" in reason or "wrong version" in reason or "unknown protocol" in reason:
-        return f"a client speaks no TLS to the tap ({reason}); give it the address with pulsar+ssl"
+        return (
+            f"a client does not speak TLS to the tap ({reason}); give it the address with "
+            f"pulsar+ssl"
+        )
     if "alert" in reason:
         return (
             f"a client does not accept the certificate of the tap ({reason}); it must trust its "
@@ -107,4 +110,4 @@ def why_not(error: BaseException, broker: Address) -> str | None:
         )
     if "alert" in reason:
         return f"the broker {where} does not accept the client certificate of the tap ({reason})"
-    return f"the broker {where} speaks no TLS here ({reason}); use pulsar:// or its TLS port"
+    return f"the broker {where} does not speak TLS here ({reason}); use pulsar:// or its TLS port"

@@ -318,9 +318,9 @@ def test_a_password_in_a_service_url_is_refused_and_not_repeated(url):
     [
         ("http://a:8080", "past the tap"),
         ("https://a:8443", "past the tap"),
-        ("pulsar://", "is no service URL"),
+        ("pulsar://", "is not a service URL"),
         ("kafka://user:secret@a:1", "no credentials in the service URL"),
-        ("kafka://a:1", "kafka://a:1 is no service URL"),
+        ("kafka://a:1", "kafka://a:1 is not a service URL"),
     ],
 )
 def test_a_service_url_that_cannot_be_tapped_is_refused_in_clear_words(url, said):

@@ -30,7 +30,7 @@ from tests.tap.tapped import (
 )
 
 SECOND, THIRD = "10.1.1.2:6650", "10.1.1.3:6650"
-NO_TLS = "the broker that the lookup found told no address without TLS"
+NO_TLS = "the broker that the lookup found reported no address without TLS"
 
 
 def address(url: str) -> tuple[str, int]:
@@ -378,7 +378,7 @@ def test_a_lookup_answer_of_a_tls_cluster_names_the_tls_port_in_both_fields():
 def test_a_broker_of_a_tls_cluster_without_a_tls_address_is_not_found():
     talk = connected(tls=True)
     talk.broker.says(answer("127.0.0.1:6650", 5))
-    why = "the broker that the lookup found told no TLS address"
+    why = "the broker that the lookup found reported no TLS address"
     assert failed(talk.client.hears(), 5) == why
     assert talk.asked() == [SayAloud(why)]
 

@@ -201,7 +201,7 @@ def test_what_speaks_no_tls_is_said_to(tmp_path, pem, server_side, capfd, loop):
         assert SECRET not in broker.recv(10_000)
         broker.sendall(CONNECTED * 3)
         assert client.rest() == b""
-    assert "speaks no TLS here" in capfd.readouterr().err
+    assert "does not speak TLS here" in capfd.readouterr().err
 
 
 def test_a_broker_that_hangs_up_in_the_handshake(tmp_path, pem, server_side, loop):
@@ -255,7 +255,7 @@ def test_the_taps_own_certificate_is_shown(tmp_path, pem, server_side, how):
             "distrusts",
             "a client does not accept the certificate of the tap (tlsv1 alert unknown ca)",
         ),
-        ("plain", "a client speaks no TLS to the tap"),
+        ("plain", "a client does not speak TLS to the tap"),
     ],
 )
 def test_a_client_that_does_not_get_through_the_handshake_is_counted_and_said(

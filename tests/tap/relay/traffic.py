@@ -16,7 +16,7 @@ from pulsar_doctor.wire.commands import COMMANDS
 from tests.tap.tapped import frame
 
 MIB = 1024 * 1024
-# What is said in them may make the tap write them anew: here they say nothing of the kind.
+# Messages in them may make the tap write them anew: here they say nothing of the kind.
 CALM = {
     2: wire.BaseCommand(type=2, connect=wire.Connect(client_version="test")),
     3: wire.BaseCommand(type=3, connected=wire.Connected(server_version="test")),

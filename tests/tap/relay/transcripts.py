@@ -1,4 +1,4 @@
-"""What is said through the relay without a socket: bytes in, bytes out, in order.
+"""Messages through the relay without a socket: bytes in, bytes out, in order.
 
     talk = connected()
     talk.client.says(flow(1))

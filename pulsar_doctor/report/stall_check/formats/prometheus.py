@@ -27,10 +27,10 @@ NOT_LOADED = "pulsar_doctor_topics_not_loaded"
 UNREACHABLE = "pulsar_doctor_topics_unreachable"
 CHECKED_AT = "pulsar_doctor_checked_at_seconds"
 MEANINGS = {
-    STATUS: "1 for the verdict that the subscription has, 0 for the others.",
-    BACKLOG: "Entries in the backlog; absent where the broker does not tell.",
+    STATUS: "1 for the verdict of the subscription, 0 for the others.",
+    BACKLOG: "Entries in the backlog; absent if the broker does not report it.",
     FINDING: "1 for each cause that was found; more: pulsar-doctor explain CODE.",
-    SUSPECT: "Of what is not decided: how likely its first suspect is, from 0 to 1.",
+    SUSPECT: "How likely the first suspect of an unknown verdict is, from 0 to 1.",
     SUBSCRIPTIONS: "Subscriptions by verdict, each partition apart.",
     NOT_LOADED: "Topics that no broker has loaded, and that were not read.",
     UNREACHABLE: "Topics that could not be read.",
