@@ -1,4 +1,4 @@
-"""`pulsar-doctor` and `python -m pulsar_doctor`: from its first moment on, Ctrl-C ends it calmly.
+"""The entry point of `pulsar-doctor` and `python -m pulsar_doctor`, where Ctrl-C ends quietly.
 
 While the program is read in, nothing has begun, so SIGINT ends it as it ends any program: at once,
 without a word. So it does when the exit code is known. Between them it is a KeyboardInterrupt.

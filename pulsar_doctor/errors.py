@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit code that a pipeline sees."""
+"""The errors of pulsar-doctor, each with its exit code."""
 
 import sys
 from collections.abc import Iterator

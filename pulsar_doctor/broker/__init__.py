@@ -1,4 +1,4 @@
-"""What a Pulsar cluster tells of itself: asked over REST, kept in files, read as values.
+"""Reads a Pulsar cluster's state: over REST, or from saved files.
 
 Reading only. admin asks, stats are the values, samples are files of them, sampling is a window of
 them on a live broker, fleet is whole namespaces.

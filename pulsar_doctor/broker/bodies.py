@@ -1,4 +1,4 @@
-"""Bodies of answers, unpacked piece by piece and read no further than they may be.
+"""Unpacks HTTP responses step by step, with a limit on their size.
 
 What is packed may be a thousand times as long as what is sent, and a body may have no end: limits
 hold for what comes out. Only gzip and deflate are unpacked, once: nothing else is asked for.

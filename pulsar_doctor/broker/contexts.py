@@ -1,4 +1,4 @@
-"""Contexts: named clusters, from a file of our own and from the file of pulsarctl.
+"""Reads named clusters (contexts) from our own file and from pulsarctl's.
 
 Ours is `contexts.toml`, where each context is a table whose keys are named as the connection
 options: `[prod]`, `admin-url = "https://…"`. pulsarctl (streamnative/pulsarctl, pkg/cmdutils) keeps

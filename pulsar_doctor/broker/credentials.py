@@ -1,4 +1,4 @@
-"""The credentials that Pulsar's own tools take, as headers or a certificate for the REST API.
+"""Turns the credentials of Pulsar's own tools into HTTP headers or a client certificate.
 
 Parameters as in `authParams`: a token as text, `token:…`, `file:///path` or `env:NAME`; for the
 rest JSON or `key:value,key:value` (`org.apache.pulsar.client.impl.auth`). A secret is in no repr

@@ -1,4 +1,4 @@
-"""Opens files that the user named: no device, no pipe that stays silent, nothing without an end.
+"""Opens files that the user named, and refuses devices, silent pipes and endless input.
 
 What is opened is looked at before it is read, so that nobody waits for a pipe without a writer.
 A pipe of the shell, as in `--stats <(pulsar-admin …)`, is read like a file.

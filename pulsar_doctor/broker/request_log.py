@@ -1,4 +1,4 @@
-"""One line for each HTTP request, for those who want to see what is asked: logged, not printed."""
+"""Logs one line for each HTTP request, for -vv."""
 
 from __future__ import annotations
 

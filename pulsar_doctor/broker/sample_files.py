@@ -1,4 +1,4 @@
-"""Which files of a broker's statistics are to be read, as a user names them."""
+"""Which files of broker statistics the user asked to read."""
 
 from __future__ import annotations
 

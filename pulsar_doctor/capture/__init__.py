@@ -1,4 +1,4 @@
-"""capture: packets that somebody wrote down become the frames of Pulsar connections, and a trace.
+"""Turns captured packets into the Pulsar commands of each connection, and into a trace.
 
 `files` reads pcap and pcapng, `packets` finds TCP in a packet, `streams` puts one direction
 together, `boundaries` finds where its frames begin, `connections` makes of both directions what is

@@ -1,4 +1,4 @@
-"""Asks the broker, while a capture goes on, what it says of the consumers that are captured.
+"""Reads the broker's statistics of the captured consumers while a capture runs.
 
 In a thread of its own, so that a slow broker holds up nothing. Which topics: those that are named;
 otherwise those that the broker has loaded and that have a consumer at an address of the capture

@@ -1,4 +1,4 @@
-"""Finds where the frames of one direction begin, also where it is joined in the middle, or torn.
+"""Finds where frames begin in one direction of a connection, even in mid-stream or after loss.
 
 A payload may hold whole frames, as many as it has room for, so that a chain of sound frames proves
 nothing. A boundary is *proven* by what no payload can fake:

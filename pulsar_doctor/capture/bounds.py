@@ -1,4 +1,4 @@
-"""What samples of the broker say of one consumer's balance while its frames pass.
+"""Limits a consumer's permits from the broker's samples while its commands pass.
 
 The clocks of broker, capture and this machine agree within MARGIN_NS only. So a FLOW or a MESSAGE
 that passed between MARGIN_NS before the question and now is in the sample or is not: each widens

@@ -1,4 +1,4 @@
-"""Chains of whole frames that begin at the start of a segment: what makes a boundary likely.
+"""Finds chains of whole frames at the start of a segment, which make a boundary likely.
 
 A sender that had nothing to send before begins a segment with a frame, so that in the middle of a
 stream a chain of sound frames from the start of a segment is probably its commands. A payload may

@@ -1,4 +1,4 @@
-"""The connections of a capture: both directions of each, in the order in which things happened.
+"""Follows the connections of a capture: both directions of each, in order of time.
 
 While a direction is not in step, or only likely is, the ledgers of its connection cannot be known:
 UNPARSED says so where it falls out of step, and behind each SUBSCRIBE that passes until both

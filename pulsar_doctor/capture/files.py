@@ -1,4 +1,4 @@
-"""Reads packets out of capture files: pcap, pcapng, and gzip of either, while they arrive.
+"""Reads packets from pcap and pcapng files, also compressed, also while they grow.
 
 pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng. Of pcapng the blocks that carry
 packets and what these need: SHB (1 section), IDB (its interfaces), EPB, SPB and the old PB; ISB for

@@ -1,4 +1,4 @@
-"""Follows all connections of a capture, packet by packet, and counts what became of each of them.
+"""Follows all connections of a capture, and counts what happened to each.
 
 Which connections: those to or from one of the ports, of some clients where these are named. Memory
 is bounded: where too much waits to be put together or to be recognised, who holds most gives it up.

@@ -1,4 +1,4 @@
-"""Holds segments back until what they acknowledge has come out of the other direction.
+"""Holds TCP segments back until the data that they acknowledge was seen.
 
 Packets may stand in a capture in another order than the ends of the connection had them, and what
 is missing is waited for. So an answer never comes before its question, unless that does not come.

@@ -1,4 +1,4 @@
-"""Packets of a network interface of this machine, by Linux's AF_PACKET; only those of some ports.
+"""Captures packets of a network interface with Linux's AF_PACKET, filtered by port.
 
 The kernel looks at the ports, so that nothing else wakes us. What it had to drop, since we were too
 slow, is counted (PACKET_STATISTICS). On loopback every packet passes twice, out and in; the first

@@ -1,4 +1,4 @@
-"""A likely join: the bytes since then, until they prove its boundaries or refute them.
+"""A connection joined at a likely boundary, until later bytes prove or refute it.
 
 A payload that consists of frames to its very end cannot be told from commands by what follows: the
 next frame begins where the last one within it ends, so both read alike for ever. What comes before

@@ -1,4 +1,4 @@
-"""What a capture tells, and whoever listens: in the order in which things happened."""
+"""The events of a capture, and who receives them, in order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passed of each consumer of a connection, by its number, and whose number it cannot be."""
+"""Counts what was sent to each consumer of a connection, to find out which one it is."""
 
 from __future__ import annotations
 

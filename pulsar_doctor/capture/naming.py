@@ -1,4 +1,4 @@
-"""Finds out who the consumers of captured connections are, by what the broker's stats say.
+"""Finds out which consumers are on captured connections, from the broker's stats.
 
 The stats name the address of each consumer, and not its number on that connection. A consumer that
 is alone at its address is the one that speaks there: known by `address`, where all topics were

@@ -1,4 +1,4 @@
-"""Captures the connections of one process for as long as it is examined; what they have shown.
+"""Captures the connections of one process while it is examined.
 
 In a thread of its own. The trace lies in a temporary folder and goes with it. Captured are the
 connections that are there when it begins, on the ports of their other ends.

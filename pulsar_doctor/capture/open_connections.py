@@ -1,4 +1,4 @@
-"""The connections that are open: found by their two ends, looked at when due, bounded in number.
+"""Keeps the open connections of a capture, by address pair, with a limit on their number.
 
 A connection is looked at where a packet has left something undone, and then when time alone may do
 it; the others cost nothing. Whoever may send packets could open as many as there are ports, so they

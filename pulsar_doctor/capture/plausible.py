@@ -1,4 +1,4 @@
-"""What may be a frame of one direction, and where chains of such frames lead.
+"""Which bytes may begin a frame of one direction, and where a chain of such frames ends.
 
 A chain is a frame, the one right behind it, and so on. That a chain is sound proves nothing of
 where it begins: a payload can hold whole frames, as many as it has room for (see boundaries.py).

@@ -1,4 +1,4 @@
-"""A capture while it goes on: packets in, a trace out, and who its consumers are, where told.
+"""Runs a capture: reads packets, writes a trace, and names its consumers where possible.
 
 What the broker says is read between two packets, once it is old enough to be held against them; see
 naming.py. Without anybody who says so nothing is looked at but frames.

@@ -1,4 +1,4 @@
-"""Since when the sender of one direction has had nothing to say, though nothing kept it from it.
+"""How long the sender of one direction has been silent although it could send.
 
 A sender is silent where, for all of a second, everything it had said was acknowledged, its receiver
 had room, and it sent nothing, not even again. The packets tell no more than that: a sender that was

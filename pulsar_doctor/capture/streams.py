@@ -1,4 +1,4 @@
-"""Puts one direction of a TCP connection together, out of segments in any order.
+"""Reassembles one direction of a TCP connection from segments in any order.
 
 What comes out are pieces in order, each byte once: bytes that are there, and holes that will not be
 filled any more. Of bytes that came twice the first are taken; where the second differ, they are

@@ -1,4 +1,4 @@
-"""What the broker's stats say of one consumer at one moment."""
+"""One consumer in the broker's stats at one moment, as a capture uses it."""
 
 from __future__ import annotations
 

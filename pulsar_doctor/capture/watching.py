@@ -1,4 +1,4 @@
-"""A capture that goes on, watched: the observer of a tap reads its journal, seals it and judges.
+"""Watches a running capture: an observer reads its journal, seals it, and judges.
 
 What it tells goes to the screen of a tap, and where a subscription stalls the ring is kept.
 """

@@ -1,4 +1,4 @@
-"""Writes what a capture tells as a trace: masked, into a journal, sealed as it goes along.
+"""Writes a capture as a trace: masks commands, writes a journal, and seals it.
 
 The only file of this room that touches a disk. The times are those of the packets; where rows had
 to wait for others, they have the time at which they could be told, so that time never goes back.

@@ -1,1 +1,1 @@
-"""Brings what is judged, from brokers, traces, files or a process; and counts holes."""
+"""Collects what is judged, from brokers, traces, files or a process; and counts holes."""

@@ -1,4 +1,4 @@
-"""Whether a remedy has worked: what an earlier reading showed, against what is there now.
+"""Whether a remedy has worked: compares an earlier sample with the present one.
 
 Verdicts are compared, and beside them the numbers that moved. A consumer that connected anew is
 another one to the broker: its counters began again, which is said and never taken for progress.

@@ -1,4 +1,4 @@
-"""Whether one reading of a topic leaves nothing to watch: it is at rest, or was moving just now.
+"""Whether one sample of a topic is enough, because it is at rest or was moving just now.
 
 A fleet cannot be watched for a whole window, topic by topic. The time stamps of one live reading
 show what moved in the seconds before it, so a topic on which everything moved is as good as

@@ -1,4 +1,4 @@
-"""Looks again at what is not decided, cheapest first, until it is decided or the time is over.
+"""Samples undecided topics again, the cheapest step first, until they are decided (--decide).
 
 Only reads, and only topics that have just been read: first their ledgers, cursors and limits, where
 these were not asked for, then over longer and longer windows, which add to the samples that are

@@ -1,4 +1,4 @@
-"""What whoever starts a tap expects of its clients, and what came of it."""
+"""An expectation of a tap, such as --expect-consumers, and its result."""
 
 from __future__ import annotations
 

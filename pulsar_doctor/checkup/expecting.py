@@ -1,4 +1,4 @@
-"""What whoever starts a tap expects of its clients, and whether the trace shows it.
+"""Checks what the user of a tap expects of its clients (--expect-consumers, --expect-acked).
 
 An expectation is met only where the trace proves it, and failed only where the trace disproves it:
 of commands that are missing, or of a transaction, nobody knows.

@@ -1,4 +1,4 @@
-"""Which cluster was asked, and what its broker runs: one question a run."""
+"""The name of the cluster and the version of its broker, read once a run."""
 
 from __future__ import annotations
 

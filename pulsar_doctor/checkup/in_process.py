@@ -1,4 +1,4 @@
-"""The consumers of one process among all that a broker tells of, and what it tells of them."""
+"""Finds the consumers of one process among all that the broker reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks every subscription of a topic's window, and tells when more samples change nothing."""
+"""Judges every subscription of a topic's window, and whether more samples could change that."""
 
 from __future__ import annotations
 

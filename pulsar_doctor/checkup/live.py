@@ -1,4 +1,4 @@
-"""Verdicts on a live broker: topics by name over one window, and how a live broker is asked."""
+"""Judges named topics of a live broker over one window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that a person has named: sampled, and what is to be said of those without a verdict.
+"""Samples named topics, and explains those that have no verdict.
 
 A topic that does not exist gets the names that are written alike; one that exists and has no
 subscription is told apart from one whose partitions nobody has used, and from one that keeps

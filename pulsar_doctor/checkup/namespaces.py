@@ -1,4 +1,4 @@
-"""Verdicts on whole namespaces of a live broker, handed out one by one.
+"""Judges whole namespaces of a live broker, one topic after another.
 
 They come as they are made, so that ten thousand subscriptions need no more memory than one wave of
 those that are watched.

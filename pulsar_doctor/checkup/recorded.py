@@ -1,4 +1,4 @@
-"""Verdicts on what was recorded: a trace of the wire, or files of a broker's stats."""
+"""Judges recordings: a trace of the wire, or files of broker stats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of stall-check examined, and how many of each verdict it came to."""
+"""The result of one run of stall-check: what was examined, and how many of each verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions are in use, what is known against each, and the smallest upgrade that helps."""
+"""Lists the versions in use, their known bugs, and the smallest upgrade that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: each file or folder here is a subcommand; its presence is its registration."""
+"""The command line. Each file or folder here is a subcommand, and is found by its presence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running subcommand looks up: its settings, its thresholds, and how much it says."""
+"""What every subcommand needs while it runs: settings, thresholds, verbosity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands whose --help is short and has its options under headings; mistyped subcommands."""
+"""Formats --help with headings, and suggests a name for a mistyped subcommand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Tab offers in a shell: codes, thresholds, contexts, and topics of a broker that is quick."""
+"""Shell completion of codes, thresholds, contexts, and topics of a broker that answers fast."""
 
 from __future__ import annotations
 

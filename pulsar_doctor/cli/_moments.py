@@ -1,4 +1,4 @@
-"""Moments as options take them: from when on, and up to when."""
+"""Options that take a time: --since, --until and --at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that many subcommands share, accepted before and after the subcommand."""
+"""Options that many subcommands share, accepted before and after the subcommand."""
 
 from __future__ import annotations
 

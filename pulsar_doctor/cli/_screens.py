@@ -1,4 +1,4 @@
-"""What a tap, or a capture that goes on, is shown on: a terminal, or lines."""
+"""Chooses how a tap or a live capture is shown: on a terminal, or as lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values are written on the command line: durations, sizes, shares and rates."""
+"""Parses option values: durations, sizes, shares and rates."""
 
 from __future__ import annotations
 

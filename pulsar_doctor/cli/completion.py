@@ -1,4 +1,4 @@
-"""pulsar-doctor completion: the script that lets a shell complete our command lines."""
+"""`pulsar-doctor completion`: prints the script for Tab completion in a shell."""
 
 from __future__ import annotations
 

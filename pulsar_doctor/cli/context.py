@@ -1,4 +1,4 @@
-"""pulsar-doctor context: the named clusters that --context knows, and which is the current one."""
+"""`pulsar-doctor context`: lists the named clusters for --context, and chooses one."""
 
 from __future__ import annotations
 

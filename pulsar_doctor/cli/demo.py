@@ -1,4 +1,4 @@
-"""pulsar-doctor demo: the incident that this tool was made for, on a real Apache Pulsar."""
+"""`pulsar-doctor demo`: shows a stall and its cure on a real Apache Pulsar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pulsar-doctor examine: a running client, untouched or asked, and the verdict on it."""
+"""`pulsar-doctor examine`: examines a running client from outside, or attaches to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pulsar-doctor explain: what each finding means, what it rests on, and what can be changed."""
+"""`pulsar-doctor explain`: what each finding means, its source, and its thresholds."""
 
 from __future__ import annotations
 

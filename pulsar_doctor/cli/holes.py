@@ -1,4 +1,4 @@
-"""pulsar-doctor holes: acknowledged ranges, the holes between them, and what they cost."""
+"""`pulsar-doctor holes`: shows holes between acknowledged messages, and their cost."""
 
 from __future__ import annotations
 

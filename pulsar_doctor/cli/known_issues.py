@@ -1,4 +1,4 @@
-"""pulsar-doctor known-issues: known defects of Pulsar, and which of them you may have."""
+"""`pulsar-doctor known-issues`: lists known bugs of Pulsar, and which ones you may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pulsar-doctor produce: send plain messages to a topic, at a chosen rate."""
+"""`pulsar-doctor produce`: sends test messages to a topic, at a chosen rate."""
 
 from __future__ import annotations
 

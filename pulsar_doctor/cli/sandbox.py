@@ -1,4 +1,4 @@
-"""pulsar-doctor sandbox: a real Apache Pulsar on this machine that stays until it is stopped."""
+"""`pulsar-doctor sandbox`: runs a real Apache Pulsar on this machine."""
 
 from __future__ import annotations
 

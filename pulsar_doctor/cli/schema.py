@@ -1,4 +1,4 @@
-"""pulsar-doctor schema: the JSON Schema of each document that the program prints."""
+"""`pulsar-doctor schema`: prints the JSON Schema of each document."""
 
 from __future__ import annotations
 

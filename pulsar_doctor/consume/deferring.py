@@ -1,4 +1,4 @@
-"""When a message that is held back is due, how late it was, and what a delay lets through.
+"""When a delayed message is due, how late it was, and the highest rate that a delay allows.
 
 A message is due so long after it was published; several delays take turns by entry. Where the delay
 is counted from receipt, it is still late against that moment: it is what the user asked for.

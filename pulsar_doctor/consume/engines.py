@@ -1,4 +1,4 @@
-"""What a consumer of ours shall be and do, and what any engine offers to do it with.
+"""The plan of a test consumer, and the interface of the engines that run it.
 
 An engine attaches consumers: `attach` those of pulsar-client, `receiver` our own on the wire. Both
 are used from ordinary threads; a call waits where it says so.

@@ -1,4 +1,4 @@
-"""Permits by hand: numbers that somebody types become FLOWs."""
+"""Grants permits by hand: each number that is typed becomes a FLOW."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between a library's consumer and whoever works: counts, and holds the head back.
+"""Counts a library consumer's messages, and can hold the next one back.
 
 pulsar-client's receive() gives the permit of a message back. So where messages are held back until
 they are due, only the head is: all others stay in the library's queue, and permits come back as

@@ -1,4 +1,4 @@
-"""From what the user asks of `consume` to what each consumer shall do, or why that cannot be."""
+"""Turns the options of `consume` into a plan for each consumer, or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends plain messages at a chosen rate, and counts those that the broker has acknowledged."""
+"""Sends test messages at a chosen rate, and counts those that the broker acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A relay, its observer and our own consumers as one: what `consume` and `demo` run.
+"""Runs a relay, its observer and test consumers together, for `consume` and `demo`.
 
 The consumers attach through the relay like any client. The observer is polled by whoever waits, in
 the same thread or in a worker's; a lock keeps its ledger whole.

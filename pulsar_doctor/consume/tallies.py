@@ -1,4 +1,4 @@
-"""What a run of our own consumers adds up: acks as they went over the wire, and lateness."""
+"""Counts the acknowledgements and delays of test consumers."""
 
 from __future__ import annotations
 

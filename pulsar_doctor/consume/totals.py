@@ -1,4 +1,4 @@
-"""What a run of our own consumers came to: what was acknowledged, and how late messages were."""
+"""The totals of a run of test consumers: acknowledgements and lateness."""
 
 from __future__ import annotations
 

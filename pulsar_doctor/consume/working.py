@@ -1,4 +1,4 @@
-"""What a consumer of ours does with its messages: takes, works, acknowledges, by its plan.
+"""Runs the work of a test consumer: receives, works, acknowledges, as planned.
 
 A worker stops between two messages or in the middle of its work, never in the middle of a call:
 closing the consumer ends a waiting receive. Only the engine knows when it counts a message as

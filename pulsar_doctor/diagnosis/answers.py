@@ -1,4 +1,4 @@
-"""What the check of a cause may answer: found, not decided, or not reported by this source."""
+"""The possible answers of a cause's check: found, not decided, or not reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single observations of a view, each with its numbers: what speaks for a suspect, or against it.
+"""Single observations, each with its numbers, that speak for or against a suspected cause.
 
 A clue has a key, by which hypotheses and weights know it, the name of the number that it rests on,
 and a text. What the view does not tell gives no clue.

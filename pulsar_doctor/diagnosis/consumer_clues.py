@@ -1,4 +1,4 @@
-"""What is seen of one consumer, and of others beside it: permits, what it holds, signs of life."""
+"""Observations of one consumer: its permits, what it holds, its signs of life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view adds to a finding: where its consumer is, since when it lasts, and who suffers.
+"""Adds to a finding where its consumer is, since when it lasts, and who is affected.
 
 A cause decides; what is told beside that is the same for every cause, so it is told here, once.
 """

@@ -1,4 +1,4 @@
-"""An observation that was made to decide a verdict, and what it brought."""
+"""A step of --decide: what was read, and what it showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules out several causes for one consumer, each in a sentence; None: it does not."""
+"""Reasons that rule out a cause for one consumer, as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that `python -m bench.calibration --write` fits: weights of clues, certainty of findings.
+"""Fitted numbers: weights of clues and certainty (`python -m bench.calibration --write`).
 
 They are data (fitted.json). A cause that is not fitted yet has the prior, a clue that no state had
 weighs UNMEASURED, and a finding that was never measured keeps its own grade: adding a cause needs

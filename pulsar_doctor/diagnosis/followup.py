@@ -1,4 +1,4 @@
-"""Whether a remedy has worked, as a person reads it: the verdict then and now, what moved, who."""
+"""Whether a remedy has worked: the verdict before and now, and what moved in between."""
 
 from __future__ import annotations
 

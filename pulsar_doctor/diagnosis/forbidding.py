@@ -1,4 +1,4 @@
-"""Facts of the view that forbid the status healthy, whatever the odds.
+"""Facts that forbid the status healthy, however unlikely a problem is.
 
 A number that is not reported forbids nothing by itself, but what a verdict cannot do without, the
 consumers of a subscription whose messages wait, is a fact when it is missing. Where nothing needs

@@ -1,4 +1,4 @@
-"""Healthy: nothing that was seen speaks of a problem, and enough was seen to say so.
+"""The verdict healthy: enough was seen, and nothing of it suggests a problem.
 
 No check finds a cause or is undecided, no fact forbids it, and by the odds a problem is improbable:
 at most `problem_at_most`, a measured share (see what a percentage means). Otherwise the status is

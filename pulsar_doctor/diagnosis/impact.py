@@ -1,4 +1,4 @@
-"""Who suffers from what was found, and how much: what waits, who is idle, what runs out when.
+"""Who is affected by a finding, and how much: what waits, who is idle, what fills up when.
 
 Only what the view knows, bounds as bounds, and no number that the finding's summary has said.
 """

@@ -1,4 +1,4 @@
-"""The thresholds of the causes, and what `--set` changes of them."""
+"""The thresholds of the causes, and their changes by `--set`."""
 
 from __future__ import annotations
 

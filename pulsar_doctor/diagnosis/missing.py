@@ -1,4 +1,4 @@
-"""Which of the numbers that would tell a suspect nobody told: what to ask for next."""
+"""Which numbers are missing to confirm a suspect, so that the user can get them."""
 
 from __future__ import annotations
 

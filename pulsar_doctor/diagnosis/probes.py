@@ -1,4 +1,4 @@
-"""What would decide: the cheapest harmless observation that tells a suspect from the next one.
+"""The cheapest harmless observation that tells a suspect from the next one.
 
 Another sample comes first: it only reads, and tells work from a hang. Where the subscription was
 watched for long already, somebody has to look at the process, or at what the wire carries.

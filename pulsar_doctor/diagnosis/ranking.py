@@ -1,4 +1,4 @@
-"""Ranks what it may be: adds up what the clues of each hypothesis say, as shares that sum to 1.
+"""Ranks possible causes: adds up their clues, as probabilities that sum to 1.
 
 Each hypothesis that nothing excludes has a sum: its weight without any clue, plus those of its
 clues. The share of each is the exponential of its sum, of all of them together: a multinomial logit

@@ -1,4 +1,4 @@
-"""Whether what waits for acknowledgements is released soon enough, late, or never."""
+"""Whether messages that wait for acknowledgements are released soon, late or never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it cannot be, each cause with the number that excludes it: of all consumers, if of one."""
+"""Which causes are impossible, each with the number that excludes it."""
 
 from __future__ import annotations
 

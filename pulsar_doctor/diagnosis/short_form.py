@@ -1,4 +1,4 @@
-"""A verdict in a few words: whose it is, and what it came to."""
+"""A verdict in a few words: the subscription, the status and the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers to which the broker may not send although messages wait."""
+"""Consumers that the broker may not send to although messages wait."""
 
 from __future__ import annotations
 

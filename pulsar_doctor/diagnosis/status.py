@@ -1,4 +1,4 @@
-"""The status of a verdict: stalled, warning, healthy or unknown; and the exit code of all of them.
+"""The status of a verdict (stalled, warning, healthy, unknown), and the exit code of all.
 
 Every subcommand and every format takes its status and its exit code from here. A finding decides at
 once. HEALTHY has to be earned: no check was undecided, no fact of the view forbids it

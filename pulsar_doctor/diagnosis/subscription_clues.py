@@ -1,4 +1,4 @@
-"""What is seen of the whole subscription: what waits, who is there, reads, limits, its cursor."""
+"""Observations of the whole subscription: backlog, consumers, reads, limits, cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that causes turn on; `--set CODE.THRESHOLD=VALUE` changes those of a cause."""
+"""The thresholds of causes; `--set CODE.THRESHOLD=VALUE` changes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the check of each cause on a subscription, and makes one verdict of the answers.
+"""Runs the check of every cause on a subscription, and combines the answers to a verdict.
 
 A check answers with findings, with what it could not decide, with what this source never reports,
 or with nothing. Root causes come before their consequences: a finding that another cause explains,

@@ -1,1 +1,1 @@
-"""What checks look at: how a consumer stands, waits, starves or hoards, as far as sources tell."""
+"""The facts that checks use: numbers of consumers and subscriptions, from every source."""

@@ -1,4 +1,4 @@
-"""How long something that waits for acknowledgements goes on waiting.
+"""How long something that waits for acknowledgements will have to wait.
 
 A limit of unacknowledged messages, or a key that is handed over, is released by so many acks. When
 that will be follows from the pace of the window, or from the pace of all a consumer's life.

@@ -1,4 +1,4 @@
-"""What a process tells of the consumers in it: the client's own numbers, and where threads sit.
+"""Facts from a client's process: its own counters, and where its threads are.
 
 It knows exactly what no broker can: how far it is to the next FLOW, whether it is paused, and what
 its application does. It knows nothing of backlogs, other consumers and the broker's permits.

@@ -1,4 +1,4 @@
-"""What the broker's stats, and its internal stats where there are some, tell of a subscription.
+"""Facts about a subscription from the broker's stats and internal stats.
 
 They know the broker's side only: what it sent and may send, who holds how much, when the last ack,
 FLOW and delivery came. The receiver queue size is not in them. It follows where there was one FLOW

@@ -1,4 +1,4 @@
-"""What a trace tells of a subscription: both sides of its consumers, message by message.
+"""Facts about a subscription from a trace of the wire.
 
 Exact are permits (an upper bound while the broker may have set FLOWs aside), what is held, what
 came and went and when. A bound is what the application has taken: its acks prove that it took so

@@ -1,4 +1,4 @@
-"""How much of what a subscription was sent had been sent before."""
+"""The share of a subscription's deliveries that were redeliveries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers of a trace that their clients closed with messages in hand and none acknowledged."""
+"""Consumers of a trace that were closed with messages, and had acknowledged none."""
 
 from __future__ import annotations
 

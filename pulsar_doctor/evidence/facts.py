@@ -1,4 +1,4 @@
-"""What a broker's documents report beside the numbers of the view, sample by sample.
+"""Facts of the broker's documents that are not numbers of the view, sample by sample.
 
 No cause rests on these: the fingerprints of known issues need them (see docs/known-issues.md).
 None is "not reported" everywhere. A number of several samples can be compared with itself.

@@ -1,4 +1,4 @@
-"""What is acknowledged behind the first entry that is not: a gap, and ranges behind it."""
+"""The gap before acknowledged ranges: the first entry that is not acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application has taken of its client and not finished, as a value."""
+"""Messages that an application has taken and not finished, as a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer's own process reports about it: its own ledger, and which threads work."""
+"""What a consumer's process reports about it: the client's counters, and busy threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for whom on Key_Shared, where a key goes from one consumer to another."""
+"""Which consumers of Key_Shared wait for each other when a key moves."""
 
 from __future__ import annotations
 

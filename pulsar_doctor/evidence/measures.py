@@ -1,4 +1,4 @@
-"""One reported number with its unit, and the sources that report numbers."""
+"""One reported number with its unit, and the names of the sources."""
 
 from __future__ import annotations
 

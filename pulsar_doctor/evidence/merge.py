@@ -1,4 +1,4 @@
-"""Two views of one subscription made one: told beats not told, exact beats a bound, newer is truer.
+"""Merges two views of a subscription: known wins over unknown, exact over bounds, new over old.
 
 *The same consumer* is one of the same name that is alone with it on both sides, and that connected
 at the same moment as far as both tell. What the older view knows of its state holds only if nothing

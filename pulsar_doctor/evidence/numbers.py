@@ -1,4 +1,4 @@
-"""The numbers of a consumer: one table, from which views, findings, JSON and its manual are made.
+"""The table of a consumer's numbers, from which views, JSON and documentation are made.
 
 A row is one number: its name in code, JSON and findings, its type, what it means, its unit, the
 broker's name for it, which sources report it, and how two sources are merged. What a source does

@@ -1,4 +1,4 @@
-"""What a cursor of the broker's own does: a replicator's, or that of compaction."""
+"""The progress of a cursor of the broker itself: a replicator's, or compaction's."""
 
 from __future__ import annotations
 

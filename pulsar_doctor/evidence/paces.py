@@ -1,4 +1,4 @@
-"""What a pace must give, whoever told it: as many messages as were done, an ack more or less."""
+"""When numbers are enough to state a consumer's pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of an older epoch that a consumer was sent while later ones had come."""
+"""Entries of an older epoch that were skipped while later ones were sent."""
 
 from __future__ import annotations
 

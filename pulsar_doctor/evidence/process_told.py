@@ -1,4 +1,4 @@
-"""What a process tells of itself, as values: its clients' consumers, where its threads sit.
+"""What a process reports of itself, as values: its consumers, and where its threads are.
 
 None is not told: the client has no such field, or nobody looked.
 """

@@ -1,4 +1,4 @@
-"""What the broker's reading for a subscription looked like, while nothing moved.
+"""The state of the broker's reads for a subscription while nothing moved.
 
 The dispatcher reads entries for its consumers, one read at a time, and the end of a read starts the
 next. The flags of the cursor in the internal stats tell what the read does; a healthy reader passes

@@ -1,4 +1,4 @@
-"""How one consumer stands by the broker's stats: what moved in the window, and for how long not.
+"""What the broker's stats show of one consumer: what moved in the window, and since when not.
 
 The stats know the broker's side only. What follows from them, and how sure it is:
 

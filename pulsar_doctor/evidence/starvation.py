@@ -1,4 +1,4 @@
-"""When a consumer without permits is sent messages again, as far as the broker's stats tell.
+"""When a consumer without permits will be sent messages again, by the broker's stats.
 
 The next FLOW comes when the application has taken so many messages that half of the receiver queue
 (RQS) is unsent. With permits a (0 or less), u messages unacknowledged and k taken since the last

@@ -1,4 +1,4 @@
-"""How acks come by the broker's stats: those of a consumer, and of a subscription at its limit."""
+"""How fast acknowledgements arrive, by the broker's stats."""
 
 from __future__ import annotations
 

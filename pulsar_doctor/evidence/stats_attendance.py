@@ -1,4 +1,4 @@
-"""Who is attached by the broker's stats: the active one of Failover, one that is gone, nobody."""
+"""Which consumers are attached by the broker's stats: active, gone, or none."""
 
 from __future__ import annotations
 

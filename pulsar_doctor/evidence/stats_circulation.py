@@ -1,4 +1,4 @@
-"""How much of what a subscription was sent had been sent before, by the broker's stats.
+"""The share of redeliveries, by the broker's stats.
 
 The broker counts what it sends, not what comes back. What follows from the counters of the window:
 

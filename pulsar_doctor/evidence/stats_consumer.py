@@ -1,4 +1,4 @@
-"""What the broker's stats tell of one consumer, under the names of `numbers`."""
+"""The numbers of one consumer in the broker's stats, under the names of `numbers`."""
 
 from __future__ import annotations
 

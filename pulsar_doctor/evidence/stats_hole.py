@@ -1,4 +1,4 @@
-"""What the broker's stats tell of a gap in what is acknowledged."""
+"""The gap before acknowledged ranges, by the broker's stats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stats tell of the keys of a Key_Shared subscription that are handed over."""
+"""Keys of a Key_Shared subscription that move between consumers, by the broker's stats."""
 
 from __future__ import annotations
 

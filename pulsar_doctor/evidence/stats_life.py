@@ -1,4 +1,4 @@
-"""How fast a consumer works by all of its life, where the broker's stats tell that it was busy.
+"""A consumer's pace over its whole life, where the stats show that it was busy.
 
 A window of a few seconds shows one message of a slow worker, or none: what it shows changes with
 the moment at which it was asked, and the worker does not. Its life does not change with the moment.

@@ -1,4 +1,4 @@
-"""What the broker's stats tell of a cursor of its own: a replicator's, or that of compaction.
+"""Cursors of the broker itself (replication, compaction), by the broker's stats.
 
 A replicator stands in the `replication` part of the stats by its remote cluster, and as a cursor in
 the internal stats. That it sent something is seen by its mark-delete, by the count of what it sent,

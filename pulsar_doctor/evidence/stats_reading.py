@@ -1,4 +1,4 @@
-"""What the stats and the internal stats tell of the broker's reading for a subscription."""
+"""The broker's reads for a subscription, by its stats and internal stats."""
 
 from __future__ import annotations
 

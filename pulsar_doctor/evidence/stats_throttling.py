@@ -1,4 +1,4 @@
-"""What the stats tell of reads that a dispatch rate limit held back."""
+"""Reads that a dispatch rate limit delayed, by the broker's stats."""
 
 from __future__ import annotations
 

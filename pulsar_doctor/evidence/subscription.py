@@ -1,4 +1,4 @@
-"""One subscription as the checks see it: its consumers, and what the broker has for them."""
+"""One subscription as the checks see it: its consumers, and its messages at the broker."""
 
 from __future__ import annotations
 

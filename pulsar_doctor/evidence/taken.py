@@ -1,4 +1,4 @@
-"""What an application has taken of its client and not finished: its work in hand.
+"""Messages that an application has taken from its client and not finished.
 
 A client asks again for what was taken from its queue. So permits beyond the first FLOW, less what
 came back, are messages that the application has in hand, at least. By the stats the first FLOW is

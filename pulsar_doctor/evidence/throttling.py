@@ -1,4 +1,4 @@
-"""Which dispatch rate limit held reads back, and whether consumers could have taken more."""
+"""Which dispatch rate limit delayed reads, and whether consumers could have taken more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that may be known from one side only: "at least", "at most", or exactly."""
+"""Numbers that may be exact, or known as a lower or upper bound."""
 
 from __future__ import annotations
 

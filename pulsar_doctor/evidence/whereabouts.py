@@ -1,4 +1,4 @@
-"""Where a consumer is: its address, its client, since when."""
+"""A consumer's address, client and connection time."""
 
 from __future__ import annotations
 

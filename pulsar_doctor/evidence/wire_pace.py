@@ -1,4 +1,4 @@
-"""How fast a consumer works by its trace: by all of its life, or by what is nearer and says else.
+"""A consumer's pace by its trace: over its whole life, or lately if that differs.
 
 A minute shows a few messages of a slow worker or none, and shows other numbers at each phase of its
 rhythm; its life does not. But a life hides that a fast consumer has become slow, or a slow one has

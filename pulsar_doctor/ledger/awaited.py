@@ -1,4 +1,4 @@
-"""What a consumer waits to be sent again: entries that came before its last REDELIVER only.
+"""What a consumer waits to get redelivered: entries from before its last REDELIVER.
 
 On Exclusive and Failover a client that asks for everything again counts it, its *epoch*, and drops
 what it is sent of an older one. The broker may never send that again (the rule

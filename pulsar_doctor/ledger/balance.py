@@ -1,4 +1,4 @@
-"""The numbers of one consumer, both sides, and what follows from them: a forecast, a pace.
+"""One consumer's numbers at broker and client, with a forecast of its next FLOW.
 
 What moves these numbers, and why they mean what they mean, stands in permits.py.
 """

@@ -1,4 +1,4 @@
-"""Consumers that were there before the trace: what the broker says of them opens their ledger.
+"""Starts the account of consumers that connected before the trace, from the broker's stats.
 
 A capture may begin in the middle of a consumer's life. Its SUBSCRIBE is not there, so who it is and
 what it was granted is known by the broker's stats alone: a row STATS. One that has said nothing yet

@@ -1,4 +1,4 @@
-"""What a trace is about: connections, the consumers on them, and the subscriptions they share."""
+"""The connections, consumers and subscriptions of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which producers send dead letters, and of which subscription: by what clients name.
+"""Which producers send dead letters, and for which subscription.
 
 A dead-letter policy sends what was given back too often to a topic of its own and then acknowledges
 it. Three things show that, and each is the client's own doing, never an application's:

@@ -1,4 +1,4 @@
-"""What begins and ends the incarnations of consumers, command by command.
+"""Which commands start and end a consumer's life on a connection.
 
 A consumer *incarnation* lasts from SUBSCRIBE to its close. The client closes it with CLOSE_CONSUMER
 or UNSUBSCRIBE (it ends with the broker's answer, since messages may still be on their way), the

@@ -1,4 +1,4 @@
-"""What is to be judged of a trace: subscriptions, with who is there, or was to the last."""
+"""Which subscriptions of a trace are judged, with their present or last consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known to wait for a subscription: nobody is attached, or it is not sent to whoever is."""
+"""Entries that are known to wait for a subscription that has no consumer, or sends nothing."""
 
 from __future__ import annotations
 

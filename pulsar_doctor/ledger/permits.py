@@ -1,4 +1,4 @@
-"""The ledger of one consumer: what it was granted, what it spent, what it has not given back yet.
+"""The account of one consumer: permits granted, used, and not given back yet.
 
 Theory of operation
 -------------------

@@ -1,4 +1,4 @@
-"""Why clients did not get through: each reason once, how often, and whose it was first.
+"""Why clients were refused: each reason once, how often, and for whom first.
 
 What a broker refuses for want of a right, and connections that ended before any broker had let the
 client in, unless one of the two just hung up.

@@ -1,4 +1,4 @@
-"""Follows all connections of a trace: which command belongs to which consumer, and what it did.
+"""Replays the commands of a trace, and assigns each to its consumer.
 
 Rows come in the order of the journal. Applying the rows of a sealed trace again rebuilds the same
 state. Changed in place: this is the hot path, and no row costs more where thousands of consumers

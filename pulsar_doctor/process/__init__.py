@@ -1,1 +1,1 @@
-"""A running process: what the kernel tells of it, and what it tells itself when it is asked."""
+"""Examines a running process: from the kernel, and from inside on request."""

@@ -1,4 +1,4 @@
-"""Reads JSON that another process may have made up: so much of it, of these types, and no more.
+"""Reads JSON from another process with limits on size and types.
 
 What is too large or too deep is refused before it costs memory, and each value is checked before
 anything is concluded from it. Fields that are not known here are passed over; null is a field that

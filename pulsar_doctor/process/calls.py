@@ -1,4 +1,4 @@
-"""In which call of the kernel a thread waits: what C code does below the last line of Python.
+"""The system call in which a thread waits, below its last line of Python.
 
 Only calls that may wait for long have a word here. Numbers differ from one processor to the other.
 

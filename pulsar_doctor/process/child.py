@@ -1,4 +1,4 @@
-"""Runs what may block in a child process of ours, so that no step of it lasts longer than it may.
+"""Runs what may block in a child process, with a time limit.
 
 What another process controls can block any call for ever, even a stat: a file system of its own
 (FUSE), its memory while it holds a lock on it. No signal ends such a call, so the only limit that

@@ -1,4 +1,4 @@
-"""Finds the process that is meant in a container, by the container's id or its host name.
+"""Finds the process of a container, by the container's id or host name.
 
 No daemon is asked, and nothing that a container says of itself is believed. The id is in the
 cgroups of each of its processes, whether Docker, containerd, CRI-O or Podman runs it: the last 64

@@ -1,4 +1,4 @@
-"""Who a process is, by /proc: its user, its namespaces, what it runs. Nothing is written or sent.
+"""A process's user, namespaces and program, from /proc. Nothing is written or sent.
 
 A process of a container has another pid there, and its files lie below /proc/PID/root.
 """

@@ -1,4 +1,4 @@
-"""Reaches every file that another process controls: as its user, inside its root, by no link.
+"""Opens files inside another process's root as its user, without following links.
 
 The process may rename, replace and link whatever it owns at any moment, and its root may be a
 folder of this machine (chroot) or a container's. So its root is opened once, and from there each

@@ -1,4 +1,4 @@
-"""Looks at a process, and into it where that is asked for; twice, to see what moves.
+"""Examines a process from outside, and from inside on request; twice, to see what moves.
 
 From outside is what /proc and the kernel's socket table tell: nothing is written, signalled or read
 out of the process. What cannot be had is one sentence, and the rest is told all the same.

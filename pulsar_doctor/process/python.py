@@ -1,4 +1,4 @@
-"""Where the threads of a Python process sit, by py-spy, which reads them without its help.
+"""Where the threads of a Python process are, read by py-spy.
 
 py-spy stops the process for some milliseconds, unless it is told not to, which it is: then a stack
 may be torn, and is left out. What it answers comes out of the memory of that process, so it is read

@@ -1,4 +1,4 @@
-"""For how long a thread has not run, by the kernel's scheduler: exact without a second look.
+"""How long a thread has not run, by the kernel's scheduler.
 
 /proc/PID/task/TID/sched tells when a thread ran last, by the clock of the CPU that it ran on. These
 clocks differ, and stand still while a hypervisor takes the CPU away. So ours is read on the same

@@ -1,4 +1,4 @@
-"""The TCP connections of a process, as the kernel has them: where they lead, what nobody has read.
+"""The TCP connections of a process: their ends, and unread bytes.
 
 /proc/PID/net/tcp and tcp6 are those of its network namespace; its descriptors say which are its
 own. When data came last and went out last, only sock_diag tells, in our own namespace, without any

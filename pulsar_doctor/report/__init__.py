@@ -1,4 +1,4 @@
-"""What is found, for a person or a program to read: a room for each subcommand.
+"""Output for people and programs: one package for each subcommand.
 
 Beside them what they share: words, tables, charts, and the paper that it is written on.
 """

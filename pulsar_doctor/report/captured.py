@@ -1,4 +1,4 @@
-"""What became of a capture: sentences for a person, and all the numbers for a program."""
+"""The result of a capture: sentences for people, all counters for programs."""
 
 from __future__ import annotations
 

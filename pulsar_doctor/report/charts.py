@@ -1,4 +1,4 @@
-"""Small charts in a line of text: shares as bars, numbers as rows of blocks."""
+"""Small charts in a line of text: bars for shares, blocks for numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of a finding that its sentences have not told, without those that only programs use.
+"""The numbers of a finding that its sentences have not mentioned.
 
 Each number stands once in what a person reads; JSON has all of them, under their names.
 """

@@ -1,4 +1,4 @@
-"""Cursors of the broker's own for a person: which keep storage, how much, and what to do."""
+"""Cursors of the broker itself on the terminal: which keep storage, how much, what to do."""
 
 from __future__ import annotations
 

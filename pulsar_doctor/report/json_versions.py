@@ -1,4 +1,4 @@
-"""JSON as version 2 had it, for programs that read its names: --json-version 2, until 0.3.0.
+"""JSON in version 2, for programs that use its names (--json-version 2, until 0.3.0).
 
 Version 3 gives a number one name everywhere. This table has the names that were others before;
 docs/json.md lists them. Remove this file, and its uses, with 0.3.0.

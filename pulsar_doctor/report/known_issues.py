@@ -1,4 +1,4 @@
-"""What a person reads of known issues: beside a verdict, in lists, and of one of them in full."""
+"""Known issues on the terminal: beside a verdict, in lists, and in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report is written on: a terminal of some width, or a pipe, whose lines end where they end.
+"""Where a report is printed: a terminal of some width, or a pipe, where lines are not wrapped.
 
 What is piped is searched, cut and pasted: there nothing is wrapped, and no line ends in spaces.
 COLUMNS in the environment is a wish for a width, and holds there too.

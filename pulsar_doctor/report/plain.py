@@ -1,4 +1,4 @@
-"""A verdict in plain lines, one thing a line, for formats that have no layout of their own."""
+"""A verdict in plain lines, for formats without a layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, on a terminal only, while topics are looked at and watched."""
+"""A progress bar on stderr, on a terminal only, while topics are read."""
 
 from __future__ import annotations
 

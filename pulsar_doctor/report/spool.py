@@ -1,4 +1,4 @@
-"""Text that must wait for what comes before it, in memory while short and on disk when long."""
+"""Buffers text that must wait for earlier output, in memory or on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads of what is not decided: suspects, what speaks for each, what would decide."""
+"""Text for an unknown verdict: suspects, what supports each, and what would decide."""
 
 from __future__ import annotations
 

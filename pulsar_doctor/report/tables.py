@@ -1,4 +1,4 @@
-"""Rows in as many columns as the terminal holds; where it is too narrow, each in a few lines."""
+"""Tables that leave out columns to fit the terminal."""
 
 from __future__ import annotations
 

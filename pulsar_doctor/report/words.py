@@ -1,4 +1,4 @@
-"""What a person reads of a verdict, in the same words in every format."""
+"""The words for a verdict that all formats share."""
 
 from __future__ import annotations
 

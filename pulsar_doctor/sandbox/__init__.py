@@ -1,1 +1,1 @@
-"""A real Apache Pulsar on this machine: found or fetched, started, kept, and ended."""
+"""A real Apache Pulsar on this machine: downloaded, started and stopped."""

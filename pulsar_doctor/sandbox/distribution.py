@@ -1,4 +1,4 @@
-"""The folder of downloads, an archive of Pulsar that is unpacked there, and the Java to run it."""
+"""Downloads and unpacks Apache Pulsar, and finds a Java to run it."""
 
 from __future__ import annotations
 

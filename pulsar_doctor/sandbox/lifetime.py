@@ -1,4 +1,4 @@
-"""The sandbox: a real Apache Pulsar for one command, or one that stays until it is stopped."""
+"""Starts and stops the sandbox: for one command, or until `sandbox stop`."""
 
 from __future__ import annotations
 

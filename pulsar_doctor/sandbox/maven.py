@@ -1,4 +1,4 @@
-"""Downloads from a Maven repository, with patience and a bar of progress."""
+"""Downloads from a Maven repository, with retries and a progress bar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports of a sandbox: those that were requested, those of the last time, or free ones.
+"""Chooses the ports of a sandbox: requested, used last time, or free.
 
 A setting with which it could not become healthy is refused by name.
 """

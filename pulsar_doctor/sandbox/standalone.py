@@ -1,4 +1,4 @@
-"""One broker on this machine: its folder, its ports, its configuration, until it is healthy.
+"""Starts one broker on this machine and waits until it is healthy.
 
 A supervisor removes the folder when the broker ends, unless somebody has named it. All ports are
 on loopback: those that were requested, else free ones. Logs outlive their broker.

@@ -1,4 +1,4 @@
-"""A small process that keeps the broker of a sandbox, and ends it when its owner is gone.
+"""A small process that keeps the sandbox's broker, and stops it when its owner is gone.
 
 Theory of operation. The owner starts this file as a program of its own, in a session of its own,
 and holds the writing end of a pipe to it. The pipe says all there is to say:

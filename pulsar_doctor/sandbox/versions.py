@@ -1,4 +1,4 @@
-"""The versions of Apache Pulsar that the sandbox is known to run, and how each is brought here.
+"""The versions of Apache Pulsar that the sandbox can run, and how each is downloaded.
 
 A distribution where the repository has one; else the jars of the broker, as locks/VERSION.txt lists
 them, in a folder that looks like a distribution (made_home). What is downloaded is what was tried:

@@ -1,4 +1,4 @@
-"""The ledger of consumers driven by numbers instead of a wire: what another queue size would do.
+"""Simulates consumers with other receiver queue sizes, on the permit account of a trace.
 
 Theory of operation
 -------------------

@@ -1,4 +1,4 @@
-"""The broker's half: which consumer gets which entries for its permits."""
+"""The simulated broker: which consumer gets which entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each client library asks for more: the moment at which a message counts as taken."""
+"""When each client library sends a FLOW."""
 
 from __future__ import annotations
 

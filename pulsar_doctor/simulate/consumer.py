@@ -1,4 +1,4 @@
-"""One simulated consumer: the queue of its client, what it owes the broker, what it is doing."""
+"""One simulated consumer: its queue, its permits, its work."""
 
 from __future__ import annotations
 

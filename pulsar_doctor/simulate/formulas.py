@@ -1,4 +1,4 @@
-"""What follows without a simulation: the formulae that it has to reproduce.
+"""Formulas for what a simulation must come to.
 
 p is the time for one message, h the refill threshold, D a delay; one consumer, a backlog.
 """

@@ -1,4 +1,4 @@
-"""Rows as a tap next to a simulated client would have seen them."""
+"""Trace rows as a tap beside a simulated client would write them."""
 
 from __future__ import annotations
 

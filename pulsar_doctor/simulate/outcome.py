@@ -1,4 +1,4 @@
-"""What a simulated run came to, and which queue size is to be preferred."""
+"""The result of a simulated run."""
 
 from __future__ import annotations
 

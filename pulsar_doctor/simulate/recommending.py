@@ -1,4 +1,4 @@
-"""Which of several queue sizes is to be preferred, and why."""
+"""Recommends one of several queue sizes, with the reason."""
 
 from __future__ import annotations
 

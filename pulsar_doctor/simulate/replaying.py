@@ -1,4 +1,4 @@
-"""A trace as a scenario: the same arrivals and processing times, under other queue sizes.
+"""Takes arrivals and processing times of a trace as a scenario.
 
 An entry arrives when it was published, or when its deliver_at came; never later than it was
 delivered. A trace has what was delivered: a backlog that never was is not known. Each message takes

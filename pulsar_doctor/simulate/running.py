@@ -1,4 +1,4 @@
-"""Runs one scenario with one receiver queue size: events in the order of time, no clock."""
+"""Runs one scenario with one queue size, event by event, without a clock."""
 
 from __future__ import annotations
 

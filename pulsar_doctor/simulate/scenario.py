@@ -1,4 +1,4 @@
-"""What is simulated: arrivals, how long messages take, who consumes them and how."""
+"""What is simulated: arrivals, processing times, and consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that `simulate` came to: a run for each queue size, what is recommended, and a verdict."""
+"""The results of `simulate`: a run for each queue size, a recommendation, a verdict."""
 
 from __future__ import annotations
 

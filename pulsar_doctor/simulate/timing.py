@@ -1,4 +1,4 @@
-"""How long an application worked on each message, from what a trace shows of it."""
+"""How long an application worked on each message, estimated from a trace."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Traces in Spark: the session, the figures, what is shown meanwhile, what failures mean."""
+"""Analyses traces in Apache Spark."""

@@ -1,4 +1,4 @@
-"""What `analyze` found in traces: the tables of a finished analysis, as plain values."""
+"""The tables of a finished analysis, as plain values."""
 
 from __future__ import annotations
 

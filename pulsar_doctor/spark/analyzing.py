@@ -1,4 +1,4 @@
-"""One analysis from its traces to what is made of it, and what is saved of it."""
+"""Runs one analysis from its traces to its output and saved tables."""
 
 from __future__ import annotations
 

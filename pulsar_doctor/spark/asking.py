@@ -1,4 +1,4 @@
-"""Asks the tables of an analysis with SQL: one query, which reads and changes nothing."""
+"""Runs one read-only SQL query on the tables of an analysis."""
 
 from __future__ import annotations
 

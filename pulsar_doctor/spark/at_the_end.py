@@ -1,4 +1,4 @@
-"""A consumer that has no permits where its trace ends, as a value."""
+"""A consumer without permits at the end of its trace, as a value."""
 
 from __future__ import annotations
 

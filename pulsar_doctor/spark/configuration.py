@@ -1,4 +1,4 @@
-"""What pulsar-doctor sets in Spark, and what the user has set elsewhere, which counts."""
+"""The Spark settings of pulsar-doctor, and the user's, which have priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces where only Spark can look: s3a://, hdfs://, the disk of a Spark Connect server.
+"""Traces that only Spark can read: s3a://, hdfs://, a Spark Connect server's disk.
 
 They are judged there as on this machine: by the list of segments, whose SHA-256 each of these must
 have. Spark lists no file whose name begins with _ or ., so _segments.jsonl and _meta.json are read

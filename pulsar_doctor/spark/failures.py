@@ -1,4 +1,4 @@
-"""What Spark's exceptions mean, in one sentence: the innermost cause and never a Java stack."""
+"""Turns Spark's exceptions into one sentence: the root cause, without a Java stack."""
 
 from __future__ import annotations
 

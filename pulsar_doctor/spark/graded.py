@@ -1,4 +1,4 @@
-"""Which rows of captures count: not those of a likely join that was taken back.
+"""Which rows of captures count, without those that were taken back.
 
 The columns of a ledger were written as the rows came. Between a JOINED that was only likely and the
 RETRACTED that takes it back they are of commands that were none, and null here. How long a consumer

@@ -1,4 +1,4 @@
-"""An analysis of which a part is saved already: only the traces that have changed are read.
+"""Updates a saved analysis: only traces that have changed are read.
 
 A consumer goes through all segments of its trace, and a percentile through all of its FLOWs: so a
 trace that has a segment more is read anew, whole, and one that has the same segments not at all.

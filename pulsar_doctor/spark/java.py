@@ -1,4 +1,4 @@
-"""Which Java Spark gets: the one that is there, else the bundled one."""
+"""Chooses the Java for Spark: the installed one, or the bundled one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of a saved analysis: which files its tables have, written last, so that all are there.
+"""The manifest of a saved analysis: its files, written last, so that readers see all or none.
 
     DIR/manifests/000000000007-4f1c…/part-*.txt     one line of JSON; the highest number counts
     DIR/<table>/4f1c…/part-*.parquet                the files that it names, and others

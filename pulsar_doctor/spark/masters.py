@@ -1,4 +1,4 @@
-"""Where Spark is said to run: whether that can be, and whether anything listens there."""
+"""Checks the Spark master: whether it is valid, and whether it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done, on stderr while it is done: a line each phase, on a terminal a bar in place.
+"""Progress of Spark on stderr: a line for each phase, a bar on a terminal.
 
 Spark plans while it runs: how many stages and tasks there are is known for what has begun, not for
 the whole. So the bar is that of the stages that run now, and there is no percentage of all.

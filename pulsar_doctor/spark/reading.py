@@ -1,4 +1,4 @@
-"""Traces as a DataFrame of their rows, each of which comes once.
+"""Reads traces into a DataFrame, each row once.
 
 On this machine the traces are looked at first: what a crash left is sealed, what is no trace or is
 not as it was sealed (by its SHA-256) is refused, and the list of segments tells which rows are

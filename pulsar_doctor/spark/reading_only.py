@@ -1,4 +1,4 @@
-"""Refuses a query that does more than read the tables of an analysis, before Spark runs it.
+"""Refuses a SQL query that does more than read, before Spark runs it.
 
 Spark's own parser says what a query consists of, and the parsed plan is checked against lists of
 what is allowed: parts of a plan, tables, functions. Names are looked up only later, when Spark

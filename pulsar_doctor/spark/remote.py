@@ -1,4 +1,4 @@
-"""A session through Spark Connect; the thin client suffices."""
+"""A Spark Connect session, for which the thin client is enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs an analysis: traces in, tables out, as values to be shown and as Parquet to be kept."""
+"""Runs an analysis: traces in, tables out, as values or as Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saves the tables of an analysis as Parquet, each row of a trace once however often it is saved.
+"""Saves the tables of an analysis as Parquet, without duplicates when repeated.
 
 All is done by Spark, so the folder may be where this process cannot look (s3a://, a Connect
 server's disk). Files are only added, until nobody needs the old ones. The steps:

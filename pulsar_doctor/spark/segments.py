@@ -1,4 +1,4 @@
-"""The segments of traces that were found, and which of them are the same rows once more."""
+"""The segments of the traces, without copies of the same rows."""
 
 from __future__ import annotations
 

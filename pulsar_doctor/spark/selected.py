@@ -1,4 +1,4 @@
-"""What is asked for of traces, as rows: those of a time, a topic, a subscription.
+"""The requested rows of traces: a time, a topic, a subscription.
 
 Which segments have any is known before (see reading.py); here those that have others, too, are cut
 to measure, and what carries over from before is brought in: a consumer that had no permits all the

@@ -1,4 +1,4 @@
-"""Which part of traces is asked for: a time, a topic, a subscription.
+"""Which part of the traces was requested: a time, a topic, a subscription.
 
 What is analyzed of a time is as if the traces began and ended with it: what a consumer is and how
 it stands is told by its rows as ever, what is counted is counted there only, and a consumer that

@@ -1,4 +1,4 @@
-"""A Spark session: in this process' own Java, on a cluster, or through Spark Connect."""
+"""Starts a Spark session: local, on a cluster, or through Spark Connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces that were found: their rows for Spark, and the verdicts where they end."""
+"""The traces of an analysis: their rows for Spark, and their final verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How traces end: the verdicts that `stall-check --trace` gives, and who has no permits there.
+"""The verdict at the end of each trace, as `stall-check --trace` gives it.
 
 Each subscription is judged by its ledgers as they stood at the end, by the same function. They lie
 beside the last segment (.state-N), so no row is read for them. Where they are missing (the trace of

@@ -1,4 +1,4 @@
-"""The tap: a relay and an observer, started, looked after and shown as one.
+"""The tap: a relay and an observer, run and shown together.
 
 relay and observer are processes of their own, and rooms within.
 """

@@ -1,4 +1,4 @@
-"""Asks the broker, while the tap runs, how it keeps acknowledgements, so that the trace knows.
+"""Reads how the broker stores acknowledgements, for the trace of a tap.
 
 A thread of its own, begun when the tap listens: who is refused, or gets no answer in time, has a
 trace that does not know. Nothing is said of it, and nothing waits for it but the tap's end.

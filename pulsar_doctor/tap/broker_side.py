@@ -1,4 +1,4 @@
-"""Asks the broker, about once a second, what it says of each consumer on the tap.
+"""Reads the broker's statistics of each consumer on the tap, about once a second.
 
 Only topics that have a consumer on the tap are asked for: they are loaded anyway. It works in a
 thread of its own, so that a slow broker holds up nothing. Where the broker cannot be asked, that is

@@ -1,4 +1,4 @@
-"""What the broker has told of the topics on a tap, joined with what the wire shows of them."""
+"""The broker's statistics of the topics on a tap, joined with what the wire shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a tap ends by itself: its time is over, or what is expected has not come in time."""
+"""When a tap ends by itself: its time is over, or an expectation failed."""
 
 from __future__ import annotations
 

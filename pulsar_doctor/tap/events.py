@@ -1,4 +1,4 @@
-"""What a tap shows: where it listens, what its observer tells, what was counted, how it ended.
+"""The events of a tap: where it listens, verdicts, counters, the end.
 
 It is shown on a Screen, which whoever starts the tap brings along.
 """

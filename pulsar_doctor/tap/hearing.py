@@ -1,4 +1,4 @@
-"""Passes on what a process of the tap says on its stderr, so that nothing is drawn over it.
+"""Passes on the stderr of the tap's processes without disturbing the screen.
 
 It says a few sentences in its life, fewer than a pipe holds: it never waits for us.
 """

@@ -1,4 +1,4 @@
-"""Keeps an observer running beside a tap, as a process of its own, and passes on what it tells.
+"""Keeps an observer process running beside a tap, and passes on its messages.
 
 It may die, and the traffic does not notice: it is started again, each time after a longer pause. A
 new one reads again what is not sealed and then tells of the past as if it were news, so what was

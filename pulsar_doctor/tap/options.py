@@ -1,4 +1,4 @@
-"""How a relay is to be run: where it listens, whom it may connect to, how much it writes."""
+"""How a relay is run: where it listens, where it may connect, how much it writes."""
 
 from __future__ import annotations
 

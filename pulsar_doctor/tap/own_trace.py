@@ -1,4 +1,4 @@
-"""The trace of a tap that was told no folder: kept where anything but healthy was seen.
+"""The temporary trace of a tap without --trace: kept if anything but healthy was seen.
 
 It lies where no cleaner comes: in XDG_STATE_HOME, else ~/.local/state; where that cannot be
 written, in the folder for temporary files, which a restart may empty. If the tap itself is killed,

@@ -1,4 +1,4 @@
-"""Asks whoever listens at an address whether it is a broker, with a PING: it needs no credentials.
+"""Finds out with a PING, without credentials, whether an address is a broker.
 
 A broker and a proxy answer PONG before anybody has said CONNECT, and write nothing into their logs
 but that a connection came and went. A web server reads lines: the PING has a field that no broker

@@ -1,4 +1,4 @@
-"""Starts the relay as a process of its own and holds its strings."""
+"""Starts and controls the relay process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a tap to its end: the relay, the observer beside it, a command in front of it, and signals.
+"""Runs a tap: relay, observer, an optional command, and signals.
 
 What the observer tells goes to the screen. What the screen, the observer or the broker's REST API
 do is of no concern to the relay: none of them ends the tap.

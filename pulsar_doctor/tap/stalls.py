@@ -1,4 +1,4 @@
-"""Has the ring kept where a subscription stalls; stalls that come together are kept together."""
+"""Keeps a copy of the ring when a subscription stalls."""
 
 from __future__ import annotations
 

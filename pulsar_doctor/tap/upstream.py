@@ -1,4 +1,4 @@
-"""Where a tap is to stand: the brokers behind it, how they are spoken to, where it listens.
+"""Checks where a tap listens and connects, before anything starts.
 
 What cannot be used is said here, before anything starts.
 """

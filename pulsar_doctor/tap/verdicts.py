@@ -1,4 +1,4 @@
-"""The verdict on each subscription while a trace grows, and when one has changed.
+"""Judges each subscription while a trace grows, and reports changes.
 
 To judge thousands of subscriptions takes longer than whoever follows the journal may pause. So a
 round is made in turns: `judge` goes on where it stopped, until it is told that its time is over.

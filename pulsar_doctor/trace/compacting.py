@@ -1,4 +1,4 @@
-"""Makes few large segments of many small ones: the same rows in the same order.
+"""Merges many small segments of a trace into few large ones.
 
 Consecutive parts become one, which bears the number of the last and names the first in its file:
 seg-000200.from-000101.parquet. Until the list says otherwise the trace is what it was; from then on

@@ -1,4 +1,4 @@
-"""What lies in the folder of a trace: its names, its description, its saved ledgers, its locks.
+"""The files in the folder of a trace: names, description, saved accounts, locks.
 
 A part is one journal, or the segment that it became; both bear its number.
 """

@@ -1,4 +1,4 @@
-"""Which rows of a capture count: not those of a join that was taken back, nor what nobody wants.
+"""Which rows of a capture count: not those that were taken back.
 
 Where only proven commands are wanted, a JOINED that is likely becomes the UNPARSED that a capture
 would have written instead, and a STATS of its connection tells no more than who is there: which

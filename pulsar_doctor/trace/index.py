@@ -1,4 +1,4 @@
-"""The list of sealed parts, _segments.jsonl: what there is of a trace, and what a ring has dropped.
+"""The list of sealed segments, _segments.jsonl, and what a ring has dropped.
 
 A part that had no commands has a line and no file, so that the time it covered is not lost. Of a
 ring the first line tells what has expired: that and the lines of what is left change together.

@@ -1,4 +1,4 @@
-"""Reads a journal, while it grows and after a crash, and goes on behind what is damaged.
+"""Reads a journal while it grows or after a crash, and skips what is damaged.
 
 Where a block is not sound, reading goes on at the next one that is. What lies between is counted,
 and a row GAP stands for it, with no number: nobody knows how many commands it hides. What is

@@ -1,4 +1,4 @@
-"""What is kept of a ring: the ring as it is, made a trace of its own that stays when it goes on.
+"""Keeps a copy of a ring as a trace of its own.
 
 It lies below _kept/, where neither Spark nor this program takes it for a part of the ring, made of
 hard links: see docs/trace.md. Files are counted by inode, in whole blocks of the disk.

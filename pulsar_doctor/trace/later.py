@@ -1,4 +1,4 @@
-"""The ledgers of a trace whose beginning is not there, from the rows that are.
+"""Rebuilds the accounts of a trace whose beginning is missing.
 
 A ring keeps the ledgers as they stood where it starts, and then all is as in a whole trace. This is
 for where they are lost: in a copy without the names that begin with a dot, or for a newer program.

@@ -1,4 +1,4 @@
-"""What is known to be missing from a trace: one list of sentences, and one exit code.
+"""What is missing from a trace: sentences, and one exit code.
 
 Every reader says these sentences (they are the notes of a Trace), `trace verify` ends with the
 code, and `tap` ends with 3 where the code says that something is missing.

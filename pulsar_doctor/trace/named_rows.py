@@ -1,4 +1,4 @@
-"""A name that is asked for and that a trace does not have: says which there are instead."""
+"""The error for a name that a trace does not have, with the names that it has."""
 
 from __future__ import annotations
 

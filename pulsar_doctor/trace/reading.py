@@ -1,4 +1,4 @@
-"""Reads a trace as a whole: what is sealed, then what is not, in order, also while it grows.
+"""Reads a whole trace in order, also while it grows.
 
 While the relay lives, an observer may seal a journal at any moment: the segment is in the list
 before the journal goes. So a journal that is not there any more has become a segment, and reading

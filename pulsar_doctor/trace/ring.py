@@ -1,4 +1,4 @@
-"""A trace that keeps its newest part only: by time, by bytes, or by both; and what is kept of it.
+"""A trace that keeps only its newest part, limited by time or bytes.
 
 A ring drops whole segments, the oldest first. Its trace simply starts later: the numbers of its
 rows go on without a gap, and the first line of _segments.jsonl says how many rows are gone. What a

@@ -1,4 +1,4 @@
-"""Turns journals into segments, as the observer goes along and for whoever finds a dead trace.
+"""Turns journals into segments, also after a crash.
 
 A journal is complete when the next one is there or the relay has ended. Sealing it is a sequence of
 steps, and what each leaves is a folder from which sealing can start again with the same result: a

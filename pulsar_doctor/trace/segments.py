@@ -1,4 +1,4 @@
-"""One segment: a Parquet file of rows, written once and never changed.
+"""One segment: a Parquet file of rows that is written once.
 
 zstd level 1, dictionaries (differences where a number hardly comes twice), and a checksum on every
 page: without those a flipped bit goes unnoticed more often than not. Rows are turned into Arrow

@@ -1,4 +1,4 @@
-"""Whether a trace is whole and unchanged: files against their list, rows against each other.
+"""Checks whether a trace is complete and unchanged.
 
 Changes nothing in the folder. The ledger columns are computed again from the commands and compared,
 so that a trace is its own witness. In a ring they start from those that were saved where it starts.

@@ -1,4 +1,4 @@
-"""The columns of a trace: one table, from which the files, the readers and the manual are made.
+"""The columns of a trace: one table for files, readers and the manual.
 
 A row is one command with the ledger after it. None means "not part of this command", never 0 or -1.
 Integers are signed; wall time is UTC in microseconds; units stand in the names. New columns are

@@ -1,4 +1,4 @@
-"""Reads Pulsar commands: one table of those we know, from the protocol's number to a trace's row.
+"""Reads Pulsar commands into rows of a trace, from one table of commands.
 
 To add a command: name its fields in pulsar_wire.proto, add a line to COMMANDS and a line of golden
 bytes to the tests. What a command does to permits stands in ledger/permits.py, not here.

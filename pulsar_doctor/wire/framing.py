@@ -1,4 +1,4 @@
-"""Cuts the bytes of a Pulsar connection into frames, whatever pieces they arrive in.
+"""Splits the bytes of a connection into frames.
 
 A frame (binary protocol, "Framing"):
 

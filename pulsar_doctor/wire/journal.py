@@ -1,4 +1,4 @@
-"""The journal: blocks of records of what passed, as the relay writes them and others read them.
+"""The format of the journal: blocks of records that the relay writes.
 
 A journal file is MAGIC, a version, then blocks. A block is what one read of a socket completed (or
 something that happened, or several small reads): a time stamp, one CRC-32, then its records, which

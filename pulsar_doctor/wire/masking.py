@@ -1,4 +1,4 @@
-"""What of a frame may be written down: everything else is masked before it reaches the disk.
+"""Masks commands before they are written to disk: only allowed fields stay.
 
 - of a known command only the fields that pulsar_wire.proto names: it is the allow-list, and no
   credential, property, key or payload is on it; errors and the versions of clients are shortened

@@ -1,4 +1,4 @@
-"""Takes out of errors, versions and unknown commands what must not be written down."""
+"""Removes secrets from error messages, versions and unknown commands."""
 
 from __future__ import annotations
 

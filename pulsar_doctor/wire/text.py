@@ -1,4 +1,4 @@
-"""Text of the wire as a trace has it, whatever the bytes.
+"""Text of the wire as a trace stores it, including bytes that are not UTF-8.
 
 The protocol's strings are bytes that nobody checks: a client may send what is no UTF-8, and
 protobuf hands that on as bytes. In a trace each byte that is no UTF-8 is U+FFFD, the replacement

@@ -1,1 +1,1 @@
-"""Text for people: how values are written and read, and the gate that all printed text passes."""
+"""Text for people: how values are written and read, and the filter for printed text."""

@@ -1,4 +1,4 @@
-"""Addresses as people write them: a host and a port, and a URL without what may be secret."""
+"""Addresses and URLs as people write them, without anything that may be secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate for what rich draws: colours are its own, and all text within them is let through."""
+"""Filters what rich prints: names from outside cannot control the terminal."""
 
 from __future__ import annotations
 

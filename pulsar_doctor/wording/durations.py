@@ -1,4 +1,4 @@
-"""Lengths of time as people write them (250ms, 10s, 5m, 2h, 1d) and as they read them (83 h)."""
+"""Durations as people write them (250ms, 10s, 5m) and read them (83 h)."""
 
 from __future__ import annotations
 

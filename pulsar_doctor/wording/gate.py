@@ -1,4 +1,4 @@
-"""The gate that all printed text goes through: lines, documents, and what the terminal draws on.
+"""Filters all printed text, so that names from outside cannot control the terminal.
 
 Names come from others: from clients, brokers and files. A control character among them would be
 obeyed by a terminal, an override of the direction of writing would hide what stands beside it. So

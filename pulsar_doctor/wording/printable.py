@@ -1,4 +1,4 @@
-"""Names and numbers as a person reads them, whoever wrote them."""
+"""Makes names and numbers safe and readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences that know which values stand in them, so that no number is printed twice."""
+"""Sentences that know which values they contain, so that no number is printed twice."""
 
 from __future__ import annotations
 

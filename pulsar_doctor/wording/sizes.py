@@ -1,4 +1,4 @@
-"""Amounts of bytes as people write them: 512MB, 2GiB, 65536."""
+"""Sizes in bytes as people write them: 512MB, 2GiB, 65536."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to say of a name that is not known: those that are written alike, else those that there are.
+"""Suggestions for an unknown name: similar names, or all of them.
 
 For causes, thresholds, subcommands and topics in the same words.
 """

@@ -21,15 +21,15 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 2102,
-    "asked": 1174,
-    "stands": 146,
+    "told": 2078,
+    "asked": 1158,
+    "stands": 139,
     "sits": 54,
-    "goes": 178,
-    "look": 206,
-    "said": 298,
-    "whose": 172,
-    "of its": 300,
+    "goes": 166,
+    "look": 200,
+    "said": 292,
+    "whose": 164,
+    "of its": 291,
     "likewise": 32,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side

@@ -1,4 +1,4 @@
-"""The broker's REST API, read only: a Pulsar cluster is asked, never changed."""
+"""The client of the broker's REST API, which only reads."""
 
 from pulsar_doctor.broker.admin.absent import absent
 from pulsar_doctor.broker.admin.client import Admin, LoadedTopic, NamespaceTopics

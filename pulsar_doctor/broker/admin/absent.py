@@ -1,4 +1,4 @@
-"""What to say of a topic that does not exist: which one, where it was looked for, what is there.
+"""The error message for a topic that does not exist: where it was searched, and what exists.
 
 Only lists of names are asked for, and those load no topic.
 """

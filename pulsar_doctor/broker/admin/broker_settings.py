@@ -1,4 +1,4 @@
-"""What the broker that answers says of how it keeps acknowledgements: its version and settings."""
+"""Reads the broker's version, and its settings for storing acknowledgements."""
 
 from __future__ import annotations
 

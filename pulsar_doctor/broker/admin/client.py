@@ -1,4 +1,4 @@
-"""What may be asked of a Pulsar cluster, and what the asking costs it.
+"""The requests that may be sent to a Pulsar cluster, and what each costs the cluster.
 
 Reading can do harm: the stats of a topic that no broker has loaded make one load it. So nothing
 here asks for the stats of a topic unless the caller asks for that very topic; lists, partitions,

@@ -1,4 +1,4 @@
-"""The brokers of a cluster, and the last step before the network: only GET, only to them.
+"""Sends GET requests only, and only to brokers of the cluster.
 
 Scheme, host and port count: what listens at another port of a broker's host is somebody else. A
 cluster lists one port where a broker has two, so that one with TLS counts as the broker's where its

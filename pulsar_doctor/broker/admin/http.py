@@ -1,4 +1,4 @@
-"""Questions to the brokers' REST API, a bounded number at once, and what became of them.
+"""Sends a limited number of REST requests at once, follows redirects, and reports failures.
 
 A broker redirects to the one that owns a topic. Where the target is at another origin (scheme, host
 and port) than those of the admin URL (several are written as Pulsar's tools do:

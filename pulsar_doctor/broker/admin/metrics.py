@@ -1,4 +1,4 @@
-"""Which topics brokers have loaded, and where messages wait, by their metrics: loads nothing.
+"""Finds loaded topics and waiting messages from the brokers' metrics, without loading a topic.
 
 The list of loaded topics in broker-stats is renewed once a minute (statsUpdateFrequencyInSecs). The
 metrics are written anew for each request, with a line for every loaded topic, unless the broker

@@ -1,4 +1,4 @@
-"""Why the broker could not be read: one sentence each, with what to do next."""
+"""Error messages for a broker that could not be read, each with what to do next."""
 
 from __future__ import annotations
 

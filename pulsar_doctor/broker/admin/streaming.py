@@ -1,4 +1,4 @@
-"""Broker stats read topic by topic, so that memory holds one topic and not the broker."""
+"""Reads broker stats topic by topic, so that memory holds one topic at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of topics as people write them, and as the broker's REST API wants them."""
+"""Parses topic names as people write them, and writes them as the REST API needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examines whole namespaces of a cluster without waking the topics that nobody uses.
+"""Reads whole namespaces of a cluster without loading topics that nobody uses.
 
 scope: which topics are meant · listing: their names · survey: which of them are quiet, and the
 samples of those that are not.

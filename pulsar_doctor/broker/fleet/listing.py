@@ -1,4 +1,4 @@
-"""The names of all topics that are meant, loaded or not. Loads nothing."""
+"""Lists the names of all requested topics, loaded or not, without loading any."""
 
 from __future__ import annotations
 

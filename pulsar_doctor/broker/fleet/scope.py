@@ -1,4 +1,4 @@
-"""Which topics of a cluster are meant: the namespaces, and whether the broker's own topics too."""
+"""Which namespaces were requested, and whether Pulsar's own topics are included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at all loaded topics once, and watches those of which one look does not show enough.
+"""Samples all loaded topics once, and watches those for which one sample is not enough.
 
 Asking for the stats of a topic makes a broker load it. So the first look is at what each broker
 says of the topics that it has loaded: at most a minute old, without time stamps and without the

@@ -1,4 +1,4 @@
-"""Samples of topic stats, kept in a file of our own and read back, also from pulsar-admin's output.
+"""Reads and writes files of topic stats: our own, and the output of pulsar-admin.
 
 reading: one reading, as the broker wrote it · recorder: writes `--save FILE` · files: opens a file
 and tells what it is · saved: windows from a file of our own · plain: samples from what

@@ -1,4 +1,4 @@
-"""What `--stats`, `--internal-stats`, `--at` and `--interval` ask for: the windows to judge."""
+"""Turns `--stats`, `--internal-stats`, `--at` and `--interval` into windows to judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens a file of stats, compressed or not, and tells by its content what it holds."""
+"""Opens a file of stats, compressed or not, and finds out what it contains."""
 
 from __future__ import annotations
 

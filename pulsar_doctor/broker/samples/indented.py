@@ -1,4 +1,4 @@
-"""Reads an answer that is written as YAML is: a field a line, and what is within stands farther in.
+"""Reads a broker's answer that was printed as YAML.
 
 Only what tools print of such an answer: objects, lists with dashes, and plain values. It begins at
 the first field that a broker writes, and ends at the first line that is none of it.

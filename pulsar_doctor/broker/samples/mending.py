@@ -1,4 +1,4 @@
-"""Reads a text that is almost JSON, character by character, and says what it did to it.
+"""Reads text that is almost JSON, and reports what was corrected.
 
 Nothing is invented: what is not whole is left out, so that it counts as not told. One thing stands
 for what is left out: a list of consumers that is cut or shortened ends with one of whom nothing is

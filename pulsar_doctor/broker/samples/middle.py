@@ -1,4 +1,4 @@
-"""Reads an answer that begins in the middle: from its first field outwards.
+"""Reads a broker's answer whose beginning is missing.
 
 Each bracket that closes and was never opened ends what is read so far; what follows tells whether
 that stood in a list or under a name. The name is known by what stands in it (`parts`); what is not

@@ -1,4 +1,4 @@
-"""Parts of a broker's answer that people give alone: a subscription, its consumers, a cursor.
+"""Reads parts of a broker's answer: a subscription, its consumers, or a cursor.
 
 A part is known by the fields that only it has. Where its name is not told it is `UNNAMED_PART`.
 """

@@ -1,4 +1,4 @@
-"""Reads a broker's answer as people paste it: with text around it, quoted, shortened or cut off.
+"""Reads a broker's answer as people paste it: with text around it, quoted, or cut off.
 
 Only where the text is not JSON as it stands. Nothing is invented: what is not whole is left out, so
 that it counts as not told, and each thing that was done is said. Left out are

@@ -1,4 +1,4 @@
-"""Samples from what pulsar-admin printed: one file, one moment of one topic, as a rule."""
+"""Reads samples from the output of pulsar-admin, usually one topic at one moment in each file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of samples from what pulsar-admin printed: the files put in order, topic by topic.
+"""Puts files of pulsar-admin output in order of time, and joins them to one window a topic.
 
 The files do not tell when they were taken. Either the time of the last one is given, or how far
 apart they are, or both; otherwise only what they hold tells in which order they are, and what came

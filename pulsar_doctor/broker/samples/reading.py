@@ -1,4 +1,4 @@
-"""One reading of one topic's stats as the broker wrote it, and how people ask for its topic.
+"""The line of a samples file: one topic's stats as the broker wrote them.
 
 A samples file is JSON lines, compressed by gzip as a rule:
 - the first says what it is: {"schema": "pulsar-doctor/samples/1", "program_version": "0.5"};

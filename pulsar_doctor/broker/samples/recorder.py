@@ -1,4 +1,4 @@
-"""Keeps what a broker told in a file, line by line, so that a crash loses nothing that was written.
+"""Writes samples to a file line by line, so that a crash loses nothing that was written.
 
 Every line is compressed up to a point from which the rest can be missing, and handed to the
 operating system at once.

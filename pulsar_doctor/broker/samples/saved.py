@@ -1,4 +1,4 @@
-"""Windows of samples from a file that `--save` wrote, whole or cut off by a crash."""
+"""Reads windows of samples from a file of `--save`, even if a crash cut it off."""
 
 from __future__ import annotations
 

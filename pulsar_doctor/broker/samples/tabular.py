@@ -1,4 +1,4 @@
-"""Reads an answer that was copied from the tree of a browser's JSON view: a name, a tab, a value.
+"""Reads stats that were copied from the JSON view of a browser.
 
 Firefox copies its tree as a table. How deep a row stands is lost, so what is within what follows
 from the names: a row without a value opens an object or a list, an object ends where one of its

@@ -1,4 +1,4 @@
-"""Reads topics of a live broker over a window of time, so that what moved can be told.
+"""Samples topics of a live broker over a window of time, to see what moves.
 
 plan: what is asked for, who is told meanwhile, and what came of it · part: the samples of one topic
 or partition · named: a topic as it was named, with its partitions · limits: what the cluster

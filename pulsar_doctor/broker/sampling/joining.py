@@ -1,4 +1,4 @@
-"""Joins readings of one topic to a longer window: what was seen before is not thrown away."""
+"""Joins windows of one topic to a longer one, so that earlier samples still count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cluster allows, read while the window runs; what does not come in time is not told."""
+"""Reads the cluster's limits while the window runs; late answers count as not reported."""
 
 from __future__ import annotations
 

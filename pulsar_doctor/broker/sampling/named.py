@@ -1,4 +1,4 @@
-"""A topic as it was named: one topic, one partition, or a topic with all its partitions.
+"""Samples a topic that was named: one topic, one partition, or all partitions.
 
 A partitioned topic is read with one request for all its partitions. A partition that the answer
 leaves out does not exist yet: nobody has used it.

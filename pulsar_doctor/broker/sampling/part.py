@@ -1,4 +1,4 @@
-"""The samples of one topic, or of one partition, while they come in. Changes in place."""
+"""Collects the samples of one topic or partition. Changes in place."""
 
 from __future__ import annotations
 

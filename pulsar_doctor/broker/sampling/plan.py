@@ -1,4 +1,4 @@
-"""What a window of readings is to be, who is told while it runs, and what came of it."""
+"""The plan of a sampling window, who is informed of progress, and the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window itself: each topic is read at the same beats, until the window ends.
+"""Runs the window: samples every topic at the same times until the window ends.
 
 Beats lie on a steady clock, the first at once, the last at the end of the window. Topics do not
 wait for each other: one that answers late leaves out the beats that it missed, so that readings

@@ -1,4 +1,4 @@
-"""A broker's stats as values, and what moved between two readings of them.
+"""The broker's stats as values, and what changed between two samples.
 
 fields: one field of JSON, told or not told · topic: a topic, its subscriptions and consumers ·
 reading: the same from JSON · internal: ledgers and cursors, from JSON · sample: one reading, and

@@ -1,4 +1,4 @@
-"""How long ago something happened, exactly or at least."""
+"""How long ago something happened: exactly, or as a lower bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many entries of a subscription are not acknowledged, and whether the broker counts right.
+"""How many entries a subscription has not acknowledged, and whether the broker's count is right.
 
 `msgBacklog` is a counter, entries added less entries consumed, and drifts as long as the topic is
 loaded: docs/permits.md, part 7. Where it is below 0 the broker counts anew and tells that, which is

@@ -1,4 +1,4 @@
-"""Which numbers a broker's stats can hold: by what lies outside, nothing is judged.
+"""The possible range of each number in the stats; impossible numbers are ignored.
 
 A broker counts permits and unacknowledged messages of a consumer in Java's int. Both may be below
 0: permits since the broker reads whole batches, unacknowledged messages where an older broker

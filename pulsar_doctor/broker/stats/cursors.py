@@ -1,4 +1,4 @@
-"""Whose a cursor is: a subscription's, or one that the broker keeps for itself.
+"""Whether a cursor belongs to a subscription, or to the broker itself.
 
 Internal stats list all cursors of a topic by their names alone. Not a subscription's are:
 

@@ -1,4 +1,4 @@
-"""Reads one field of a broker's JSON at a time: told, not told, or an error that names it.
+"""Reads one field of a broker's JSON: a value, not reported, or an error that names the field.
 
 A field that is missing or null was not told and reads as None, never as 0. A field of a wrong type
 is an InputError with its path: `subscriptions.billing.consumers[0].availablePermits is "x", not a

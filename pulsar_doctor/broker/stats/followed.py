@@ -1,4 +1,4 @@
-"""What follows from the rest of one document where a person left a field or a consumer out.
+"""Fills in fields that were left out of pasted stats, where other fields determine them.
 
 A broker writes all of these fields; only a document that was copied by hand, cut or shortened lacks
 some. The totals of a partitioned topic are left alone: they do not hold what these follow from.

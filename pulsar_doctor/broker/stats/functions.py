@@ -1,4 +1,4 @@
-"""Which instance of a Pulsar function or sink a consumer is, as its framework tells in metadata.
+"""Finds the Pulsar function or sink that a consumer belongs to, from its metadata.
 
 Pulsar's own framework sets `application`, `id` (tenant/namespace/name) and `instance_id` on every
 consumer of a function or sink. What anybody else attaches is looked at no further, and not kept.

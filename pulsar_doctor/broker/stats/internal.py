@@ -1,4 +1,4 @@
-"""What a broker tells of a topic's ledgers and cursors (`topics stats-internal`).
+"""A topic's ledgers and cursors, as `topics stats-internal` reports them.
 
 Names are the broker's in snake case; None is "not told". Positions are (ledger, entry); entry -1
 stands before the first of its ledger. messages_consumed_counter is entries added since the topic

@@ -1,4 +1,4 @@
-"""One subscription over a window of readings: what checks look at, and what is left to send it.
+"""One subscription over a window of samples, and how many entries are left to send.
 
 Entries and messages are different things: the backlog counts entries, unacknowledged messages are
 messages, and how many messages an entry holds is only known on average. So what is left to send

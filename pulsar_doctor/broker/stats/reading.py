@@ -1,4 +1,4 @@
-"""Reads the stats and internal stats of a topic from JSON, leaving out zeros that mean nothing.
+"""Reads a topic's stats and internal stats from JSON, and drops zeros that mean nothing.
 
 Two documents write zeros that mean nothing, and these are not told here:
 - the totals of a partitioned topic, where the broker sums the counters and leaves all else as it

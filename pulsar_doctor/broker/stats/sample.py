@@ -1,4 +1,4 @@
-"""One reading of a topic's stats, and what time it was at the broker.
+"""One sample of a topic's stats, with the broker's time.
 
 "Now" is the broker's clock. Its Date header has steps of one second, so moments in the document may
 lie ahead of it; the later of the two is taken. Where no Date was told, or the document is further

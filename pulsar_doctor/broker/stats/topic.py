@@ -1,4 +1,4 @@
-"""What a broker tells of a topic, its subscriptions and their consumers (`topics stats`).
+"""A topic, its subscriptions and consumers, as `topics stats` reports them.
 
 Names are the broker's in snake case. None is "not told" everywhere, and never 0: versions from 2.8
 to 4.2 differ, and a file may be cut. Moments end in `_ms` and are epoch milliseconds by the

@@ -1,4 +1,4 @@
-"""Makes a value of an object of a broker's JSON, field by field, by the name and type of each.
+"""Fills a dataclass from a JSON object of the broker, by field names and types.
 
 The fields of such a value have the broker's names in snake case; moments end in `_ms` beside that.
 """

@@ -1,4 +1,4 @@
-"""What stats are made of: positions, moments, and the backlog of a subscription."""
+"""Basic values of the stats: positions, times, and the backlog of a subscription."""
 
 from __future__ import annotations
 

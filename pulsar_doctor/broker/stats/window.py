@@ -1,4 +1,4 @@
-"""What moved between the first and the last reading of a topic's stats, and what cannot be said.
+"""What changed between the first and last sample of a topic, and what cannot be compared.
 
 A window is judged by differences of counters, positions and moments, never by the broker's rates.
 All of these restart when the topic is loaded anew (unload, restart, another broker) or when the

@@ -1,4 +1,4 @@
-"""Holes: what lies behind mark-delete, where it comes from, and what it costs.
+"""Holes between acknowledged messages: where they come from, and what they cost.
 
 account puts it together for one subscription; from_stats and from_trace read what it is made of.
 """

@@ -1,4 +1,4 @@
-"""What the acknowledged ranges of one subscription are, what they cost, and where they come from.
+"""The acknowledged ranges of one subscription: their number, cost and origin.
 
 Numbers are entries: an entry is one message or one batch. Partially acknowledged batches are in no
 range, and nobody tells how many there are; what was acknowledged of them is not counted here.

@@ -1,4 +1,4 @@
-"""Between which numbers the holes lie where not all is told, by a trace or by internal stats."""
+"""Lower and upper bounds for holes, where a trace or the internal stats are incomplete."""
 
 from __future__ import annotations
 

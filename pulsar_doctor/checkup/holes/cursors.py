@@ -1,4 +1,4 @@
-"""All cursors of a topic, those of subscriptions apart from those that the broker keeps for itself.
+"""All cursors of a topic: those of subscriptions, and those of the broker itself.
 
 Stats list subscriptions, and of the broker's own cursors only that of compaction. So where there
 are internal stats too, their other cursors are looked at as subscriptions of which nothing else is

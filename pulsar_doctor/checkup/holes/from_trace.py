@@ -1,4 +1,4 @@
-"""Acknowledged ranges as they went over the wire, and what became of the entries in holes.
+"""Acknowledged ranges in a trace, and what happened to the entries in holes.
 
 A trace tells of each entry whether it was sent, to whom, and when it was acknowledged; it tells
 neither the broker's limits nor what is delayed. An entry in a hole that was never sent in the trace

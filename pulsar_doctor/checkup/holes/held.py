@@ -1,4 +1,4 @@
-"""What a cursor that the broker keeps for itself holds on disk, who moves it, and what to do.
+"""What a cursor of the broker itself keeps on disk, what moves it, and what to do.
 
 The broker deletes a ledger that is full when every durable cursor has it behind its mark-delete and
 retention wants it no more. A cursor of the broker's own that stands still thus keeps all ledgers

@@ -1,4 +1,4 @@
-"""Which of the four origins the holes of a subscription have, as far as the broker tells.
+"""Which of four causes the holes of a subscription have, as far as the broker reports it.
 
 The broker does not tell of a single entry why it is not acknowledged. It tells how many entries are
 delayed, how many wait to be sent again, and how many messages are delivered and unacknowledged;

@@ -1,4 +1,4 @@
-"""What lies behind mark-delete, drawn to scale: acknowledged ranges and the holes between them."""
+"""The acknowledged ranges and holes after mark-delete, to scale."""
 
 from __future__ import annotations
 

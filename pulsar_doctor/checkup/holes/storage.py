@@ -1,4 +1,4 @@
-"""What a hole keeps on disk: the ledgers from it on, which nobody may delete.
+"""How much storage a hole keeps from being deleted.
 
 Were the oldest hole acknowledged, the ledgers before the next one could be deleted, as far as other
 subscriptions and the retention policy allow.

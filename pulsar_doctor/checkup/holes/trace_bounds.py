@@ -1,4 +1,4 @@
-"""What is certain of the numbers of a trace: least and most, by what its doubts leave open.
+"""Lower and upper bounds of a trace's numbers, given what is missing from it.
 
 - What came before the trace is not in it: mark-delete is at most what is told, and there may be any
   number of ranges and holes before it.

@@ -1,4 +1,4 @@
-"""`pulsar-doctor analyze`: what traces say as a whole, in Spark."""
+"""`pulsar-doctor analyze`: sums up traces in Apache Spark."""
 
 from __future__ import annotations
 

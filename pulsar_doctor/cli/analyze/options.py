@@ -1,4 +1,4 @@
-"""The options of `analyze`: where Spark runs, and what is kept."""
+"""The options of `analyze`: where Spark runs, and what is saved."""
 
 from __future__ import annotations
 

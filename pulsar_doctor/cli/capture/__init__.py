@@ -1,4 +1,4 @@
-"""pulsar-doctor capture: the ledger of running clients, from captured packets."""
+"""`pulsar-doctor capture`: makes a trace of running clients from captured packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `capture`: where the packets come from, who tells names, what becomes of it."""
+"""The options of `capture`: the source of packets, the source of names, and the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the packets of `capture` come from: files, a pipe or an interface; until when."""
+"""Opens the source of packets for `capture`: files, a pipe or an interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A capture of what passes now: the observer beside it, where it is shown, and signals."""
+"""Runs a live capture with its observer, its screen and its signals."""
 
 from __future__ import annotations
 

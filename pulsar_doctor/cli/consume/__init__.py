@@ -1,4 +1,4 @@
-"""pulsar-doctor consume: attach consumers with a chosen receiver queue and watch every permit."""
+"""`pulsar-doctor consume`: attaches test consumers, and shows every permit."""
 
 from __future__ import annotations
 

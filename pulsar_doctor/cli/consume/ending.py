@@ -1,4 +1,4 @@
-"""What `consume` says when it ends: the verdict, totals, what is left behind or did not come."""
+"""What `consume` prints when it ends: verdict, totals, and what it left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `consume`, by what they are about."""
+"""The options of `consume`, grouped by subject."""
 
 from __future__ import annotations
 

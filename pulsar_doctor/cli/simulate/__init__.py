@@ -1,4 +1,4 @@
-"""pulsar-doctor simulate: what another receiver queue size would do, on numbers."""
+"""`pulsar-doctor simulate`: predicts what other receiver queue sizes would do."""
 
 from __future__ import annotations
 

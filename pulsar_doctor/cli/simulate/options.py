@@ -1,4 +1,4 @@
-"""The options of `simulate`: what arrives, how it is worked on, and by whom."""
+"""The options of `simulate`: arriving messages, processing times, consumers."""
 
 from __future__ import annotations
 

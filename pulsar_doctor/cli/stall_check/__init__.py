@@ -1,4 +1,4 @@
-"""pulsar-doctor stall-check: the verdict on each subscription, with the numbers and a remedy."""
+"""`pulsar-doctor stall-check`: explains why a subscription is stuck, and what to do."""
 
 from __future__ import annotations
 

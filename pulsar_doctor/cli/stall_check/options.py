@@ -1,4 +1,4 @@
-"""The options of `stall-check`: where the verdict comes from, and what is asked for."""
+"""The options of `stall-check`: the source of data, and what to report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stall-check --watch`: checks again and again until it is told to stop, and shows each round."""
+"""`stall-check --watch`: checks again and again, and shows each round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `stall-check` writes: the verdicts on stdout, talk on stderr, and its exit code."""
+"""Writes the result of `stall-check`: verdicts on stdout, notes on stderr, the exit code."""
 
 from __future__ import annotations
 

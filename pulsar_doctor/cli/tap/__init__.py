@@ -1,4 +1,4 @@
-"""pulsar-doctor tap: sit between any client and its broker, and watch what passes."""
+"""`pulsar-doctor tap`: relays clients to the broker, and records what passes."""
 
 from __future__ import annotations
 

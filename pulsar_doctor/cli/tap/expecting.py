@@ -1,4 +1,4 @@
-"""What `tap` does as a check: when it ends, whether expectations are met, and its report."""
+"""`tap` as a check in CI: when it ends, whether expectations are met, and its report."""
 
 from __future__ import annotations
 

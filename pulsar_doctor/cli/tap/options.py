@@ -1,4 +1,4 @@
-"""The options of `tap`: what the relay is told, and what becomes of the trace."""
+"""The options of `tap`: the relay, the trace, and expectations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trace show`: which rows of a trace are asked for, and how they are printed."""
+"""`trace show`: selects rows of a trace, and prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own consumer on the wire: what pulsar-client refuses, and permits as exact as they can be.
+"""Our own consumer, written on the protocol: it does what pulsar-client refuses to do.
 
 engine      threads of the application on one side, the loop on the other
 consumer    one queue for the partitions of a topic, and what waits in it

@@ -1,4 +1,4 @@
-"""What is acknowledged on one topic or partition: which ACK says it, and what it covers."""
+"""Which ACK commands acknowledge which messages of a topic or partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When one consumer sends FLOW, and how much: the permits of one incarnation.
+"""When a consumer sends FLOW, and for how many permits.
 
 - A queue of N: FLOW(N) at first, then what was taken, once that is max(1, N // 2).
 - A zero queue: nothing unasked. Who wants a message brings what is outstanding at the broker to

@@ -1,4 +1,4 @@
-"""Who has a topic: partitions, lookup with its redirects, and the connections that are kept."""
+"""Finds the broker of a topic (partitions, lookups, redirects), and keeps connections."""
 
 from __future__ import annotations
 

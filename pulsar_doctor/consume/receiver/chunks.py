@@ -1,4 +1,4 @@
-"""Puts the chunks of a message together (PIP-37); each is an entry and costs a permit."""
+"""Reassembles chunked messages (PIP-37), where each chunk is an entry and costs a permit."""
 
 from __future__ import annotations
 

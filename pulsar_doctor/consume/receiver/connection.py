@@ -1,4 +1,4 @@
-"""One connection to a broker: the greeting, requests and their answers, what comes unasked.
+"""One connection to a broker: handshake, requests and responses, pushed commands.
 
 Lives in the engine's loop. It ends when the broker closes it, says nothing for two keep-alives, or
 says what is no protocol; all who wait on it are told why.

@@ -1,4 +1,4 @@
-"""Our consumer on a topic with all its partitions: one queue, and who waits at it.
+"""A consumer on a topic with all its partitions, with one queue.
 
 Permits are those of each partition, so a queue of N holds up to N messages of each. A zero queue
 asks every partition for one when somebody waits and nothing is there: a permit cannot be withdrawn

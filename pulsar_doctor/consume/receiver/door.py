@@ -1,4 +1,4 @@
-"""How brokers are found, spoken to and told who we are: addresses, TLS, credentials."""
+"""How to reach the brokers: addresses, TLS and credentials."""
 
 from __future__ import annotations
 

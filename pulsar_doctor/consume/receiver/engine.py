@@ -1,4 +1,4 @@
-"""The engine: a loop in a thread of its own, and consumers that ordinary threads may use."""
+"""Runs our consumers in the event loop of one thread, for ordinary threads to use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One entry as it came: which messages are in it, what it cost, what of it is acknowledged."""
+"""One received entry: its messages, its permits, and what was acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Exclusive or Failover consumer may hand out after REDELIVER: nothing lost, nothing twice.
+"""What a consumer may deliver after REDELIVER: nothing lost, nothing twice.
 
 Theory of operation
 -------------------

@@ -1,4 +1,4 @@
-"""Our consumer on one topic or partition: subscribes, grants, comes again when it is lost.
+"""A consumer on one partition: subscribes, sends FLOW, and reconnects.
 
 An incarnation is what lies between one SUBSCRIBE and the loss of its connection. With it go its
 permits and what was queued of it: the broker sends that again to the next one. Acknowledgements

@@ -1,4 +1,4 @@
-"""Reads what stands behind a MESSAGE: checksum, metadata, compression, batch; keeps none of it.
+"""Reads a MESSAGE: checksum, metadata, compression, batch; keeps no payload.
 
     ([0x0e02][size u32][broker metadata]) ([0x0e01][crc32c u32])
     [metadata size u32][metadata][payload]

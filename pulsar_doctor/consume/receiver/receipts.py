@@ -1,4 +1,4 @@
-"""Acknowledgements on their way: kept until the receipt, said again where none has come."""
+"""Keeps acknowledgements until the broker confirms them, and sends them again if it does not."""
 
 from __future__ import annotations
 

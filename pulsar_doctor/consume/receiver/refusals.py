@@ -1,4 +1,4 @@
-"""What a broker refuses, and what became of a connection, in a sentence that says what to do."""
+"""Error messages for what a broker refuses, each with what to do."""
 
 from __future__ import annotations
 

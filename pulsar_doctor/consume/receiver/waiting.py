@@ -1,4 +1,4 @@
-"""What a consumer of ours has not handed out yet: in the order of coming, or of due times.
+"""Messages that a consumer has not delivered yet, in order of arrival or of due time.
 
 With a receiver delay all of the queue waits together. What is due first is handed out first, and
 only then gives its permit back. A message that comes again keeps its publish time: it is due at

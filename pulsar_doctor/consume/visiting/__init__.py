@@ -1,4 +1,4 @@
-"""What `consume` owes the topics of other people: it looks before it attaches, and tidies up after.
+"""Protects other people's topics: `consume` checks before it attaches, and cleans up.
 
 presence: what is there of a topic and a subscription · manners: whether that may be attached to ·
 leavings: what a run leaves behind, removed or named.

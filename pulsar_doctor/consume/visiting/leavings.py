@@ -1,4 +1,4 @@
-"""What a run of our own consumers leaves behind: removed where it is thrown away, else named.
+"""What a run of test consumers leaves on the cluster: removed if temporary, else listed.
 
 The broker is asked again at the end: what is there now and was not before is ours. A subscription
 is removed by a consumer that attaches for that alone and asks for no message, so it does not matter

@@ -1,4 +1,4 @@
-"""Whether `consume` may attach: to a copy always, to what is somebody's only when it is told so."""
+"""Whether `consume` may attach: to a copy always, to a subscription in use only on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there of the topics and the subscription that `consume` is to attach to.
+"""What exists of the topics and the subscription that `consume` wants to attach to.
 
 Asked of the REST API, which creates nothing; a topic that no broker has loaded is loaded, as
 attaching does. Each partition is asked for by itself: an answer for all of them leaves out those

@@ -1,1 +1,1 @@
-"""What to do about a finding: the words, lines and settings that causes share."""
+"""What to do about a finding: texts, command lines and settings that causes share."""

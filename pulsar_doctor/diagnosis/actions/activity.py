@@ -1,4 +1,4 @@
-"""How one consumer goes, in plain words: it hangs, it is slow, it keeps what it takes, or unclear.
+"""Whether a consumer hangs, is slow, or never acknowledges, in plain words.
 
 They look alike from afar and need different things, so whoever speaks of one says which it is, and
 by what that is known. It is slow where acks come, however far apart. It keeps what it takes where

@@ -1,4 +1,4 @@
-"""Whole lines to paste into a shell: pulsar-admin's and our own, for a topic and its subscription.
+"""Complete command lines to paste into a shell, of pulsar-admin and pulsar-doctor.
 
 Topics and subscriptions are named by others. A name stands in a line so that a shell takes it for
 one word, whatever is in it; what cannot be seen is written as $'\\033', as bash and zsh read it.

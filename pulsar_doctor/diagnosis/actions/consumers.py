@@ -1,4 +1,4 @@
-"""What to do with one consumer: look what it does, restart it, give it less to hold.
+"""What to do with one consumer: dump its threads, restart it, give it a smaller queue.
 
 Of one that is slow, less may wait in its queue, or more workers are needed. Of one that hangs, a
 thread dump shows why, and only a new process helps. One that keeps what it takes has to

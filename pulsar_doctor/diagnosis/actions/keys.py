@@ -1,4 +1,4 @@
-"""Who waits for one consumer of Key_Shared: the messages of its keys, and who goes on without."""
+"""Which messages of a Key_Shared subscription wait for one consumer, and who goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of brokers that can be moved: limits of unacknowledged messages, rates, healing."""
+"""How to change the brokers' limits: unacknowledged messages, rates, automatic unblocking."""
 
 from __future__ import annotations
 

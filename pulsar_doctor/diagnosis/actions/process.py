@@ -1,4 +1,4 @@
-"""What to do with a consumer whose process has told why it stands still."""
+"""What to do with a consumer after its process was examined."""
 
 from __future__ import annotations
 

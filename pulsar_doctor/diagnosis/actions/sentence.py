@@ -1,4 +1,4 @@
-"""What to do with one consumer in one sentence, for formats that have no room for more."""
+"""What to do with one consumer in one sentence, for short formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting is called in the client at hand, as far as its version tells which client it is.
+"""The name of a setting in each client library, chosen by the client's version.
 
 The C++ client and those that are built on it (Python, Node.js) tell the same version, so all three
 names are given; Node.js adds its own name lately. Old Java clients tell a bare version; pulsar-rs

@@ -1,4 +1,4 @@
-"""Where the threads of a consumer's process are, in sentences: what a dump of them has shown."""
+"""Sentences about the threads of a consumer's process, from a thread dump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The causes: one file each, registered by its presence.
+"""The causes, one file each. A file is registered by its presence.
 
 A file has the docstring that `pulsar-doctor explain CODE` prints, THRESHOLDS, NEEDS, `check(view,
 limits)`, and where they apply EXPLAINS (codes of its consequences), REMEDY (the same for everybody)

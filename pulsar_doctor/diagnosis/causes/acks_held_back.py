@@ -1,4 +1,4 @@
-"""The application has acknowledged, and its client has not sent the acknowledgements.
+"""The application has acknowledged, but its client has not sent the acknowledgements.
 
 A client groups acknowledgements and sends them together, after a tenth of a second by default. With
 a long `acknowledgmentGroupTime`, or without a connection, they stay with it: the broker still

@@ -1,4 +1,4 @@
-"""The broker's counter of the backlog is wrong: it does not tell how much is not acknowledged.
+"""The broker's backlog counter is wrong, so it does not show what is unacknowledged.
 
 `msgBacklog` is counted (entries added less entries consumed), not measured, and nothing mends the
 counter as long as the topic stays loaded. A seek back after single acknowledgements makes it too

@@ -1,4 +1,4 @@
-"""A consumer has permits, there is something to send it, and the broker does not read: its fault.
+"""The broker has stopped reading although a consumer has permits and messages wait.
 
 The dispatcher reads entries from the ledger for its consumers, one read at a time, and the end of a
 read starts the next one. If that chain breaks, nothing moves although everybody waits. The internal

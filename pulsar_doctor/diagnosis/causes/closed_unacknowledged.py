@@ -1,4 +1,4 @@
-"""A consumer was closed while it held messages, and it had never acknowledged any.
+"""A consumer was closed while it held messages, and had never acknowledged any.
 
 What it held is delivered again: to the other consumers, or to the next one that connects. So all of
 its work is done twice, or by nobody, and nothing has failed anywhere. The application forgets to

@@ -1,4 +1,4 @@
-"""The backlog, or most of it, waits for its time: a producer asked to deliver it later.
+"""Most of the backlog is not due yet: a producer asked for later delivery.
 
 A message sent with deliverAfter or deliverAt stays in the backlog until it is due. The broker has
 read it and keeps it in an index; consumers with permits get nothing, and nothing is wrong.

@@ -1,4 +1,4 @@
-"""A dispatch rate limit sets the pace: messages wait and consumers ask, and the broker holds back.
+"""A dispatch rate limit sets the pace, although consumers have permits and messages wait.
 
 A limit may be set for the subscription, the topic or the broker, in messages or in bytes. When its
 share of the moment is used up, the broker reads again a second later. Nothing is lost, and the

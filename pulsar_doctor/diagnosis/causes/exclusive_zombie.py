@@ -1,4 +1,4 @@
-"""A consumer is still listed whose application seems to be gone, and it keeps messages from others.
+"""A consumer is still listed although its application seems dead, and blocks messages.
 
 When a machine dies without closing its connection, the broker goes on listing the consumer until
 the connection has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s).

@@ -1,4 +1,4 @@
-"""There are more acknowledged ranges than the broker persists; the rest is forgotten at a load.
+"""There are more acknowledged ranges than the broker persists; a load forgets the rest.
 
 Acknowledgements out of order leave ranges of acknowledged entries with gaps (holes) between them.
 The broker writes down only so many of these ranges, from the oldest on. What lies beyond is known

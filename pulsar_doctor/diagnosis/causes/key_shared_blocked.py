@@ -1,4 +1,4 @@
-"""Messages of a key wait, because the consumer that had the key before has not acknowledged yet.
+"""Messages of a key wait until the key's previous consumer has acknowledged.
 
 Key_Shared keeps the order of a key: when a consumer joins or leaves, keys change their owner, and
 the new owner gets a key's messages only when the earlier one has acknowledged all it holds of it.

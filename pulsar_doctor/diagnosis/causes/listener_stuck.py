@@ -1,4 +1,4 @@
-"""A consumer's listener does not come back, and its messages wait behind it.
+"""A consumer's message listener does not return, and messages wait behind it.
 
 A message listener is called by a thread of the client, one message after the other. While it sits
 in a call that does not end (a socket without a time limit, a lock), nothing else is handed to it,

@@ -1,4 +1,4 @@
-"""After a REDELIVER on Exclusive or Failover entries were passed over, and do not come any more.
+"""After a REDELIVER on Exclusive or Failover, entries were skipped and never sent again.
 
 A client that gives messages back (a negative acknowledgement, an ack timeout,
 redeliverUnacknowledgedMessages) asks the broker for all that is not acknowledged. It counts such

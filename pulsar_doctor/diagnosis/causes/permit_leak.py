@@ -1,4 +1,4 @@
-"""Permits were taken and never given back: the client lost them, and no FLOW will return them.
+"""The client has lost permits, and no FLOW will bring them back.
 
 For each message that the application takes, its client owes the broker one permit. It sends them as
 one FLOW as soon as `refill threshold` many are owed. Where more are owed, and no FLOW has come, the

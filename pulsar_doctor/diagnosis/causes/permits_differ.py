@@ -1,4 +1,4 @@
-"""Broker and wire tell different numbers of the same consumer, though nothing moves.
+"""Broker and wire report different permits for one consumer, although nothing moves.
 
 What a trace of the wire shows and what the broker counts are two sides of one account: after each
 FLOW and each message both have the same permits. Where a

@@ -1,4 +1,4 @@
-"""One consumer's receiver queue holds messages that idle neighbours could be working on.
+"""One consumer's receiver queue holds messages that idle consumers could process.
 
 On a Shared subscription a message that was pushed to a consumer waits in its queue, whatever the
 others do. A slow consumer with a large queue can so hold everything there is: its neighbours have

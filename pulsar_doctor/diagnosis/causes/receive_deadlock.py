@@ -1,4 +1,4 @@
-"""Threads of a consumer's process wait for each other for good, as its JVM itself reports.
+"""Threads of a consumer's process are deadlocked, as its JVM reports.
 
 A deadlock never ends: whoever listens, receives or acknowledges in it will not go on, and its
 messages wait until the process is restarted.

@@ -1,4 +1,4 @@
-"""The same messages come again and again, and little of what is delivered gets acknowledged.
+"""The same messages are redelivered again and again, and few are acknowledged.
 
 Negative acknowledgements, an acknowledgement timeout shorter than the work, or an application that
 fails on its messages send them back to the broker, which delivers them again. Deliveries look busy,

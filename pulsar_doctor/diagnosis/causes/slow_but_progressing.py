@@ -1,4 +1,4 @@
-"""A consumer works through a full queue slowly; its next FLOW is a while away, but in sight.
+"""A consumer works slowly through a full queue, and its next FLOW will come.
 
 It has no permits left, so nothing new arrives, but the application goes on taking or acknowledging
 messages in its usual rhythm. At its pace it is without permits for more than `slow_wait` each time;

@@ -1,1 +1,1 @@
-"""Known defects of Pulsar's brokers and clients, and which of them a verdict fits."""
+"""Known bugs of Pulsar's brokers and clients, and which ones fit a verdict."""

@@ -1,4 +1,4 @@
-"""Fingerprints: conditions over numbers that may be known between bounds, or not at all.
+"""Evaluates the conditions of known issues over numbers that may be bounds or unknown.
 
 A condition is written as in Python, and only this of Python: comparisons (also chained, and `in`),
 `and`, `or`, `not`, `+ - * / %`, numbers, texts, lists, names of numbers (`sub.replayed`) and four

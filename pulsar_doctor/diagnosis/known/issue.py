@@ -1,4 +1,4 @@
-"""One known issue, and all that are shipped: a file of TOML for each component, read once."""
+"""Known issues, read from one TOML file for each component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which known issues a verdict fits, and how surely: none of them is a verdict by itself.
+"""Which known issues fit a verdict, and how surely. None of them is a verdict by itself.
 
 An issue counts only beside a finding or a suspect of a cause that it can look like, or where the
 verdict is unknown and its whole fingerprint holds. It `matches` if every condition of its

@@ -1,4 +1,4 @@
-"""The names that conditions of known issues use, and where each of them comes from.
+"""The names of numbers in the conditions of known issues, and their sources.
 
 A name is either one of VIEW, a number of the view, or one of `evidence.facts`, which only the
 broker's documents report. `sub.` is of the subscription, `con.` of one consumer.

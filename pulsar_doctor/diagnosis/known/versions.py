@@ -1,4 +1,4 @@
-"""Versions of brokers and clients: which came first, and what a client's own text says of it."""
+"""Compares versions of brokers and clients, and reads them from a client's text."""
 
 from __future__ import annotations
 

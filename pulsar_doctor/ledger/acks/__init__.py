@@ -1,4 +1,4 @@
-"""Acknowledgements: which entries have one, in which ranges, and what became of each entry.
+"""Acknowledgements: which entries have one, in which ranges, and what happened to each.
 
 Ranges are the same from the wire and from the broker's internal stats. Pure.
 """

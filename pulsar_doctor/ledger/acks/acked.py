@@ -1,4 +1,4 @@
-"""How many messages that were delivered are acknowledged: at least and at most.
+"""Lower and upper bounds for the number of acknowledged messages.
 
 Only an ack that was seen and that the broker keeps surely acknowledges a message. Nobody knows what
 became of messages that only a transaction has acknowledged, nor of those that the broker did not

@@ -1,4 +1,4 @@
-"""What became of each entry that was delivered: to whom it went, and what acknowledged it."""
+"""The history of each delivered entry: who got it, and what acknowledged it."""
 
 from __future__ import annotations
 

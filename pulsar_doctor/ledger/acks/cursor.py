@@ -1,4 +1,4 @@
-"""Mark-delete and the acknowledged entries behind it, moved as the broker's cursor moves them.
+"""A model of the broker's cursor: mark-delete, and the acknowledged entries after it.
 
 Source: ManagedCursorImpl in the broker (asyncDelete, asyncMarkDelete, internalResetCursor).
 Changed in place: it is filled from every row of a trace.

@@ -1,4 +1,4 @@
-"""Why the broker's numbers may be others than those that a trace shows, and how far they may be.
+"""Why the broker's numbers may differ from those of a trace, and by how much.
 
 What the trace itself shows is in subscription.py; what surely holds of the numbers for all that,
 in checkup/holes/trace_bounds.py.

@@ -1,4 +1,4 @@
-"""What became of the entries of one ledger: whether, when and by what each was acknowledged.
+"""The entries of one ledger: whether, when and by what each was acknowledged.
 
 Entries are kept in pages: a byte says what acknowledged an entry, and a few arrays when and to whom
 it was delivered. That is 41 bytes an entry, and nothing for pages that nobody has spoken of.

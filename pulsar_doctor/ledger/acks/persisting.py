@@ -1,4 +1,4 @@
-"""What a broker keeps of acknowledged ranges when it unloads a topic, and how large the record is.
+"""Which acknowledged ranges a broker persists when it unloads a topic, and their size.
 
 At an orderly unload a cursor is written once more. Where it has a ledger of its own that was
 written since the topic was loaded (state Open), and more ranges than

@@ -1,4 +1,4 @@
-"""Which consumers of one subscription the broker serves, and since when.
+"""Which consumers of a subscription the broker serves, and since when.
 
 Changed in place: it is filled from every row of a trace.
 """

@@ -1,4 +1,4 @@
-"""What happened to each entry after it was delivered: acknowledged when, by what, or not at all.
+"""The entries of one subscription after delivery: acknowledged when, by what, or not.
 
 Theory of operation
 -------------------

@@ -1,1 +1,1 @@
-"""A running JVM: HotSpot's attach protocol, thread dumps, and the agent that reads the client."""
+"""Examines a JVM: attach protocol, thread dumps, and an agent that reads the Pulsar client."""

@@ -1,4 +1,4 @@
-"""Loads our agent into a JVM and reads what it wrote: the client's own numbers.
+"""Loads our agent into a JVM, and reads the client's counters that it wrote.
 
 The agent (agent.jar, made of java/) and its answer lie for that moment in a folder below the JVM's
 /tmp that only its user can enter. The folder has one name for one agent in one JVM, which keeps the

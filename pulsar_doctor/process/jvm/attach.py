@@ -1,4 +1,4 @@
-"""HotSpot's attach protocol in plain Python: one command a connection to the JVM's own Unix socket.
+"""HotSpot's attach protocol in Python: one command for each connection to the JVM's socket.
 
 The socket, /tmp/.java_pid<pid> in the JVM's own file system and by its own pid, is made when a JVM
 is asked for the first time: a file .attach_pid<pid> beside it and SIGQUIT. It stays then, with one

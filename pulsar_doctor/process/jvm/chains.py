@@ -1,4 +1,4 @@
-"""Who holds what a thread waits for, where that thread is, and so on to the end.
+"""Which thread holds what another one waits for, to the end of the chain.
 
 A monitor's holder is in the dump itself: it has entered it, and does not wait on it. The owner of a
 lock of java.util.concurrent and the thread that runs a FutureTask are fields of the JDK's objects,

@@ -1,4 +1,4 @@
-"""Reads a HotSpot thread dump: what each thread that matters to a Pulsar consumer is doing.
+"""Reads a HotSpot thread dump for the threads that matter to a Pulsar consumer.
 
 Virtual threads are not in such a dump.
 

@@ -1,4 +1,4 @@
-"""Whose code a stack frame is: the JDK's and the client's, a library's, or the application's.
+"""Whether a stack frame belongs to the JDK, the client, a library or the application.
 
 An application calls libraries, which call the JDK. What it does is named by the innermost frame of
 its own, with the call that it made there. Which packages are a library's is a list: of an

@@ -1,4 +1,4 @@
-"""Reads the agent's answer, which is whatever the examined process has written.
+"""Reads the agent's answer, which an untrusted process has written.
 
 Each field has its type here; one that has another, or a number of things that no client has, makes
 the whole answer one that cannot be read. The process is examined by its threads then, and from

@@ -1,4 +1,4 @@
-"""What pulsar-doctor makes in a JVM's /tmp for a moment, and how it takes away what was left there.
+"""Files that pulsar-doctor creates in a JVM's /tmp, and how leftovers are removed.
 
 Two things: the file .attach_pid<pid>, and the folder of the agent. Each is locked by the one that
 uses it for as long as it does, so what is there without a lock is of a doctor that was killed: it

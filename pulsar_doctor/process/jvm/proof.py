@@ -1,4 +1,4 @@
-"""Whether a process is a HotSpot JVM that can be attached to. Only then may it be sent SIGQUIT.
+"""Whether a process is a HotSpot JVM that can be attached to. Only then is SIGQUIT sent.
 
 SIGQUIT ends a process that does not catch it, and makes others (Go, PHP) do something of their own.
 A JVM prints a thread dump on its stdout upon it unless it finds an attach file and may be attached

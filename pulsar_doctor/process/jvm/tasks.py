@@ -1,4 +1,4 @@
-"""The threads of a process by the ids that it knows them by itself, in its own pid namespace."""
+"""Maps the thread ids of a process to those in its own pid namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread of a JVM's dump: what it does for a Pulsar consumer, and what it waits for.
+"""One thread of a JVM's dump: its role for a Pulsar consumer, and what it waits for.
 
 A thread *listens* where the client calls its listener, *receives* where it is in one of the
 client's receive calls, and *acknowledges* where it is in one of its acknowledge calls. A thread of

@@ -1,1 +1,1 @@
-"""What `analyze` found in traces: the worst of each table, and all of it as JSON."""
+"""The output of `analyze`: the worst rows of each table, or all of it as JSON."""

@@ -1,4 +1,4 @@
-"""An analysis for a person, who reads the first line first, and for a program."""
+"""An analysis on the terminal and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query of the tables says, for a person and for a program."""
+"""The answer of `analyze --sql`, on the terminal and as JSON."""
 
 from __future__ import annotations
 

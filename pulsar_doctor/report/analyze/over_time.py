@@ -1,4 +1,4 @@
-"""What happened in the course of time: a row of blocks for each kind of number."""
+"""Small charts of what happened over time, one row for each number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts where traces end, as rows for a person."""
+"""The verdicts at the end of each trace, as table rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What `consume` and `demo` show: lines as things happen, and what it all came to."""
+"""The output of `consume` and `demo`: lines while they run, and a summary."""

@@ -1,4 +1,4 @@
-"""What happens on the wire, a line for each thing, as it happens."""
+"""Prints a line for each event on the wire as it happens."""
 
 from __future__ import annotations
 

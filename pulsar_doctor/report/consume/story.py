@@ -1,4 +1,4 @@
-"""The demo as a story, for somebody who has never heard of permits."""
+"""The text of the demo, for somebody who has never heard of permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `consume` ends with: one JSON document, and its totals for a person."""
+"""The summary of `consume`: totals for people, a JSON document for programs."""
 
 from __future__ import annotations
 

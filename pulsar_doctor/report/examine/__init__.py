@@ -1,1 +1,1 @@
-"""What `examine` tells of the process itself, beside the verdicts."""
+"""The output of `examine` about the process itself."""

@@ -1,4 +1,4 @@
-"""A process as JSON: its connections, its clients' consumers, where its threads sit."""
+"""A process as JSON: its connections, its consumers, and where its threads are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process told, for a person: a few lines above the verdicts."""
+"""A process on the terminal: a few lines above the verdicts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Acknowledged ranges and the holes between them, drawn, counted and as JSON."""
+"""The output of `holes`: drawings, counts and JSON."""

@@ -1,4 +1,4 @@
-"""Where acknowledged entries and holes lie, drawn on as many cells as the terminal has.
+"""Draws acknowledged entries and holes on one line of the terminal.
 
 A cell stands for many entries. The first line is the acknowledged share of each cell, as a block;
 the second one letter for most of what is not acknowledged in it.

@@ -1,4 +1,4 @@
-"""Acknowledged ranges for a program: one JSON document, null where a number is not told."""
+"""Acknowledged ranges as one JSON document, with null for what is not reported."""
 
 from __future__ import annotations
 

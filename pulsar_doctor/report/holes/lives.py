@@ -1,4 +1,4 @@
-"""What became of entries in holes, as a trace tells: a table for a person, values for a program."""
+"""What happened to the entries in holes, as a table and as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acknowledged ranges for a person: what they are, cost and come from, and where they lie."""
+"""Acknowledged ranges on the terminal: number, cost, origin and place."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What `simulate` found: a table over queue sizes, and a document."""
+"""The output of `simulate`: a table over queue sizes, and JSON."""

@@ -1,4 +1,4 @@
-"""A simulation for a program: `pulsar-doctor/simulate/2`."""
+"""A simulation as JSON: `pulsar-doctor/simulate/2`."""
 
 from __future__ import annotations
 

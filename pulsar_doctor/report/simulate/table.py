@@ -1,4 +1,4 @@
-"""A simulation for a person: a table over queue sizes, who holds what, a recommendation."""
+"""A simulation on the terminal: a table over queue sizes, and a recommendation."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Verdicts: in detail, at a glance, round by round, and in the formats of other programs."""
+"""The output of `stall-check`: blocks, details, tables, rounds, and formats for programs."""

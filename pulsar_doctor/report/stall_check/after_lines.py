@@ -1,4 +1,4 @@
-"""Whether a remedy has worked: a line for each subscription that was compared with a file."""
+"""The lines of --after: for each subscription, whether it has recovered."""
 
 from __future__ import annotations
 

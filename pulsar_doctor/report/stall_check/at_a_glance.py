@@ -1,4 +1,4 @@
-"""Many verdicts at a glance: a row for each, and below them what to do for each cause.
+"""Many verdicts as a table, and below it what to do about each cause.
 
 A remedy belongs to its cause, so it stands once below the rows, and whole, at any width.
 """

@@ -1,4 +1,4 @@
-"""Every consumer with its numbers, well or not, a table for each subscription: --consumers."""
+"""The table of --consumers: every consumer of each subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verdict, its findings and its times as every JSON of ours has them."""
+"""A verdict, its findings and its times, as JSON."""
 
 from __future__ import annotations
 

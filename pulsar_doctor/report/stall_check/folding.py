@@ -1,4 +1,4 @@
-"""Puts the partitions of a topic together again, so that a person reads of a topic once."""
+"""Joins the partitions of a topic, so that its verdict is printed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions with one verdict for one cause, as one: nobody reads fifty rows that say the same.
+"""Groups subscriptions with the same verdict and cause, so that it is printed once.
 
 Dead test subscriptions are one line, and the one that has stalled beside them stands out. JSON has
 the same groups, of single partitions, in as much memory as there are causes.

@@ -1,4 +1,4 @@
-"""The line above the verdicts: which cluster or which files, when, and how long it was watched."""
+"""The line above the verdicts: cluster or files, time, and length of the window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How verdicts are drawn on a terminal: the badge of a status, and names beside their texts."""
+"""Colours, symbols and name columns of verdicts on a terminal."""
 
 from __future__ import annotations
 

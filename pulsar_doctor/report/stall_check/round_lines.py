@@ -1,4 +1,4 @@
-"""A watch in a pipe: a line for each verdict that is not healthy or has turned, each with its time.
+"""--watch in a pipe: a dated line for each verdict that is bad or has changed.
 
 A round ends with how many there are of each, so that silence is not taken for health.
 """

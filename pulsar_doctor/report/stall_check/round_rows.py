@@ -1,4 +1,4 @@
-"""The verdicts of a round in as many lines as a screen has room for, the worst first.
+"""The verdicts of one round of --watch, in as many lines as the screen has.
 
 In detail while each of the others keeps a line, then a line each, then how many more there are.
 """

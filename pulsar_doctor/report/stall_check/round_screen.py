@@ -1,4 +1,4 @@
-"""A watch on a terminal: one screen, drawn again in place, the worst first, nothing scrolled away.
+"""--watch on a terminal: one screen, drawn again in place, the worst first.
 
 The top says where, when and how many; below stand the verdicts in as much detail as there is room
 for; at the bottom what turned since the watch began, the newest last. It is drawn once a second, so

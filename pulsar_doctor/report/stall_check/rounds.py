@@ -1,4 +1,4 @@
-"""What changed from one round of a watch to the next: verdicts that turned, backlogs that moved.
+"""What changed between two rounds of --watch: verdicts and backlogs.
 
 A subscription whose topic could not be read in a round keeps what was known of it; only one whose
 topic was read without it has gone.

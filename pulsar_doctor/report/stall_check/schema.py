@@ -1,4 +1,4 @@
-"""The JSON Schema of what stall-check prints: schema.json, and the numbers of a consumer."""
+"""The JSON Schema of stall-check's output, with the numbers of a consumer."""
 
 from __future__ import annotations
 

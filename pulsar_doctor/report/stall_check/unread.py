@@ -1,4 +1,4 @@
-"""What could not be read, in a sentence for each reason."""
+"""Sentences about topics that could not be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts for a person, who reads the first line first: details of a few, rows of many."""
+"""Verdicts on the terminal: blocks for a few, rows for many, then what was not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the report of stall-check is wanted: what makes it fail, and whether anything is cut."""
+"""What the user wants of the report: when it fails, what it shows."""
 
 from __future__ import annotations
 

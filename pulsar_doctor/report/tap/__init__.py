@@ -1,1 +1,1 @@
-"""What a tap shows while it runs, on a terminal, as lines, or as JSON lines."""
+"""The output of `tap` while it runs: a screen, lines, or JSON lines."""

@@ -1,4 +1,4 @@
-"""What a tap shows, for a program: one JSON object an event."""
+"""An event of a tap as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a tap shows what it sees: as lines, or as JSON lines; a terminal is in terminal.py.
+"""A tap as lines or JSON lines; terminal.py has the terminal.
 
 Nobody who reads has to be there: a reader that goes away must not end the tap and with it the
 connections of its clients, so what cannot be written is left out.

@@ -1,4 +1,4 @@
-"""A tap on a terminal: a line for each consumer, drawn again and again; what happens stays above.
+"""A tap on a terminal: one line for each consumer, redrawn; events scroll above.
 
 Where the terminal gets narrower, most of them wrap what is too wide for them now, and some cut it:
 nobody knows where the picture is then. So, once the size has settled, all that is there is moved

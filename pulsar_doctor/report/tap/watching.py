@@ -1,4 +1,4 @@
-"""What a tap shows while it runs: a line for each consumer.
+"""The table of a tap: a row for each consumer.
 
 Made of what an observer tells; nothing is drawn here.
 """

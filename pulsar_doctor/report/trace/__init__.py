@@ -1,1 +1,1 @@
-"""A trace to read: its rows, its consumers, and whether it is whole."""
+"""The output of `trace`: rows, consumers, completeness."""

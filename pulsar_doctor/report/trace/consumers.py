@@ -1,4 +1,4 @@
-"""The consumers of a trace, one by one: what they were granted and what it led to."""
+"""The consumers of a trace: what they were granted, and their verdicts."""
 
 from __future__ import annotations
 

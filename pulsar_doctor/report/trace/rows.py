@@ -1,4 +1,4 @@
-"""The rows of a trace: as JSON, and as lines that fit the terminal.
+"""The rows of a trace, as JSON and as lines that fit the terminal.
 
 Lines are made one by one, so that a trace of any length can be read through a pipe.
 """

@@ -1,4 +1,4 @@
-"""Whether a trace is whole, in sentences or as JSON."""
+"""Whether a trace is complete, in sentences or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace says as a whole: DataFrame of rows -> DataFrames of figures, in plain Spark SQL.
+"""The tables of an analysis, in plain Spark SQL on a DataFrame of rows.
 
 One pass reads all commands (profile), a second the times between them (histogram), a third the
 times without permits (stalls), and a look at single rows says what each consumer was (lives).

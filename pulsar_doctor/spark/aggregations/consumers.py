@@ -1,4 +1,4 @@
-"""What each consumer incarnation did."""
+"""A table of consumers: what each one did."""
 
 from __future__ import annotations
 

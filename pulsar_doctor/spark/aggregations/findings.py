@@ -1,4 +1,4 @@
-"""What the checks on permits say of an episode, looking back on it, written on columns.
+"""The checks on permits for a past episode, as Spark columns.
 
 Where a trace ends in an episode the checks judge it themselves, if its ledgers lie beside it; see
 spark.verdicts. The checks judge a consumer at one moment and must forecast its next FLOW; here the

@@ -1,4 +1,4 @@
-"""How long consumers wait: between FLOWs, from delivery to ack, without permits."""
+"""Percentiles of waiting times: between FLOWs, to the ack, without permits."""
 
 from __future__ import annotations
 

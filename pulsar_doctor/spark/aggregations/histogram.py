@@ -1,4 +1,4 @@
-"""The pass over FLOWs and ACKs: how often each size and each time between them came."""
+"""Counts the sizes of FLOWs and ACKs and the times between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row for each consumer incarnation: what it was, what it did in all, and how it ended."""
+"""One row for each consumer: what it was, what it did, and how it ended."""
 
 from __future__ import annotations
 

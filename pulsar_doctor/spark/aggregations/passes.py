@@ -1,4 +1,4 @@
-"""What several aggregates share: computed with the first that needs it, then kept by Spark.
+"""Results that several tables share, computed once and cached by Spark.
 
 Spark can keep rows in two ways. Persisted, they stay a query that happens to be answered already:
 each plan that reads them holds theirs, which holds those before it, and Spark goes through all of

@@ -1,4 +1,4 @@
-"""The one pass over all commands of consumers: what each did in each step of time."""
+"""One pass over all commands: what each consumer did in each step of time."""
 
 from __future__ import annotations
 

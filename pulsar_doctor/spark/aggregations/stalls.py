@@ -1,4 +1,4 @@
-"""The pass over times without permits: every episode of starvation, and what it was.
+"""A table of all times without permits, with their causes.
 
 While a consumer has no permits each of its rows says since when (`starved_since`), and the row that
 ends this says for how long it lasted (`starved_us`, `starved_from`). A connection that closes ends

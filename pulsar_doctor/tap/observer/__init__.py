@@ -1,1 +1,1 @@
-"""The observer: the process that understands what a relay has written down."""
+"""The observer: the process that reads and judges what a relay has recorded."""

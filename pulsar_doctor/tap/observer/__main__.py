@@ -1,4 +1,4 @@
-"""`python -m pulsar_doctor.tap.observer DIR`."""
+"""The entry point of the observer: `python -m pulsar_doctor.tap.observer DIR`."""
 
 import sys
 

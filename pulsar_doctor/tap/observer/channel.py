@@ -1,4 +1,4 @@
-"""JSON lines from and to a parent that may be slow, stopped or gone: nobody is ever waited for.
+"""JSON lines between a process and its parent, without ever waiting for the other side.
 
 What must arrive waits in order until the parent reads. Of what is shown again and again only the
 newest waits, and only until the next one.

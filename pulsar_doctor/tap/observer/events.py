@@ -1,4 +1,4 @@
-"""What a tap asks of its observer, and what that tells: consumers, verdicts, gaps.
+"""The messages between a tap and its observer: consumers, verdicts, gaps.
 
 at_us is the moment of an event, in microseconds since 1970; what is None is not known.
 """

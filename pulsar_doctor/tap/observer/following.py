@@ -1,4 +1,4 @@
-"""The process that understands: follows a trace's journals, keeps the ledgers, seals segments.
+"""Follows a trace's journals: updates the accounts and seals segments.
 
 Nothing that happens here reaches the traffic. If it dies, another observer goes on where the
 journals stand: the sealed parts are done, the journals behind them are read again from their start.

@@ -1,4 +1,4 @@
-"""All living consumers as an observer sees them at one moment."""
+"""All living consumers at one moment, as an observer sees them."""
 
 from __future__ import annotations
 

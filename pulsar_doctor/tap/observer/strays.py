@@ -1,4 +1,4 @@
-"""Lookups that were answered and led to nothing: such a client may have gone past the tap.
+"""Topic lookups without a subscription after them: the client may have bypassed the tap.
 
 The answer to a lookup names an address of the tap. Who then neither subscribes nor produces here
 has found the broker in another way, or has given up.

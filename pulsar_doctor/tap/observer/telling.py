@@ -1,4 +1,4 @@
-"""What an observer does beside following the journal: it judges, tells its parent, and is asked.
+"""The observer's loop: judges, reports to its parent, and answers requests.
 
 Once a second it judges every subscription and shows all consumers, but spends no more than a fifth
 of its time on that: with thousands of them the seconds become longer, so that the journal is always

@@ -1,4 +1,4 @@
-"""The relay: the process that moves bytes between clients and brokers and writes down what passes.
+"""The relay: the process that moves bytes between clients and brokers and records them.
 
 `__main__.py` is the process. What a client and its broker say is decided about in
 `conversation.py`, bytes in and bytes out; `passage.py` is its hot path, `rewrites.py` all that is

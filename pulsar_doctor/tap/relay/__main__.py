@@ -1,4 +1,4 @@
-"""The relay: the process that moves a client's bytes to the broker and back, and writes them down.
+"""The entry point of the relay process.
 
 Started by tap/relaying.py. One line of JSON on stdin says what to do, one on stdout says where it
 listens or what is wrong. Then stdin carries questions, see events.py, and a line of TAKEN for each

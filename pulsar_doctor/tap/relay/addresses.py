@@ -1,4 +1,4 @@
-"""Where a broker is: its host and port, as people write them and as brokers name each other.
+"""Host and port of a broker, as people and brokers write them.
 
 Read strictly: what is no plain host and port is no address, whatever a URL parser might find in it.
 One spelling for each address, so that two can be compared; nothing is resolved here.

@@ -1,4 +1,4 @@
-"""Asks the brokers that redirects of topic lookups name, on connections that last for one question.
+"""Follows redirects of topic lookups, on a connection for each request.
 
 Messages there is in lookups.py.
 """

@@ -1,4 +1,4 @@
-"""A connection that passes through the relay: its two sockets, and what their conversation wants.
+"""One connection through the relay: its two sockets and their conversation.
 
 What is decided is in conversation.py, how bytes move in sides.py; here it is done: brokers are
 dialled, redirects followed, ends closed. Nothing that goes wrong in that is raised: the traffic

@@ -1,4 +1,4 @@
-"""What is written down of the connections: OPEN, their commands, at most one UNPARSED, CLOSE.
+"""What is recorded of a connection: OPEN, commands, at most one UNPARSED, CLOSE.
 
 Commands are masked a moment after they have passed, many small reads of all connections at once:
 that costs a fraction, and it keeps no byte waiting. Nothing that goes wrong here is raised: it ends

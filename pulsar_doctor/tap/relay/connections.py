@@ -1,4 +1,4 @@
-"""What all connections through the relay share: the journal, the counters, the limit.
+"""What all connections of the relay share: journal, counters, limit.
 
 One of them is in connection.py.
 """

@@ -1,4 +1,4 @@
-"""What is decided of a client and its broker while they talk: what passes, what is written down.
+"""Decides what passes between a client and its broker, and what is recorded.
 
 Bytes come in and bytes go out; what else is to be done stands in `errands`, for whoever holds the
 sockets (connection.py). Bytes move first: `receive` says what goes on, and `settle`, called when it

@@ -1,4 +1,4 @@
-"""What the relay counts, beside what its journal does."""
+"""The counters of the relay, beside those of its journal."""
 
 from __future__ import annotations
 

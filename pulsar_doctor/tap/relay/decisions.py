@@ -1,4 +1,4 @@
-"""What becomes of the frames that are held: which go on as they came, which say something else.
+"""Which frames are changed on their way (lookups, redirects), and which pass unchanged.
 
 How a frame is changed is in rewrites.py. What else is to be done about one (a broker to be named, a
 redirect to be followed) is added to the errands of its conversation. No socket, no event loop and

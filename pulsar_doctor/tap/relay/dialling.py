@@ -1,4 +1,4 @@
-"""Connects to a broker: one address after the other, TLS and the host's name before anything else.
+"""Connects to a broker: tries its addresses, then TLS and the host name.
 
 No name is resolved here: the addresses are those that targets.py has checked.
 """

@@ -1,4 +1,4 @@
-"""What a conversation wants done by whoever holds its sockets, in the order in which it says so."""
+"""What a conversation needs done by the owner of its sockets, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the relay process is told and asked on its stdin, and what it answers on its stdout.
+"""The messages between a tap and its relay process, on stdin and stdout.
 
 TAKEN is no value here: that an application took a message goes to the journal as its line stands.
 """

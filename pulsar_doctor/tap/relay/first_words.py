@@ -1,4 +1,4 @@
-"""What a client says before its broker is there: kept, and read for the broker that it wants."""
+"""Buffers what a client sends before its broker is connected, to find the broker."""
 
 from __future__ import annotations
 

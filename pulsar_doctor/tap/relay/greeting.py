@@ -1,4 +1,4 @@
-"""What a client said to get in, kept for asking another broker the same question in its name.
+"""A client's CONNECT command, kept in memory to follow redirects in its name.
 
 In memory only, for as long as the connection is open, and in no repr: these are credentials.
 """

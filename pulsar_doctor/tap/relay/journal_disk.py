@@ -1,4 +1,4 @@
-"""The files of a journal: written, rotated and limited in a thread of their own (journal_file.py).
+"""Writes, rotates and limits the journal's files in a thread.
 
 What cannot be written, because the disk refuses it or a limit is reached, is dropped and counted;
 the first write that works again begins with a GAP. A block is in the file wholly or not at all.

@@ -1,4 +1,4 @@
-"""The journal on the disk: buffered, written by a thread, and never in the way of the traffic.
+"""Buffers the journal, so that writing never delays the traffic.
 
 Blocks are gathered and handed to the thread at `tick`, ten times a second, or when the buffer is
 full. When nothing happens, an empty block a second says that the trace was still being watched. A

@@ -1,4 +1,4 @@
-"""What the processes of a tap tell each other, as JSON: one table for both ends of a pipe.
+"""The JSON lines between the processes of a tap, checked against one table.
 
 A table names the values that may pass, each a frozen dataclass of numbers, texts and other such
 values. What the other end is to have said is checked against the types of its fields. The other end

@@ -1,4 +1,4 @@
-"""How the redirects of topic lookups are followed in the client's place: what is said, in order.
+"""The steps of following a redirected topic lookup for a client.
 
 A broker that does not know who owns a topic answers LOOKUP with another broker to ask. A client
 would connect to that one directly, past the tap; so the tap asks it, on a connection of its own

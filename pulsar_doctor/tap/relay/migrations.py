@@ -1,4 +1,4 @@
-"""Further listening addresses of the tap: one for each broker, one for each cluster moved to.
+"""Additional listeners of the tap: for each broker, and for clusters that topics moved to.
 
 Lookups are answered with an address that stands for the broker that was found. A client that names
 its broker in CONNECT never goes there; one that does not know how to comes to the tap all the same.

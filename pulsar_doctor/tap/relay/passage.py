@@ -1,4 +1,4 @@
-"""One way through a connection: bytes in, bytes out, unchanged but for the frames that are held.
+"""One direction of a connection: bytes in, bytes out, except for held frames.
 
 What cannot be parsed passes as it comes; what can be cut is, seen or not, so that the client stays
 on the tap. No socket, no event loop and no clock are known here: sides.py has those.

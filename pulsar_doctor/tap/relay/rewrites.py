@@ -1,4 +1,4 @@
-"""What the tap changes on the wire, so that a client stays on it; all other bytes pass as they are.
+"""The few commands that the tap changes so that a client stays on it.
 
 - LOOKUP_RESPONSE: `proxy_through_service_url` is set. The client then connects to the tap again and
   names the broker it wants in CONNECT, as it does with Pulsar's own proxy (PIP-14 and the binary

@@ -1,4 +1,4 @@
-"""The two sockets of a connection through the relay: what is read on one is written to the other.
+"""Moves bytes between the two sockets of a connection.
 
 Sockets, event loop and clock are here; what passes and what follows from it is in conversation.py.
 

@@ -1,4 +1,4 @@
-"""What the sockets of the tap are asked and told."""
+"""Socket options and addresses of the tap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a relay has written and dropped, kept where a kill leaves it: a file without a name.
+"""Counts what a relay has written and dropped, in a file that survives a kill.
 
 Whoever starts the relay makes the file and hands it on, and reads it when the relay has died. It is
 written by the thread that writes the journal, so it costs the traffic nothing.

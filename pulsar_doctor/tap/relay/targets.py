@@ -1,4 +1,4 @@
-"""Which brokers the tap may connect to, and at which addresses: no others, whatever a client asks.
+"""Which brokers and addresses the tap may connect to, whatever a client requests.
 
 A client names the broker that it wants in CONNECT, so whoever reaches the tap could have it connect
 anywhere; Pulsar's own proxy once did (CVE-2022-24280). Here a broker may be dialled when

@@ -1,4 +1,4 @@
-"""TLS of the tap: whom it trusts, what it shows, and in one sentence why a handshake failed."""
+"""TLS of the tap: trusted authorities, its certificate, and why a handshake failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats of stall-check's report: each file is one of those that -o takes, by being here.
+"""The formats of -o, one file each. A file is registered by its presence.
 
 A format's file has `write(checkup, out, wanted)`, and declares whatever is special about it:
 

@@ -1,4 +1,4 @@
-"""The verdicts as annotations of a GitHub workflow, the worst first.
+"""Verdicts as annotations of a GitHub workflow, the worst first.
 
 GitHub shows ten annotations of each kind in a step; the log keeps all of them.
 https://docs.github.com/actions/reference/workflow-commands-for-github-actions

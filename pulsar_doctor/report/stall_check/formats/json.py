@@ -1,4 +1,4 @@
-"""The verdicts for a program: one JSON document, written as the verdicts come."""
+"""Verdicts as one JSON document, written as they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts for a program that follows them: a line of JSON for each subscription, as it comes.
+"""Verdicts as JSON lines, one for each subscription as it is judged.
 
 A line is one of the document's subscriptions, with when it was judged and from what. A topic that
 could not be read has a line too, without a subscription: it is unknown, for the reason it gives.

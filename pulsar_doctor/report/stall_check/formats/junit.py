@@ -1,4 +1,4 @@
-"""The verdicts as a JUnit report: each subscription is a test case of its topic.
+"""Verdicts as a JUnit report: a test case for each subscription.
 
 Two schemas are in use and differ: that of Apache Ant's reports (a suite has `package`, `id`,
 `hostname`, properties, system-out and system-err; a case holds one element at most, a time stamp

@@ -1,4 +1,4 @@
-"""The verdicts for Nagios, Icinga and their kin: a status line, performance data, details.
+"""Verdicts for Nagios and Icinga: a status line, performance data, details.
 
 https://www.monitoring-plugins.org/doc/guidelines.html
 """

@@ -1,4 +1,4 @@
-"""The verdicts as metrics, for the text file collector of Prometheus' node exporter.
+"""Verdicts as metrics for the text file collector of Prometheus' node exporter.
 
 All samples of one metric must stand together, so those that come later are spooled.
 https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format

@@ -1,4 +1,4 @@
-"""The verdicts as SARIF 2.1.0, for GitHub code scanning and others: what is not healthy.
+"""Verdicts as SARIF 2.1.0, for GitHub code scanning and similar tools.
 
 A result needs a file there: it is the topic, as a path. A fingerprint keeps a result that comes
 again from being a new one: the rule, the topic, the subscription and the consumer.

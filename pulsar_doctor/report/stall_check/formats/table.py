@@ -1,4 +1,4 @@
-"""The verdicts for a person, who reads the first line first: the worst in detail, many in rows."""
+"""Verdicts on the terminal: few as blocks, many as rows."""
 
 from __future__ import annotations
 
