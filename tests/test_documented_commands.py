@@ -20,6 +20,8 @@ INLINE = re.compile(r"`([^`]+)`")
 DEFAULT = re.compile(r"\$\{\w+:-(\w+)\}")  # of a shell: ${1:-github}
 ENDS = {"|", "||", "&&", ">", ">&2", "#", ";"}
 SUBCOMMANDS = cli.list_commands(click.Context(cli))
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
 
 
 def commands(text: str) -> list[list[str]]:
@@ -65,6 +67,37 @@ def test_the_command_line_accepts_it(words: list[str]) -> None:
         value = values.get(str(option.name), "VALUE")
         if isinstance(option.type, click.Choice) and value != "VALUE":
             option.type_cast_value(context, value)
+
+
+def leaves(command: click.Command | None, *names: str) -> list[tuple[str, ...]]:
+    """Every subcommand that is not a group, by its words."""
+    if not isinstance(command, click.Group):
+        return [names]
+    context = click.Context(command)
+    inner = {name: command.get_command(context, name) for name in command.list_commands(context)}
+    return [words for name, each in inner.items() for words in leaves(each, *names, name)]
+
+
+def test_every_subcommand_is_shown_on_a_page() -> None:
+    shown = [tuple(words) for page in PAGES for words in commands(page.read_text("utf-8"))]
+    shown_words = {words[:length] for words in shown for length in (1, 2)}
+    assert [names for names in leaves(cli) if names not in shown_words] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of the headings of a page."""
+    kept = (
+        re.sub(r"[^\w -]", "", each.lower()) for each in HEADING.findall(page.read_text("utf-8"))
+    )
+    return {each.replace(" ", "-") for each in kept}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text("utf-8")):
+        path = (page.parent / target) if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
 def takes_value(option: click.Parameter) -> bool:
