@@ -53,7 +53,9 @@ def test_a_small_answer_that_unpacks_to_much_is_told_and_costs_little():
 def test_an_answer_without_an_end_is_told_before_its_time_is_over():
     began = time.monotonic()
     with always(Reply(pieces=repeat(b" " * MIB))) as broker:
-        assert "tells more than 128 MiB" in refusal(BrokerFailed, broker.url, timeout_seconds=60)
+        assert "answers with more than 128 MiB" in refusal(
+            BrokerFailed, broker.url, timeout_seconds=60
+        )
     assert time.monotonic() - began < 30
 
 
@@ -119,7 +121,7 @@ def test_broker_stats_that_are_packed_are_unpacked_piece_by_piece(monkeypatch):
         tracemalloc.stop()
         assert most < 16 * MIB
         monkeypatch.setattr("pulsar_doctor.broker.admin.client.STREAM_BYTES", 200 * MIB)
-        assert "tells more than 200 MiB" in refusal(
+        assert "answers with more than 200 MiB" in refusal(
             BrokerFailed, broker.url, first, timeout_seconds=60
         )
 

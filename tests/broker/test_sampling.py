@@ -436,7 +436,7 @@ def test_ledgers_with_a_wrong_field_are_a_note():
         (Reply(403, {"reason": "no"}), "these credentials may not read", False),
         (Reply(500, {"reason": "disk full"}), "failed with 500 when asked for", False),
         (Reply(body=b'{"a":'), "is not JSON", False),
-        (Reply(document=[1]), "is no object", False),
+        (Reply(document=[1]), "is not an object", False),
         (Reply(document={"msgInCounter": "x"}), 'msgInCounter is "x", not a whole number', False),
         (Reply(document={"hello": 1}), "holds no field of a topic's stats", False),
         (CUT, "closed the connection", False),

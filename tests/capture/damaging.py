@@ -78,7 +78,7 @@ def read(file: Path, folder: Path) -> tuple[int, str]:
 
 def wrong(code: int, said: str) -> str | None:
     """What is wrong with it, if anything is."""
-    lines = [line for line in said.splitlines() if " is TLS, of which packets" not in line]
+    lines = [line for line in said.splitlines() if " is TLS, which packets" not in line]
     if "Traceback" in said or code not in (0, 2, 3):
         return f"code {code}: {said}"
     return None if len(lines) == (code != 0) else f"code {code} and {len(lines)} lines: {said}"

@@ -99,7 +99,7 @@ def test_no_payload_and_no_credential_reaches_the_trace(files):
     packets = [*conversation().packets, *other.close().packets]
     (files / "b.pcap").write_bytes(pcap(packets))
     run = pulsar_doctor("capture", str(files / "b.pcap"), "--trace", str(files / "t"))
-    assert "not Pulsar, of which nothing is kept: 1" in run.stdout
+    assert "not Pulsar, and are not kept: 1" in run.stdout
     rows = list(open_trace(files / "t").rows())
     assert {row.client_addr for row in rows} == {"10.0.0.7:43668"}
     written = repr([[getattr(row, name) for name in row.__slots__] for row in rows]).encode()

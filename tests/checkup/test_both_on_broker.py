@@ -113,7 +113,7 @@ def test_without_a_broker_the_trace_is_judged_alone_and_that_is_said(
         "stall-check", topic, "--trace", str(hoarded), "-o", "json", *nobody, broker=broker
     )
     assert json.loads(ran.stdout)["source"] == "trace"
-    assert "by the trace alone" in ran.stderr
+    assert "from the trace alone" in ran.stderr
 
 
 def test_internal_stats_alone_decide_what_they_can(broker, client, topic, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_warnings_fail_only_when_asked(files: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "what is to be looked at?"),
+        ((), "name a TOPIC, or give"),
         (("t", "--namespace", "a/b"), "leave it out"),
         (("t", "--at", "2026-08-01T12:00:00Z"), "needs one"),
         (("--trace", "x", "--internal-stats", "y"), "two sources"),

@@ -314,7 +314,7 @@ def test_topics_and_subscriptions_can_be_chosen(
 
     def judged(*arguments: str) -> list[tuple[str, int | None]]:
         _, out, err = checked(capsys, *NOBODY, *arguments, "--trace", trace, "-o", "json")
-        assert all("by the trace alone" in line for line in err.splitlines())
+        assert all("from the trace alone" in line for line in err.splitlines())
         found = json.loads(out)["subscriptions"]
         return [(one["topic"].rpartition("/")[2], one["partition"]) for one in found]
 
@@ -344,7 +344,7 @@ def test_a_name_that_is_not_in_the_trace_could_not_be_examined(
     *notes, said = err.splitlines()
     assert says in said
     assert len(notes) == (arguments[0] != "-s")
-    assert all("by the trace alone" in note for note in notes)
+    assert all("from the trace alone" in note for note in notes)
 
 
 def test_a_trace_without_consumers_could_not_be_examined(

@@ -85,8 +85,8 @@ def test_the_forecast_counts_down_with_each_message_taken(broker):
     takes = [line for line in run.stdout.splitlines() if " takes " in line]
     counts = [line.partition("next FLOW after ")[2].split()[0] for line in takes]
     assert counts == ["4", "3", "2", "1"]
-    assert "as told" in takes[0]
-    assert "as told" not in takes[-1]
+    assert "as given" in takes[0]
+    assert "as given" not in takes[-1]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_fewer_messages_than_asked_for_is_exit_code_3(broker, topic):
         "consume", topic, "--create", "-n", "5", "--timeout", "1s", "-o", "json", broker=broker
     )
     assert run.returncode == 3
-    assert "5 of the messages asked for did not come" in run.stderr
+    assert "5 of the requested messages did not arrive" in run.stderr
     assert json.loads(run.stdout)["consumers"][0]["messages"] == 0
 
 

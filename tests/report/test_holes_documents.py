@@ -180,7 +180,7 @@ def test_of_internal_stats_alone(files: Any) -> None:
             cannot_tell,
             cannot_tell | {
                 "entries_least": 22, "entries_most": 22,
-                "because": "the subscription's type is not told",
+                "because": "the subscription's type is not reported",
             },
         ],
         "not_told": NO_STATS,

@@ -24,5 +24,5 @@ def test_a_relay_that_is_told_nonsense_says_so(tmp_path: Path) -> None:
             capture_output=True, timeout=20, check=False,
         )  # fmt: skip
         assert (ran.returncode, ran.stderr) == (1, b"")
-        assert ANSWERS.of_line(ran.stdout) == CannotStart(f"what it is told to do {why}")
+        assert ANSWERS.of_line(ran.stdout) == CannotStart(f"its instruction {why}")
     assert of_json(Config, json.loads(json.dumps(to_json(config)))) == config

@@ -418,7 +418,7 @@ BINARY = "is an HTTP port; the service URL is the broker's binary port, usually 
     [
         (b"HTTP/1.1 400 Illegal character CNTL=0x0\r\n\r\n", f"^127.0.0.1:\\d+ {BINARY}$"),
         (b"<!DOCTYPE HTML>\n<html>", f"^127.0.0.1:\\d+ {BINARY}$"),
-        (b"SSH-2.0-OpenSSH\r\n", "^what listens at 127.0.0.1:\\d+ is no Pulsar broker"),
+        (b"SSH-2.0-OpenSSH\r\n", "^what listens at 127.0.0.1:\\d+ is not a Pulsar broker"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "speaks TLS here; use pulsar\\+ssl://"),
         (b"", "hangs up at once; is it the broker's binary port"),
         (None, "hangs up at once; is it the broker's binary port|cannot be reached: Connection re"),
