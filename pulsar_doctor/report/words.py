@@ -73,7 +73,9 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
 def would_decide(diagnosis: Diagnosis) -> str:
     """Where no clue speaks for the likeliest cause: the number that is not reported; else ""."""
     first = likeliest(diagnosis)
-    if first is None or suspected_cause(diagnosis) is not None or not first.missing:
+    if first is None or first.probability < POSSIBLE or not first.missing:
+        return ""
+    if suspected_cause(diagnosis) is not None:
         return ""
     decides, *others = (name.replace("_", " ") for name in first.missing)
     more = f"; also not reported: {listed(others, 2)}" if others else ""

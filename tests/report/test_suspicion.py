@@ -83,9 +83,6 @@ def test_what_no_source_here_can_tell_is_no_reason_beside_suspects() -> None:
     assert "  no data  permit-leak: needs a trace of the wire" in alone
 
 
-NOT_REPORTED = "since ack is not reported, and would decide; nor reported: read position"
-
-
 @pytest.mark.parametrize(
     ("probability", "says"),
     [
@@ -93,15 +90,14 @@ NOT_REPORTED = "since ack is not reported, and would decide; nor reported: read 
         (0.6, "likely key-shared-blocked of ks-stuck (60%)"),
         (0.59, "possible key-shared-blocked of ks-stuck (59%)"),
         (0.15, "possible key-shared-blocked of ks-stuck (15%)"),
-        (0.14, NOT_REPORTED),  # an unlikely cause is no headline
-        (0.001, NOT_REPORTED),
+        (0.14, "unlikely key-shared-blocked of ks-stuck (14%)"),
+        (0.001, "unlikely key-shared-blocked of ks-stuck (1%)"),
     ],
 )
 def test_how_likely_it_is_in_a_word(probability: float, says: str) -> None:
     judged = suspected(suspects=(replace(STUCK, probability=probability),))
     assert cause(judged) == says
-    word = "unlikely" if says is NOT_REPORTED else says.split(maxsplit=1)[0]
-    assert details(judged)[1].split()[0] == word
+    assert details(judged)[1].split()[0] == says.split(maxsplit=1)[0]
 
 
 def test_what_is_no_rule_of_ours_is_said_in_words() -> None:

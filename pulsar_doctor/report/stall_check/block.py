@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
+from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import STYLES
@@ -108,10 +109,15 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
 
 
 def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
-    """What speaks for it; of a cause that the headline does not name, its name as well."""
+    """What speaks for it; of a cause that the headline does not name, its name as well.
+
+    Of one that is unlikely, what forbids to call the subscription healthy.
+    """
     text = said_of(suspect)
     if suspected_cause(shown) or suspect.code in NO_RULE:
         return text
+    if shown.unknown and suspect.probability < POSSIBLE:
+        return undecided(shown)[0]
     named = f"{likelihood(suspect)} {accused(suspect)} ({share(suspect)})"
     return f"{named}: {text}" if text else named
 
