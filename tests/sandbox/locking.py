@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pulsar_doctor.sandbox.versions import LOCKS
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+POM = """<project>
 <modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version>
 <dependencyManagement><dependencies><dependency><groupId>org.apache.pulsar</groupId>
 <artifactId>{bom}</artifactId><version>{version}</version><type>pom</type><scope>import</scope>
