@@ -227,7 +227,7 @@ def refused(error: Exception, plan: Plan) -> DoctorError:
     if isinstance(error, _pulsar.AuthenticationError | _pulsar.AuthorizationError):
         return DoctorError(f"the broker refuses access to {what}: {error}; see --auth-plugin")
     if isinstance(error, _pulsar.TopicNotFound):
-        return DoctorError(f"there is not a topic {plan.topic}, and the broker does not create it")
+        return DoctorError(f"there is no topic {plan.topic}, and the broker does not create it")
     if isinstance(error, _pulsar.InvalidConfiguration) and not plan.receiver_queue_size:
         return zero_queue_on_partitions(plan.topic)
     return DoctorError(f"cannot subscribe {what}: {error}")

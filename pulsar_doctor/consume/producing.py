@@ -151,7 +151,7 @@ def visit(settings: Settings, topic: str, *, existing: bool) -> Left | None:
             "give --existing if they may, or name a new topic"
         )
     if existing and not found.exists:
-        raise DoctorError(f"{there.absent or f'there is not a topic {topic}'} (see --existing)")
+        raise DoctorError(f"{there.absent or f'there is no topic {topic}'} (see --existing)")
     return None if existing else Left(found.topic)
 
 

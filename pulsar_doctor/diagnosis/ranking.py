@@ -127,7 +127,7 @@ class Odds:
         if not told:
             return ()
         rest = max(0.0, 1 - sum(each.probability for each in told))
-        return (*told, Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these"))
+        return (*told, Suspect(NONE_OF_THESE, None, round(rest, 3), "no known cause applies"))
 
     @property
     def culprit(self) -> str | None:
@@ -172,11 +172,11 @@ def _ranked(
 def _named(
     view: SubscriptionView, ranked: Sequence[tuple[float, Suspicion]], weights: Weights
 ) -> tuple[Suspect, ...]:
-    """Those that are worth it; the others are none of these."""
+    """Those that are worth it; the others count as no known cause."""
     told = [(p, case) for p, case in ranked[:SHOWN_MOST] if p >= SHOWN_LEAST]
     named = [_suspect(view, case, p, weights) for p, case in told]
     rest = max(0.0, 1 - sum(suspect.probability for suspect in named))
-    return (*named, Suspect(NONE_OF_THESE, None, round(rest, 3), "none of these"))
+    return (*named, Suspect(NONE_OF_THESE, None, round(rest, 3), "no known cause applies"))
 
 
 def cases_of(

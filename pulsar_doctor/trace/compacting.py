@@ -78,7 +78,9 @@ def _alone(path: Path) -> Iterator[None]:
     if lock is None:
         raise TraceError(f"another process is sealing {path}: compact it when it has ended")
     with lock:
-        relay = os.open(path / folder.RELAY_LOCK, os.O_RDWR | os.O_CREAT | folder.NO_WAY_OUT, 0o600)
+        relay = os.open(
+            path / folder.RELAY_LOCK, os.O_RDWR | os.O_CREAT | folder.STAY_INSIDE, 0o600
+        )
         try:
             fcntl.flock(relay, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a relay wants it for itself alone
             if folder.journals(path):

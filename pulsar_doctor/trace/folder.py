@@ -42,7 +42,7 @@ INDEX_BYTES_MOST = 256 << 20
 STATE_BYTES_MOST = 1 << 30
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
-NO_WAY_OUT = os.O_NOFOLLOW | os.O_NONBLOCK  # no link out of the folder, no pipe that is waited for
+STAY_INSIDE = os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
 
 
 def journal_name(number: int) -> str:
@@ -206,7 +206,7 @@ def _not_regular(path: Path) -> TraceError:
 
 
 def _no_way_out(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_WAY_OUT)
+    return os.open(path, flags | STAY_INSIDE)
 
 
 def read_bytes(path: Path, bytes_most: int = SMALL_BYTES_MOST) -> bytes:
@@ -267,7 +267,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 def for_owner(path: str, flags: int) -> int:
     """Opens a file that nobody else may read, where it is new."""
-    return os.open(path, flags | NO_WAY_OUT, 0o600)
+    return os.open(path, flags | STAY_INSIDE, 0o600)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
@@ -304,7 +304,7 @@ def take_relay_lock(folder: Path) -> int:
 
     Raises DoctorError where another tap has it, OSError where the folder cannot be written to.
     """
-    lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT | NO_WAY_OUT, 0o600)
+    lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT | STAY_INSIDE, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A consumer that nobody prepared: its stall, found by packets and the broker's stats."""
+"""The stall of a running client is found by packets and the broker's stats, without a restart."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_a_mistyped_topic_names_those_that_are_written_alike(
     check: Check, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cluster({"orders": stuck(), "payments": states(HEALTHY)}) as broker:
-        missing = f"there is not a topic {HOME}oders at {broker.url}; did you mean orders?"
+        missing = f"there is no topic {HOME}oders at {broker.url}; did you mean orders?"
         assert check(broker, "oders").sentence() == missing
         told = check(broker, "oders", "-o", "json")
         assert (told.code, told.unreachable) == (3, {"oders": missing})
@@ -103,7 +103,7 @@ def test_a_mistyped_namespace_and_tenant_are_known_too(check: Check) -> None:
         assert (
             check(broker, "public/defalt/orders")
             .sentence()
-            .endswith("as there is not a namespace public/defalt; did you mean public/default?")
+            .endswith("as there is no namespace public/defalt; did you mean public/default?")
         )
         assert (
             check(broker, "pubic/default/orders")

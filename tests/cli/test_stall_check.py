@@ -263,7 +263,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert checked(capsys, "--trace", trace, "--fail-on", "never")[0] == never
 
 
-def test_a_stall_outranks_what_is_unknown(
+def test_with_a_stall_and_an_unknown_verdict_the_exit_code_is_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = Wire().open().subscribe().flow(10).messages(range(10))

@@ -103,7 +103,7 @@ def test_a_topic_that_cannot_be_read_is_one_sentence(
         assert told.unreachable["bad"] in told.sentence()
 
 
-def test_one_bad_topic_does_not_stop_the_good_ones_and_a_stall_outranks_it(
+def test_one_bad_topic_does_not_stop_the_good_ones_and_a_stall_still_exits_with_1(
     check: Check, fault: tuple[Reply, str]
 ) -> None:
     reply, sentence = fault

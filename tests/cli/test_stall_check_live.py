@@ -63,7 +63,7 @@ def test_where_a_topic_could_not_be_read_the_subscription_may_be_there(check: Ch
         told = check(broker, "orders", "gone", "-s", "refunds", "-o", "json")
     assert (told.code, told.statuses, list(told.unreachable)) == (3, {}, ["gone"])
     assert "has a subscription 'refunds'" in told.err.splitlines()[0]
-    assert f"there is not a topic {HOME}gone at {broker.url}" in told.err.splitlines()[1]
+    assert f"there is no topic {HOME}gone at {broker.url}" in told.err.splitlines()[1]
 
 
 def test_a_subscription_that_is_nowhere_in_a_fleet(check: Check) -> None:

@@ -67,7 +67,7 @@ def test_a_topic_that_exists_is_refused_without_existing_and_a_new_one_with_it(
 ):
     new = answered("produce", topic, "-n", "10", "--existing", broker=broker)
     assert (new.returncode, new.stdout) == (3, "")
-    assert f"there is not a topic {topic}" in new.stderr
+    assert f"there is no topic {topic}" in new.stderr
     assert stats(admin, topic) == {}
     client.subscribe(topic, "s").close()
     refused = answered("produce", topic, "-n", "10", broker=broker)

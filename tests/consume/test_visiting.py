@@ -215,7 +215,7 @@ def test_a_copy_goes_where_a_later_consumer_is_refused(broker, admin, theirs):
 def test_a_topic_that_does_not_exist_is_not_made(broker, admin, topic, more):
     run = pulsar_doctor("consume", topic, *more, *QUICK, broker=broker)
     assert run.returncode == 3
-    assert f"there is not a topic {topic} at {broker.admin_url}; " in run.stderr
+    assert f"there is no topic {topic} at {broker.admin_url}; " in run.stderr
     assert "--create makes one" in run.stderr
     assert run.stderr.count("\n") == 1
     assert topic not in admin.get("/admin/v2/persistent/public/default").json()
@@ -232,9 +232,9 @@ def test_a_topic_that_is_mistyped_gets_the_one_that_was_meant(broker, theirs):
 def test_neither_a_namespace_nor_a_match_nor_a_part_is_made(broker, admin, partitioned):
     for wrong in ("public/nosuch/t", f"{partitioned}-partition-3"):
         run = pulsar_doctor("consume", wrong, *QUICK, broker=broker)
-        assert (run.returncode, run.stderr.count("there is not a topic")) == (3, 1)
+        assert (run.returncode, run.stderr.count("there is no topic")) == (3, 1)
     run = pulsar_doctor("consume", "nothing-like-it.*", "--pattern", *QUICK, broker=broker)
-    assert "there is not a topic that matches" in run.stderr
+    assert "there is no topic that matches" in run.stderr
 
 
 def command_runs(admin: httpx.Client, command: str) -> bool:

@@ -1,8 +1,8 @@
 """What is true of a moment in the codes of the rules: every cause that the model knows of, by name.
 
-The rules are not asked. Several may be true at once: a consumer that hangs without permits, holds
-what idle neighbours could do, and acknowledges nothing. What has only just begun may be called
-healthy as well.
+The rules are not used. Several may be true at once: a consumer that hangs without permits, holds
+messages that idle consumers could process, and acknowledges nothing. What has only just begun may
+be called healthy as well.
 """
 
 from __future__ import annotations

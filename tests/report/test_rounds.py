@@ -309,4 +309,4 @@ def test_jsonl_is_a_line_a_verdict_also_of_one_check() -> None:
     assert {tuple(one) for one in found} == {tuple(found[0])}
     assert len({one["checked_at"] for one in found}) == 1
     assert found[2]["subscription"] is None
-    assert "there is not a topic" in found[2]["not_told"][0]
+    assert "there is no topic" in found[2]["not_told"][0]

@@ -382,7 +382,7 @@ def test_a_consumer_is_not_told_to_wait_less_because_others_went_on(
 @pytest.mark.parametrize(
     ("selection", "says"),
     [
-        (Selection(topic="ordres"), "there is not a topic 'ordres'; did you mean orders"),
+        (Selection(topic="ordres"), "there is no topic 'ordres'; did you mean orders"),
         (Selection(subscription="thrid"), "there is no subscription 'thrid'"),
         (Selection(topic="bills", subscription="second"), "has no subscription 'second'"),
     ],

@@ -29,7 +29,7 @@ MOST = {
     "look": 200,
     "said": 292,
     "whose": 164,
-    "of its": 291,
+    "of its": 290,
     "likewise": 32,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side

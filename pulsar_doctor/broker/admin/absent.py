@@ -38,7 +38,7 @@ async def absent(admin: Admin, name: TopicName) -> str | None:
 
 
 def _at(admin: Admin, name: TopicName) -> str:
-    return f"there is not a topic {name} at {admin.place}"
+    return f"there is no topic {name} at {admin.place}"
 
 
 async def _no_partition(admin: Admin, name: TopicName) -> str | None:

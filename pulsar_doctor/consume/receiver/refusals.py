@@ -32,7 +32,7 @@ _SENTENCES = {
     "AuthorizationError": (
         "the broker refuses access to {what}: {why}; the role needs the permission to consume"
     ),
-    "TopicNotFound": "there is not a topic for {what}, and the broker does not create it",
+    "TopicNotFound": "there is no topic for {what}, and the broker does not create it",
     "SubscriptionNotFound": "there is no such subscription, {what}, and the broker creates none",
     "NotAllowedError": "the broker does not allow {what}: {why}",
     "ConsumerAssignError": "the broker cannot assign a consumer to {what}: {why}; see --type",

@@ -48,16 +48,16 @@ def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool
 
 def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
     if not there.topics:
-        raise DoctorError(f"there is not a topic that matches {plan.topic}")
+        raise DoctorError(f"there is no topic that matches {plan.topic}")
     missing = [topic.topic for topic in there.topics if not topic.exists]
     if missing and not consent.create:
-        said = there.absent or f"there is not a topic {missing[0]}"
+        said = there.absent or f"there is no topic {missing[0]}"
         end = "" if said.endswith("?") else ";"
         raise DoctorError(f"{said}{end} --create makes one in a namespace that exists")
     if somebodys(there) and not consent.take:
         raise InputError(
             f"{told(there, plan)}: nothing is taken from it unless --take-messages is given; "
-            "without -s, consume reads a copy and takes nothing from anybody"
+            "without -s, consume reads a copy, and no other consumer misses a message"
         )
 
 

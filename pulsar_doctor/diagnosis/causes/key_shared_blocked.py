@@ -214,7 +214,7 @@ def _finding(
     told_by: tuple[str, tuple[Measure, ...]],
 ) -> Finding:
     (summary, numbers), quiet = told_by, wait.acks.quiet
-    end = say("of its acks {}: {}", wait.silence, verdict(consumer))
+    end = say("its acks: {}; {}", wait.silence, verdict(consumer))
     if wait.seconds is not None:
         ago = say(" (last ack or message {} ago)", quiet) if quiet else ""
         end = say("at its pace that takes up to {}{}", duration(wait.seconds), ago)

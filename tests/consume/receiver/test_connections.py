@@ -97,7 +97,7 @@ def test_what_passes_is_tried_again_and_what_does_not_is_told(peer):
 SENTENCES = [
     ("ConsumerBusy", "s on t has an exclusive consumer already: close it, or use --type"),
     ("AuthorizationError", "the broker refuses access to s on t: AuthorizationError: no"),
-    ("TopicNotFound", "there is not a topic for s on t"),
+    ("TopicNotFound", "there is no topic for s on t"),
     ("NotAllowedError", "the broker does not allow s on t: NotAllowedError: no"),
     ("UnknownError", "the broker refuses s on t: UnknownError: no"),
 ]

@@ -40,9 +40,9 @@ def exit_code(tally: Tally, wanted: Wanted) -> int:
 
     Where nothing was judged nothing is known; what is unknown may be accepted as healthy.
 
-    A stall outranks what is unknown, as 1 outranks 3 among our own codes: it is certain, and
-    somebody must act. What could not be examined outranks a warning: it may hide a stall. So does
-    a check that saw no subscription at all.
+    If there is a stall and something unknown, the code is that of the stall (our own codes do the
+    same): it is certain, and somebody must act. If there is a warning and something could not be
+    examined, or no subscription was seen at all, the code is UNKNOWN: there may be a stall.
     """
     if tally.counts["stalled"]:
         return 2
