@@ -179,7 +179,7 @@ def open_regular(path: Path) -> FileIO:
     Raises FileNotFoundError, OSError.
     """
     require_regular(path)
-    file = open(path, "rb", buffering=0, opener=_no_way_out)  # noqa: SIM115
+    file = open(path, "rb", buffering=0, opener=_stay_inside)  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise _not_regular(path)
@@ -205,7 +205,7 @@ def _not_regular(path: Path) -> TraceError:
     return TraceError(f"{path} is not a regular file: a trace has no links, pipes or devices")
 
 
-def _no_way_out(path: str, flags: int) -> int:
+def _stay_inside(path: str, flags: int) -> int:
     return os.open(path, flags | STAY_INSIDE)
 
 
