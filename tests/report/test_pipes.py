@@ -48,8 +48,9 @@ def trace(tmp_path: Path) -> str:
 def test_verdicts(trace: str) -> None:
     lines = piped("stall-check", "--trace", trace)
     assert ends_plainly(lines)
-    assert [line for line in lines if line.endswith(f"on {LONGER_THAN_ANY_SCREEN}")]
-    assert [line for line in lines if line.startswith("  seen ") and len(line) > 120]
+    short = LONGER_THAN_ANY_SCREEN.removeprefix("persistent://public/default/")
+    assert [line for line in lines if f" on {short}: permit-leak of worker-2" in line]
+    assert [line for line in lines if line.startswith("  worker-2 has ") and len(line) > 120]
 
 
 def test_very_many_verdicts_are_a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
