@@ -124,7 +124,8 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
 def by_version(windows: Iterable[TopicWindow], cluster: Cluster) -> Iterator[TopicWindow]:
     """With the limits that brokers of that version have by default, if they were not reported."""
     for each in windows:
-        yield replace(each, limits=with_defaults(each.limits, cluster.broker_version))
+        limits = with_defaults(each.limits, cluster.broker_version)
+        yield each if limits is each.limits else replace(each, limits=limits)
 
 
 def say_missing(missing: str | None, request: LiveRequest, *, alone: bool) -> None:
