@@ -128,7 +128,7 @@ def test_warnings_fail_only_when_asked(files: Any) -> None:
         (("--internal-stats", "STATS"), "give it with --stats"),
         (("--internal-stats", "WRONG"), "s on unknown: these are no acknowledged ranges"),
         (("a", "b", "--internal-stats", "RIGHT"), "is of one topic"),
-        (("a//b",), "no topic"),
+        (("a//b",), "is not a topic"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(files: Any, arguments: tuple[str, ...], says: str) -> None:

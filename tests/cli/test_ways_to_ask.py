@@ -122,7 +122,7 @@ def test_without_metrics_it_says_how_old_the_list_may_be(
         drawn = check(broker, "--all").out
     assert told["topics_read_once"] == 1
     assert told.get("topics_read_once_seconds_ago") == (60 if replies else None)
-    assert ("1 topic looked at once, as of up to 60 s ago" in drawn) == bool(replies)
+    assert ("1 topic read once, as of up to 60 s ago" in drawn) == bool(replies)
 
 
 MINUTES_AGO = NOW_MS - 120_000
@@ -158,8 +158,8 @@ def test_the_header_says_what_was_watched(check: Check) -> None:
         told = check(broker, "--all", *WINDOW, "-o", "table")
     with cluster({"rest": states(HEALTHY)}) as broker:
         alone = check(broker, "--all", *WINDOW, "-o", "table")
-    assert "; 2 topics looked at once; 1 topic watched " in told.out.replace("\n", " ")
-    assert alone.out.splitlines()[0].endswith("; 1 topic looked at once")
+    assert "; 2 topics read once; 1 topic watched " in told.out.replace("\n", " ")
+    assert alone.out.splitlines()[0].endswith("; 1 topic read once")
 
 
 @pytest.mark.parametrize(("output", "says"), [("table", "0 subscriptions"), ("nagios", "UNKNOWN")])

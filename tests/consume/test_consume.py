@@ -164,7 +164,7 @@ def test_ctrl_c_ends_at_once_and_leaves_a_readable_trace(broker, tmp_path: Path)
         (["t", "-s", "s", "--zero-queue", "--receiver-queue-size", "5"], "exclude each other"),
         (["--type", "exclusive", "--consumers", "2"], "one consumer"),
         (["--ack", "cumulative"], "ignores cumulative"),
-        (["--process-time", "5"], "no duration"),
+        (["--process-time", "5"], "is not a duration"),
         (["--set", "permits-exhausted.nothing=5s"], "refill_wait"),
     ],
 )

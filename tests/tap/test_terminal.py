@@ -85,6 +85,6 @@ def test_another_size_leaves_no_ghosts_and_what_was_said_is_still_there():
 
 def _fits(pane: Pane, columns: int) -> bool:
     """Whether the heading is that of this width."""
-    last = {60: "unsent  verdict", 40: "available  verdict", 200: "acked  next FLOW after"}
+    last = {60: "last FLOW  verdict", 40: "available  verdict", 200: "acked  next FLOW after"}
     heading = [line for line in pane.seen if line.startswith("consumer ")][-1:]
     return bool(heading) and last.get(columns, "last FLOW") in heading[0]

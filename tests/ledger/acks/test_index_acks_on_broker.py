@@ -87,7 +87,7 @@ def test_a_trace_that_does_not_know_the_setting_tells_bounds_and_a_doubt(
     assert bounds == [(f"{ledger}:-1", f"{ledger}:0"), (1, 1), (1, 2), (1, 1), (1, 3)]
     assert told["status"] == "healthy"
     drawn = answered("holes", "-s", SUBSCRIPTION, "--trace", str(trace)).stdout
-    assert f"{ledger}:-1 to {ledger}:0; how long" in drawn
+    assert f"{ledger}:-1 to {ledger}:0; since when" in drawn
     assert "1 range with 1 to 2 entries behind mark-delete" in drawn
     assert "1 hole with 1 to 3 entries" in drawn
     said = holes("--trace", str(trace), "--batch-index-acks", "yes" if keeps else "no")
