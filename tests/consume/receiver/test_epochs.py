@@ -537,5 +537,6 @@ def test_what_another_client_would_have_lost_is_told_from_its_trace(peer, tmp_pa
     settled = ("--set", "lost-to-redeliver-race.settle=0")
     ran = pulsar_doctor("stall-check", "--trace", str(trace), *settled)
     assert ran.returncode == 1, ran.stderr
+    assert "✖ STALLED  s on " in ran.stdout
     assert "lost-to-redeliver-race of c (" in ran.stdout
     assert "1 entry from 7:53 on" in ran.stdout
