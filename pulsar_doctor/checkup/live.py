@@ -44,7 +44,7 @@ class LiveRequest:
     """How a live broker is asked. save: keep the readings there.
 
     decide_seconds: look again at what is not decided, until so long after the beginning. kept: of
-    the rounds before this one.
+    the rounds before this one. at_once: takes each stall that the first reading shows.
     """
 
     settings: Settings
@@ -55,6 +55,7 @@ class LiveRequest:
     progress: Progress | None = None
     decide_seconds: float | None = None
     kept: LastSamples | None = None
+    at_once: Callable[[Diagnosis], None] | None = None
 
     def admin(self) -> Admin:
         """The broker's REST API."""
@@ -64,6 +65,19 @@ class LiveRequest:
         """Tells how many samples there are."""
         if self.progress:
             self.progress(done, planned, "samples")
+
+    def on_first(self, judge: Judge) -> Callable[[list[TopicWindow]], None] | None:
+        """Tells of the stalls that a first reading shows, if anybody wants to know so early."""
+        at_once = self.at_once
+        if at_once is None:
+            return None
+
+        def judge_first(windows: list[TopicWindow]) -> None:
+            for diagnosis in (each for window in windows for each in judge.verdicts(window)):
+                if diagnosis.status == "stalled":
+                    at_once(diagnosis)
+
+        return judge_first
 
     def no_more_progress(self) -> None:
         """Takes the bar away, also after an error: what follows needs the terminal."""
@@ -100,7 +114,9 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         recorder = stack.enter_context(Recorder(request.save)) if request.save else None
         stack.callback(request.no_more_progress)
         read = CountedReadings(recorder.add if recorder else None)
-        watch, stopping = Watch(read, judge.is_decided, request.of_samples), Stopping(read.nothing)
+        first = request.on_first(judge)
+        watch = Watch(read, judge.is_decided, request.of_samples, first=first)
+        stopping = Stopping(read.nothing)
         sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch, stopping))
         if recorder:
             for window in sampled.windows:

@@ -115,3 +115,16 @@ def test_no_cut_of_a_healthy_state_is_an_alarm(version: str, name: str) -> None:
         for change in (lambda sample: sample, without_internal, without_clock):
             verdict = judged(name, of(whole, tuple(map(change, cut)), interval_ms=1000))
             assert verdict.status in ("healthy", "unknown"), (len(cut), change, verdict.findings)
+
+
+@pytest.mark.parametrize(("version", "name"), RECORDED)
+def test_what_a_first_reading_calls_stalled_has_a_cause_to_the_end(version: str, name: str) -> None:
+    whole = recorded(version, name)
+    samples = whole.window.samples
+    first = judged(name, of(whole, samples[:1]))
+    if first.status == "stalled":
+        for seen in range(2, len(samples) + 1):
+            now = judged(name, of(whole, samples[:seen]))
+            # With a pace it may be a warning; another cause may explain it.
+            same = first.findings[0].code in {found.code for found in now.findings}
+            assert now.status == "stalled" or (now.status == "warning" and same)

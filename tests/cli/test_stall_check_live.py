@@ -685,3 +685,21 @@ def test_the_bar_gives_the_cursor_back_after_ctrl_c() -> None:
     assert process.returncode == 130
     assert b"\x1b[?25l" in shown
     assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l")
+
+
+def test_a_cause_that_the_first_reading_shows_is_named_on_a_terminal_at_once() -> None:
+    sentence = b"seen already: billing on public/default/held: permits-exhausted of worker-1"
+    topics = {"held": stuck(), "quiet": states(HEALTHY)}
+    with cluster(topics) as broker, terminal() as (out, seen):
+        with running(broker, *topics, "--window", "10m", stdout=out, stderr=out) as process:
+            eventually(lambda: sentence in b"".join(seen), 30)
+            assert process.poll() is None
+        assert b"quiet:" not in b"".join(seen)
+    with (
+        cluster(topics) as broker,
+        terminal() as (err, seen),
+        running(broker, *topics, "--window", "200ms", stderr=err) as process,
+    ):
+        process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"seen already" not in b"".join(seen)

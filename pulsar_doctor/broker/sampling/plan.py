@@ -46,13 +46,15 @@ class Watch:
 
     keep: each reading that became a sample, as it was read. decisive: asked for the windows of
     each topic from its third sample on; once it says so of all topics, the window ends.
-    progress: samples taken, samples planned. enough: ends the window once it is set.
+    progress: samples taken, samples planned. enough: ends the window once it is set. first: the
+    windows of one sample each that a topic begins with, where more are to come.
     """
 
     keep: Callable[[StatsAnswer], None] | None = None
     decisive: Callable[[list[TopicWindow]], bool] | None = None
     progress: Callable[[int, int], None] | None = None
     enough: asyncio.Event | None = None
+    first: Callable[[list[TopicWindow]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,8 @@ class _Run:
         """One sample more: says so, and asks whether that is enough."""
         beat = round((began - self._begin) / self._plan.interval_seconds) + 1
         if not named.finished:
+            if self._watch.first and not self._beats[named]:
+                self._watch.first(list(named.windows(NOTHING_TOLD)))
             self._tell(named, min(beat, self._plan.samples))
         if self._watch.decisive and self._is_decided(named):
             self._decided.add(named)

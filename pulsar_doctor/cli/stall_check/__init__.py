@@ -16,6 +16,7 @@ from pulsar_doctor.cli._options import connection_options, json_version_option, 
 from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
+    early,
     head,
     report,
     require_something,
@@ -246,6 +247,7 @@ def _of_broker(
         progress or ProgressBar(quiet=told("quiet") or streams(asked)),
         asked.decide_seconds if asked.decide else None,
         kept,
+        None if asked.watch else early(asked),
     )
     if asked.topics:
         return of_topics(asking, asked.topics, judge)

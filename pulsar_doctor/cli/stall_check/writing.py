@@ -10,9 +10,12 @@ from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.wording.gate import complain, stdout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.result import Checkup, Tally
     from pulsar_doctor.cli.stall_check.options import StallCheckRequest
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
 
@@ -22,6 +25,17 @@ PARTIAL = "stopped by Ctrl-C within the window: these verdicts use what was read
 def streams(asked: StallCheckRequest) -> bool:
     """Whether verdicts are written to the terminal while the next ones are looked for."""
     return stdout().isatty() and not formats.is_for_people(asked.output)
+
+
+def early(request: StallCheckRequest) -> Callable[[Diagnosis], None] | None:
+    """What names a stall's cause on a terminal as soon as the first reading shows it."""
+    from pulsar_doctor.diagnosis.short_form import culprit, key_of, place
+
+    if not (stdout().isatty() and formats.is_for_people(request.output)):
+        return None
+    return lambda seen: say(
+        f"seen already: {place(key_of(seen))}: {culprit(seen.findings[0])}; still watching"
+    )
 
 
 def report(checkup: Checkup, asked: StallCheckRequest) -> int:
