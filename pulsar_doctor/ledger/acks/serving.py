@@ -16,6 +16,7 @@ class Serving:
         self._since: dict[int | None, int] = {}
         self._asked: set[int | None] = set()  # their SUBSCRIBE is not answered
         self._closing: dict[int | None, bool] = {}  # whether it gives up the subscription
+        self._active: set[int | None] = set()
         self._broken_us = 0  # when a connection last went, or the broker closed a consumer
 
     def subscribe(self, row: Row) -> None:
@@ -48,6 +49,7 @@ class Serving:
         """ACTIVE_CONSUMER_CHANGE."""
         if row.messages:
             self._since[row.incarnation] = row.ts
+            self._active.add(row.incarnation)
 
     def concerns(self, row: Row) -> bool:
         """Whether this is of a connection that one of these consumers is on."""
@@ -56,6 +58,15 @@ class Serving:
     def heeds(self, row: Row) -> bool:
         """Whether the broker takes an ack of this consumer: neither too early nor too late."""
         return row.incarnation not in self._asked and row.incarnation not in self._closing
+
+    def too_early(self, row: Row) -> bool:
+        """Whether this consumer of a Failover is sent what was read for the one before it.
+
+        Until activeConsumerFailoverDelayTimeMillis is over, the broker reads on where it was; then
+        it returns to mark-delete and says who is active (seen on 4.0.8).
+        """
+        failover = row.subscription_type == "Failover"
+        return failover and self.began(row) and row.incarnation not in self._active
 
     def began(self, row: Row) -> bool:
         """Whether the beginning of this consumer was seen."""

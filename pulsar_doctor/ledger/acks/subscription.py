@@ -20,10 +20,11 @@ and the entries behind it that are acknowledged one by one (ManagedCursorImpl in
 
 The wire does not say where a subscription began nor where a ledger ends. Exclusive and Failover
 are delivered in order until a redelivery is asked for: what is passed over has been acknowledged,
-or is the broker's own marker, which it acknowledges itself. Shared and Key_Shared may withhold
-entries (delayed, or their key is busy): there mark-delete is at most the entry before the lowest
-that was delivered, what is passed over is a hole, and a ledger is taken to end at its last known
-entry once the first of the next one is acknowledged.
+or is the broker's own marker, which it acknowledges itself. Not so for a new active consumer that
+the broker sends to before it calls it active: that was read for the one before it. Shared and
+Key_Shared may withhold entries (delayed, or their key is busy): there mark-delete is at most the
+entry before the lowest that was delivered, what is passed over is a hole, and a ledger is taken to
+end at its last known entry once the first of the next one is acknowledged.
 `doubts` says which of this was needed.
 
 An entry that is delivered again after its ack: the ack was lost, if the consumer came, or a
@@ -281,7 +282,8 @@ class Acknowledgements:
 
     def _in_between(self, position: Position, row: Row) -> None:
         """Delivered in order: what lies before it and was not delivered now is acknowledged."""
-        newest = self._newest.get(row.incarnation, START)
+        first = None if self._serving.too_early(row) else START
+        newest = self._newest.setdefault(row.incarnation, first)
         if newest is None:
             return
         ledger_id, entry = position

@@ -11,6 +11,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.ledger.acks import subscription as acknowledgements
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.sealing import open_trace
+from pulsar_doctor.wire.columns import Row, ids_of
 from tests.ledger.acks.lives import SUBSCRIPTION, TYPES, WEIGHTS, lived, tapped
 
 RUNS = 4
@@ -34,9 +35,20 @@ def lives(broker: Sandbox, folder: Path, seeds: range) -> list[str]:
     for life in all_of_them:
         key = (life.topic, SUBSCRIPTION)
         this = either[key] if keeps else either[key].otherwise or either[key]
-        wrong += [life.agrees_with(told[key]), life.agrees_with(this)]
+        differs = [life.agrees_with(told[key]), life.agrees_with(this)]
+        if any(differs):  # it hangs on the broker's threads, and may not happen again
+            print(
+                *(shown(row) for row in trace.rows() if row.topic in (life.topic, None)), sep="\n"
+            )
+        wrong += differs
     print(f"seeds {seeds.start} to {seeds.stop - 1}: {sum(map(bool, wrong))} differ")
     return [each for each in wrong if each]
+
+
+def shown(row: Row) -> str:
+    ids = [(each.ledger_id, each.entry_id, each.ack_set) for each in ids_of(row)]
+    of = f"{row.conn_id} {row.incarnation} {row.request_id} {row.consumer_name}"
+    return f"{row.seq} {of} {row.direction} {row.command} {row.ledger_id}:{row.entry_id} {ids}"
 
 
 def test_mark_delete_and_ranges_are_those_of_the_broker(either_broker, tmp_path):
