@@ -14,7 +14,6 @@ from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.defaults import with_defaults
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.deciding import Deciding, Patience, Stopping
 from pulsar_doctor.checkup.identity import identified
@@ -138,9 +137,9 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
 
 
 def by_version(windows: Iterable[TopicWindow], cluster: Cluster) -> Iterator[TopicWindow]:
-    """With the limits that brokers of that version have by default, if they were not reported."""
+    """With what brokers of that version do by default."""
     for each in windows:
-        limits = with_defaults(each.limits, cluster.broker_version)
+        limits = each.limits.on(cluster.broker_version)
         yield each if limits is each.limits else replace(each, limits=limits)
 
 

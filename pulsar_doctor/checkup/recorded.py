@@ -29,7 +29,8 @@ Say = Callable[[str], None]
 class ReadTrace:
     """What a trace has shown of each subscription, until when, and over how many seconds.
 
-    notes: what it lacks, and what else is to be told of it.
+    notes: what it lacks, and what else is to be told of it. broker_version: as the broker told it
+    when the trace began; None where it did not.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class ReadTrace:
     seconds: float
     told_by: ReportedBy = "trace"
     notes: Sequence[str] = ()
+    broker_version: str | None = None
 
 
 def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = False) -> ReadTrace:
@@ -49,7 +51,8 @@ def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = Fal
     seconds = max(0, timeline.now_ns - began_ns) / 1e9
     told_by: ReportedBy = "capture" if trace.meta.capture else "trace"
     until_ms, notes = timeline.now_us // 1000, tuple(trace.notes)
-    return ReadTrace(folder, timeline.subscriptions(), until_ms, seconds, told_by, notes)
+    version = trace.meta.broker_version
+    return ReadTrace(folder, timeline.subscriptions(), until_ms, seconds, told_by, notes, version)
 
 
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:

@@ -161,8 +161,9 @@ def _backlog_change(observed: Observed) -> int | None:
 
 
 def _ranges(observed: Observed) -> AckedRanges | None:
-    count, now = observed.acknowledged_ranges, observed.now
+    count, limits = observed.acknowledged_ranges, observed.limits
     if count is None:
         return None
-    size_bytes = now.non_contiguous_deleted_messages_ranges_serialized_size
-    return AckedRanges(count, observed.limits.max_unacked_ranges_to_persist, size_bytes)
+    size_bytes = observed.now.non_contiguous_deleted_messages_ranges_serialized_size
+    set_to, default = limits.max_unacked_ranges_to_persist, limits.unacked_ranges_by_default
+    return AckedRanges(count, set_to, size_bytes, default)

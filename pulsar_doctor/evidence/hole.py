@@ -45,9 +45,11 @@ class AckedRanges:
     """Ranges of acknowledged entries, with gaps between them.
 
     limit: managedLedgerMaxUnackedRangesToPersist; None where it is not told. size_bytes: of the
-    record in which the broker wrote them down, likewise.
+    record in which the broker wrote them down, likewise. by_default: the limit that brokers of this
+    version have where nothing else is set; None where the version is not told.
     """
 
     count: int
     limit: int | None
     size_bytes: int | None
+    by_default: int | None = None

@@ -35,7 +35,7 @@ def asking(settings: Settings | None, record: Callable[[dict[str, Any]], object]
         with suppress(DoctorError, OSError):  # TimeoutError is one, and so is a full disk
             told = asyncio.run(_ask(settings))
             with recording:
-                if told["configuration"] and not over.is_set():
+                if (told["configuration"] or told["version"]) and not over.is_set():
                     record(told)
 
     thread = threading.Thread(target=ask, daemon=True, name="broker-settings")

@@ -123,11 +123,17 @@ class Meta:
     capture: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def broker_version(self) -> str | None:
+        """Of the broker that answered at the start."""
+        version = self.broker.get("version")
+        return version if isinstance(version, str) else None
+
+    @property
     def storing(self) -> Storing:
         """How the broker keeps acknowledgements, as far as it was told."""
-        configuration, version = self.broker.get("configuration"), self.broker.get("version")
+        configuration = self.broker.get("configuration")
         known = configuration if isinstance(configuration, dict) else {}
-        return storing_of(known, version if isinstance(version, str) else None)
+        return storing_of(known, self.broker_version)
 
     def write(self, folder: Path) -> None:
         """Makes `folder` a trace; what is known later of a capture is written again."""

@@ -5,37 +5,63 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.defaults import with_defaults
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits
+from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.causes import holes_over_limit
+from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.ledger.acks.persisting import storing_of
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import cluster
 from tests.checkup.test_recorded_states import FOLDER
 from tests.cli.checked import Check, check
+from tests.diagnosis.test_not_told import BARE
 
 __all__ = ["check"]  # a fixture
 
-RANGES = ClusterLimits(max_unacked_ranges_to_persist=200_000)
-
 
 @pytest.mark.parametrize(
-    ("version", "limits"),
+    ("version", "ranges"),
     [
-        ("5.0.0", RANGES), ("5.0.0-M1", RANGES), ("5.1.2", RANGES), ("10.0.0", RANGES),
-        ("4.2.4", NOTHING_TOLD), ("3.0.0", NOTHING_TOLD), (None, NOTHING_TOLD),
-        ("", NOTHING_TOLD), ("unknown", NOTHING_TOLD),
+        ("5.0.0", 200_000), ("5.0.0-M1", 200_000), ("5.1.2", 200_000), ("10.0.0", 200_000),
+        ("4.2.4", 10_000), ("3.0.0", 10_000), (None, None), ("", None), ("unknown", None),
     ],
 )  # fmt: skip
-def test_of_each_version(version: str | None, limits: ClusterLimits) -> None:
-    assert with_defaults(NOTHING_TOLD, version) == limits
+def test_of_each_version(version: str | None, ranges: int | None) -> None:
+    assert NOTHING_TOLD.on(version).unacked_ranges_by_default == ranges
+    assert storing_of({}, version).limit == (ranges or 10_000)
 
 
 def test_what_was_reported_counts() -> None:
-    told = ClusterLimits(max_unacked_ranges_to_persist=10)
-    assert with_defaults(told, "5.0.0") == told
+    told = ClusterLimits(max_unacked_ranges_to_persist=10).on("5.0.0")
+    assert told.max_unacked_ranges_to_persist == 10
+    assert storing_of({"managedLedgerMaxUnackedRangesToPersist": "10"}, "5.0.0").limit == 10
+    finding = found(AckedRanges(30, 10, None, 200_000))
+    assert finding == "30 acknowledged ranges, and the broker persists only 11"
+
+
+@pytest.mark.parametrize(
+    ("by_default", "source"),
+    [(200_000, "200001 by this version's default"), (None, "10001 by default")],
+)
+def test_an_answer_says_that_a_default_was_used(by_default: int | None, source: str) -> None:
+    finding = found(AckedRanges(300_000, None, None, by_default))
+    assert finding == (
+        f"300000 acknowledged ranges, and the broker persists only {source} (its configuration was "
+        "not read)"
+    )
+
+
+def found(ranges: AckedRanges) -> str:
+    """The end of what it says."""
+    limits = {each.name: each.default for each in holes_over_limit.THRESHOLDS}
+    [finding] = holes_over_limit.check(replace(BARE, ranges=ranges), limits)
+    assert isinstance(finding, Finding)
+    return finding.summary.partition("there are ")[2]
 
 
 @pytest.fixture(params=["4.0.8", "5.0.0"])

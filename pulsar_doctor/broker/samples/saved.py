@@ -14,7 +14,6 @@ from pulsar_doctor.broker.samples.reading import (
     check_found,
     is_called,
 )
-from pulsar_doctor.broker.stats.defaults import with_defaults
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
@@ -74,7 +73,7 @@ class Saved:
         limits = self.limits.get(topic) or self.limits.get(base) or NOTHING_TOLD
         with located(f"{called(self.name)}, {topic}"):
             window = Window(tuple(self.samples[topic]))
-        return TopicWindow(base, partition, window, with_defaults(limits, self.broker_version))
+        return TopicWindow(base, partition, window, limits.on(self.broker_version))
 
 
 def sharing(sample: Sample, before: Sample) -> Sample:

@@ -9,7 +9,7 @@ read position.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.stats.backlog import (
     backlog_of,
@@ -26,6 +26,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog, Position
 from pulsar_doctor.broker.stats.window import Course, Window
+from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
 
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
 SHARING = frozenset({"Shared", "Key_Shared"})
@@ -33,11 +34,22 @@ SHARING = frozenset({"Shared", "Key_Shared"})
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
-    """What the cluster allows; None where nobody told. 0 of an unacked limit is no limit."""
+    """What the cluster allows; None where nobody told. 0 of an unacked limit is no limit.
+
+    unacked_ranges_by_default: what brokers of this version persist where nothing else is set.
+    """
 
     max_unacked_messages_per_consumer: int | None = None
     max_unacked_messages_per_subscription: int | None = None
     max_unacked_ranges_to_persist: int | None = None
+    unacked_ranges_by_default: int | None = None
+
+    def on(self, broker_version: str | None) -> ClusterLimits:
+        """With what this version does by default; the same where it is no version."""
+        version = version_of(broker_version)
+        if version is None:
+            return self
+        return replace(self, unacked_ranges_by_default=by_default(RANGES, version))
 
 
 NOTHING_TOLD = ClusterLimits()

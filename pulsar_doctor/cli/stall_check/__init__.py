@@ -157,8 +157,9 @@ def _check(asked: StallCheckRequest) -> int:
 
 def _noted(checkup: Checkup, trace: ReadTrace | None, version: str | None) -> Checkup:
     """With what is missing from the trace, if there is one, and the version that was given."""
+    of_trace = None if trace is None else trace.broker_version
     checkup.trace_notes = () if trace is None else trace.notes
-    checkup.broker_version = version or checkup.broker_version
+    checkup.broker_version = version or checkup.broker_version or of_trace
     return checkup
 
 

@@ -6,7 +6,8 @@ in its memory alone: when the topic is unloaded, moved, or its broker restarts, 
 back as not acknowledged and are delivered a second time. Nothing stands still by this.
 
 The check compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
-where it is told, otherwise with `persisted_ranges`; a value of it that was set always holds. The
+where it is told, else with the default of the broker's version (`ledger/defaults.py`), else with
+`persisted_ranges`; a value of it that was set always holds. The
 broker keeps one range more than that. Each range beyond holds at least one entry, so the number
 told is the least that comes again, and it holds for an orderly unload; after a crash it is more.
 
@@ -35,10 +36,11 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.ledger.defaults import RANGES, by_default
 from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import say
 
-DEFAULT = 10_000.0
+DEFAULT = float(by_default(RANGES, None))
 
 THRESHOLDS = (
     Threshold("persisted_ranges", DEFAULT, "ranges", "managedLedgerMaxUnackedRangesToPersist"),
@@ -67,7 +69,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _limit(ranges: AckedRanges, limits: Limits) -> int:
     chosen = limits["persisted_ranges"]
-    return int(chosen) if ranges.limit is None or chosen != DEFAULT else ranges.limit
+    known = ranges.by_default if ranges.limit is None else ranges.limit
+    return int(chosen) if known is None or chosen != DEFAULT else known
 
 
 def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding:
@@ -79,7 +82,7 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
         consumer=None,
         summary=say(
             "when the topic is loaded next, at least {} delivered again: there are "
-            "{:acknowledged ranges}, and the broker persists only {}",
+            f"{{:acknowledged ranges}}, and the broker persists only {{}}{_assumed(ranges, limit)}",
             say("{:acknowledged entry} is" if again == 1 else "{:acknowledged entries} are", again),
             *(ranges.count, limit + 1),
         ),
@@ -97,6 +100,14 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
         remedy=REMEDY,
         actions=tuple(_actions(view, ranges)),
     )
+
+
+def _assumed(ranges: AckedRanges, limit: int) -> str:
+    """Names the source of a limit that the configuration does not tell."""
+    if ranges.limit is not None or limit not in (ranges.by_default, int(DEFAULT)):
+        return ""
+    default = "by default" if ranges.by_default is None else "by this version's default"
+    return f" {default} (its configuration was not read)"
 
 
 def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
@@ -124,7 +135,8 @@ FEW_RANGES = 1000  # a tenth of the broker's own limit, where nobody told what i
 def _excluded(view: SubscriptionView) -> str | None:
     """Far fewer ranges than the limit."""
     ranges = view.ranges
-    if ranges is None or ranges.count > (ranges.limit / 2 if ranges.limit else FEW_RANGES):
+    limit = ranges and (ranges.limit or ranges.by_default)
+    if ranges is None or ranges.count > (limit / 2 if limit else FEW_RANGES):
         return None
     return f"only {many(ranges.count, 'acknowledged range')}"
 

@@ -29,7 +29,6 @@ MessageRange, LongListMap in MLDataFormats.proto.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -37,9 +36,13 @@ from typing import Any
 
 from pulsar_doctor.ledger.acks.ranges import Range
 from pulsar_doctor.ledger.acks.written import Written
+from pulsar_doctor.ledger.defaults import (
+    RANGES,
+    RANGES_IN_METADATA_STORE,
+    by_default,
+    version_of,
+)
 
-DEFAULT_RANGES = 10_000
-DEFAULT_RANGES_IN_METADATA_STORE = 1000
 RECORD_BYTES_MOST = 5 * 1024 * 1024  # an entry of a bookie (nettyMaxFrameSizeBytes less padding)
 ONE_MORE_UP_TO = (4, 0, 8)  # versions that surely keep one range more than the limit
 LEDGERS_BEFORE_UP_TO = (4, 1, 1)  # and in bit arrays, that count only the ledgers before
@@ -48,8 +51,8 @@ WITHOUT_LIMIT_SINCE = (5, 0)
 WORD = 64  # bits
 SETTINGS = (  # of a broker, as its configuration names them: `storing_of` knows no others
     "acknowledgmentAtBatchIndexLevelEnabled",
-    "managedLedgerMaxUnackedRangesToPersist",
-    "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
+    RANGES,
+    RANGES_IN_METADATA_STORE,
     "managedLedgerMaxUnackedRangesToPersistInZooKeeper",
     "managedLedgerPersistIndividualAckAsLongArray",
     "managedLedgerUnackedRangesOpenCacheSetEnabled",
@@ -76,14 +79,14 @@ class Storing:
 
     @property
     def limit(self) -> int:
-        """Ranges that are persisted, as configured or by default."""
-        return DEFAULT_RANGES if self.max_ranges is None else self.max_ranges
+        """Ranges that are persisted, as configured or by the version's default."""
+        return by_default(RANGES, self.version) if self.max_ranges is None else self.max_ranges
 
     @property
     def few(self) -> int:
         """Up to so many ranges a closed cursor goes to the metadata store."""
         told = self.max_ranges_in_metadata_store
-        return DEFAULT_RANGES_IN_METADATA_STORE if told is None else told
+        return by_default(RANGES_IN_METADATA_STORE, self.version) if told is None else told
 
     def in_bits(self) -> set[bool]:
         """Whether a cursor's own ledger gets bit arrays; both where that is not known."""
@@ -117,12 +120,11 @@ class RedeliveryForecast:
 
 def storing_of(configuration: Mapping[str, Any], version: str | None) -> Storing:
     """From a broker's own configuration and version, as it tells them; empty where refused."""
-    match = re.match(r"\d+(\.\d+)+", version or "")
     open_set = _flag(configuration.get("managedLedgerUnackedRangesOpenCacheSetEnabled"))
     bits = _flag(configuration.get("managedLedgerPersistIndividualAckAsLongArray"))
     return Storing(
-        version=tuple(map(int, match[0].split("."))) if match else None,
-        max_ranges=number_of(configuration.get("managedLedgerMaxUnackedRangesToPersist")),
+        version=version_of(version),
+        max_ranges=number_of(configuration.get(RANGES)),
         max_ranges_in_metadata_store=_in_metadata_store(configuration),
         bit_arrays=False if open_set is False else bits,
         several_entries=_flag(
@@ -137,7 +139,7 @@ def _in_metadata_store(configuration: Mapping[str, Any]) -> int | None:
     old = number_of(configuration.get("managedLedgerMaxUnackedRangesToPersistInZooKeeper"))
     if old is not None and old > 0:  # -1 where the newer name holds
         return old
-    return number_of(configuration.get("managedLedgerMaxUnackedRangesToPersistInMetadataStore"))
+    return number_of(configuration.get(RANGES_IN_METADATA_STORE))
 
 
 def number_of(value: Any) -> int | None:

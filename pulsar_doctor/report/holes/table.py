@@ -216,7 +216,8 @@ def _unacked(account: Account) -> str:
 
 
 def _persisted(account: Account) -> str:
-    assumed = " (assumed: not reported)" if account.storing.max_ranges is None else ""
+    source = "this version's default" if account.storing.version else "assumed"
+    assumed = f" ({source}: not reported)" if account.storing.max_ranges is None else ""
     return f"{percent(account.share_of_limit)} of {count(account.storing.limit)} ranges{assumed}"
 
 
