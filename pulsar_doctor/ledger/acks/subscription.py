@@ -249,7 +249,7 @@ class Acknowledgements:
         if not again:
             entries.highest = entry
         if self._cursor.mark_delete is None:
-            self._begin(position)
+            self._begin(position, row)
         if self._in_order:
             self._in_between(position, row)
         if again:
@@ -274,10 +274,12 @@ class Acknowledgements:
             left = self._cursor.open_bits(position, page.messages[at]) & bits_of(row.ack_set)
             self._cursor.partial[position] = left
 
-    def _begin(self, position: Position) -> None:
+    def _begin(self, position: Position, row: Row) -> None:
+        """A consumer in order begins behind mark-delete, if its beginning was seen."""
         self._cursor.mark_delete = before(position)
+        at_mark_delete = self._serving.began(row) and not self._serving.too_early(row)
         earlier = self._left_unsent or self._cursor.known(-1, position[0] - 1)
-        if not self._in_order and (position[1] or earlier):
+        if not at_mark_delete if self._in_order else position[1] or earlier:
             self._doubts[OLDER] = None
 
     def _in_between(self, position: Position, row: Row) -> None:

@@ -444,6 +444,15 @@ def test_an_ack_was_lost_if_the_entry_comes_to_a_consumer_that_became_active_aft
     assert stands(said.pushed([1], 2)) == ((7, 0), [])
 
 
+@pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, SHARED])
+def test_in_mid_stream_entries_from_before_it_may_be_open(sub_type):
+    said = Said().open().attached(sub_type=sub_type).pushed(range(10)).acked([5, 6])
+    later = [row for row in rows(said) if (row.entry_id or 0) >= 5 or row.message_ids]
+    assert {row.command for row in later} == {"MESSAGE", "ACK"}
+    (found,) = acknowledgements.of_rows(later).values()
+    assert (found.mark_delete, found.doubts) == ((7, 6), (OLDER,))
+
+
 def test_what_a_new_active_consumer_gets_before_the_rewind_was_read_for_the_one_before_it():
     said = Said().open().attached(1, "a", sub_type=FAILOVER).attached(2, "b", sub_type=FAILOVER)
     active = record("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=True)
