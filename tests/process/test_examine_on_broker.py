@@ -221,8 +221,8 @@ def test_a_queue_that_scales_is_told_as_it_is_now(application, broker, admin, to
     application.order("produce", topic, 200)
     application.order("subscribe", "auto", 64, "auto", topic)
     sizes = set()
-    for taken in range(5, 65, 5):
-        application.order("take", "auto", 5)
+    for taken in range(15, 75, 15):
+        application.order("take", "auto", 15)
         told = still(lambda: consumer(application.pid))
         sizes.add(told.queue_size)
         assert told.queue_size_scales
@@ -291,7 +291,7 @@ def right_looks(application: JavaApplication, topic: str, looks: int) -> int:
 def test_a_look_that_waits_for_a_processor_sees_all_the_same(application, topic):
     application.order("subscribe", "waits", 20, "plain", topic)
     jvm = Jvm(process(application.pid))
-    warm = [agent.consumers(jvm).milliseconds for _ in range(5)]
+    warm = [agent.consumers(jvm).milliseconds for _ in range(2)]
     one = {min(os.sched_getaffinity(0))}
     for task in Path(f"/proc/{application.pid}/task").iterdir():
         os.sched_setaffinity(int(task.name), one)
@@ -300,15 +300,15 @@ def test_a_look_that_waits_for_a_processor_sees_all_the_same(application, topic)
         "-c",
         f"import os; os.sched_setaffinity(0, {one})\nwhile True: pass",
     ]
-    busy = [subprocess.Popen(spinning) for _ in range(4)]
+    busy = [subprocess.Popen(spinning) for _ in range(2)]
     try:
-        looks = [agent.consumers(jvm, milliseconds=100) for _ in range(5)]
+        looks = [agent.consumers(jvm, milliseconds=100) for _ in range(3)]
     finally:
         for each in busy:
             each.kill()
             each.wait()
     print(f"{warm} ms alone, {[each.milliseconds for each in looks]} ms")
-    assert [(len(each.consumers), each.not_told) for each in looks] == [(1, ())] * 5
+    assert [(len(each.consumers), each.not_told) for each in looks] == [(1, ())] * 3
 
 
 @pytest.mark.slow
