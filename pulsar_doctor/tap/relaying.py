@@ -39,7 +39,6 @@ from pulsar_doctor.tap.relay.events import (
     Stop,
     TrafficCounted,
 )
-from pulsar_doctor.tap.relay.lines import to_json
 from pulsar_doctor.tap.relay.tally import SharedTally
 from pulsar_doctor.tap.upstream import (
     Upstream,
@@ -53,6 +52,7 @@ from pulsar_doctor.tap.upstream import (
 from pulsar_doctor.trace.folder import META, Meta, take_relay_lock
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.wire.columns import TAKEN
+from pulsar_doctor.wording.typed_json import to_json
 
 START_SECONDS = 15.0
 STOP_SECONDS = 5.0

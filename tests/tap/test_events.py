@@ -30,8 +30,9 @@ from pulsar_doctor.tap.observer.events import (
 from pulsar_doctor.tap.observing import Observing
 from pulsar_doctor.tap.relay.counters import RelayCounters
 from pulsar_doctor.tap.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated
-from pulsar_doctor.tap.relay.lines import Misread, Strange, Table, of_json, to_json
+from pulsar_doctor.tap.relay.lines import Strange, Table
 from pulsar_doctor.tap.running import TROUBLES
+from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
 from tests.support import eventually
 from tests.trace.journals import relay_alive, slow_consumer, write_trace
 

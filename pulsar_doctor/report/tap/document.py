@@ -9,7 +9,8 @@ from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.tap.events import Answering, Counters, End, Event, Listening
 from pulsar_doctor.tap.observer.events import EVENTS, Counted, Snapshot, Verdict
-from pulsar_doctor.tap.relay.lines import Table, to_json
+from pulsar_doctor.tap.relay.lines import Table
+from pulsar_doctor.wording.typed_json import to_json
 
 SCHEMA = "tap/2"
 SHOWN: Table[Event] = Table(

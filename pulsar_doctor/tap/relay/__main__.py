@@ -47,7 +47,7 @@ from pulsar_doctor.tap.relay.events import (
 )
 from pulsar_doctor.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.tap.relay.journal_file import JournalFile, moment
-from pulsar_doctor.tap.relay.lines import Misread, Strange, of_json
+from pulsar_doctor.tap.relay.lines import Strange
 from pulsar_doctor.tap.relay.migrations import Listeners
 from pulsar_doctor.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.tap.relay.targets import Targets
@@ -57,6 +57,7 @@ from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_told
 from pulsar_doctor.wire.masking import Read
 from pulsar_doctor.wording.addresses import shown
 from pulsar_doctor.wording.gate import complain
+from pulsar_doctor.wording.typed_json import Misread, of_json
 
 TICK_SECONDS = 0.1
 DISK_SECONDS = 2.0  # for an answer that needs the disk

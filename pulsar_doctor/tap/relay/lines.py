@@ -10,21 +10,11 @@ value of its own, `Strange`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from itertools import repeat
-from types import NoneType, UnionType
-from typing import (
-    Any,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pulsar_doctor.wording.typed_json import Misread, form_of, of_json, to_json
 
 Value = TypeVar("Value")
 
@@ -40,10 +30,6 @@ class Strange:
         return f"{self.kind or 'a line'} {self.why}"
 
 
-class Misread(ValueError):
-    """JSON that is not of the type that is asked for; says where."""
-
-
 class Table(Generic[Value]):
     """The values of one way of a pipe. tag: the field that says which one it is."""
 
@@ -52,7 +38,7 @@ class Table(Generic[Value]):
         self.kinds = kinds
         self._names = {kind: name for name, kind in kinds.items()}
         for kind in kinds.values():
-            _form_of(kind)  # a field that could not pass is an error now
+            form_of(kind)  # a field that could not pass is an error now
 
     def kind_of(self, value: Value) -> str:
         """How a value is named."""
@@ -80,152 +66,3 @@ class Table(Generic[Value]):
             return of_json(self.kinds[name], told)
         except Misread as misread:
             return Strange(name, str(misread))
-
-
-def to_json(value: Any) -> dict[str, Any]:
-    """The fields of a value, in their order."""
-    return _form_of(type(value)).written(value)
-
-
-def of_json(kind: type[Value], told: object) -> Value:
-    """A value of that kind. Raises Misread."""
-    value: Value = _form_of(kind).read(told)
-    return value
-
-
-class _Way(NamedTuple):
-    """How a value of one type is read, and how it is written where it is not JSON by itself.
-
-    as_is: types of JSON values that need no reading; most are, and it saves a call for each.
-    """
-
-    read: Callable[[Any], Any]
-    write: Callable[[Any], Any] | None = None
-    as_is: frozenset[type] = frozenset()
-
-
-class _Form:
-    """How one dataclass is written and read."""
-
-    def __init__(self, kind: type) -> None:
-        hints = get_type_hints(kind)
-        self._kind = kind
-        self._names = [field.name for field in fields(kind)]
-        self._needed = [f.name for f in fields(kind) if f.default is f.default_factory is MISSING]
-        self._ways = {name: _way_of(hints[name]) for name in self._names}
-        self._writes = [(name, way.write) for name, way in self._ways.items() if way.write]
-
-    def written(self, value: Any) -> dict[str, Any]:
-        told = {name: getattr(value, name) for name in self._names}
-        for name, write in self._writes:
-            told[name] = write(told[name])
-        return told
-
-    def read(self, told: Any) -> Any:
-        if not isinstance(told, dict):
-            raise Misread("is no object")
-        for name in self._needed:
-            if name not in told:
-                raise Misread(f"has no {name}")
-        found, name = {}, ""
-        try:
-            for name, (read, _, as_is) in self._ways.items():
-                if name in told:
-                    one = told[name]
-                    found[name] = one if type(one) in as_is else read(one)
-        except Misread as misread:
-            raise Misread(f"{misread} in {name}") from None
-        return self._kind(**found)
-
-
-_FORMS: dict[type, _Form] = {}
-
-
-def _form_of(kind: type) -> _Form:
-    form = _FORMS.get(kind)
-    if form is None:
-        form = _FORMS[kind] = _Form(kind)
-    return form
-
-
-def _way_of(hint: Any) -> _Way:
-    if isinstance(hint, type) and is_dataclass(hint):
-        form = _form_of(hint)
-        return _Way(form.read, form.written)
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return _either(inner)
-    if origin is Literal:
-        return _one_of(inner)
-    if origin in (tuple, frozenset):
-        return _many(origin, inner)
-    if origin is dict:
-        return _named(_way_of(inner[1]))
-    return _plain(hint)
-
-
-def _plain(*kinds: type) -> _Way:
-    if any(kind not in (int, float, str, bool, NoneType) for kind in kinds):
-        raise TypeError(f"{kinds} cannot pass as JSON")
-    also = [int, bool] if float in kinds else [bool] if int in kinds else []  # as types have it
-    return _Way(_refuse, as_is=frozenset((*kinds, *also)))
-
-
-def _read(way: _Way, told: Any) -> Any:
-    return told if type(told) in way.as_is else way.read(told)
-
-
-def _refuse(told: Any) -> Any:
-    raise Misread(f"has {type(told).__name__}")
-
-
-def _either(hints: tuple[Any, ...]) -> _Way:
-    """One of plain types; or None and something else."""
-    others = [hint for hint in hints if hint is not NoneType]
-    if len(others) == len(hints) or len(others) > 1:
-        return _plain(*hints)
-    read, write, as_is = _way_of(others[0])
-    otherwise = write and (lambda value: None if value is None else write(value))
-    return _Way(read, otherwise, as_is | {NoneType})
-
-
-def _one_of(known: tuple[Any, ...]) -> _Way:
-    def read(told: Any) -> Any:
-        if isinstance(told, str) and told in known:
-            return told
-        raise Misread("has something else")
-
-    return _Way(read)
-
-
-def _many(kind: Callable[[Any], Any], inner: tuple[Any, ...]) -> _Way:
-    """Values of one type in any number, or, of a tuple, exactly so many of these types."""
-    alike = kind is frozenset or inner[1:] == (...,)
-    ways = [_way_of(hint) for hint in (inner[:1] if alike else inner)]
-
-    def each(told: Any) -> Iterator[tuple[_Way, Any]]:
-        return zip(repeat(ways[0]) if alike else ways, told, strict=False)
-
-    def read(told: Any) -> Any:
-        if not isinstance(told, list) or not (alike or len(told) == len(ways)):
-            raise Misread("has no such list")
-        return kind(_read(way, one) for way, one in each(told))
-
-    def write(value: Any) -> list[Any]:
-        in_order = sorted(value) if kind is frozenset else value
-        return [way.write(one) if way.write else one for way, one in each(in_order)]
-
-    return _Way(read, write)
-
-
-def _named(way: _Way) -> _Way:
-    """Values of one type by their names, which are JSON as they are."""
-    if way.write is not None:
-        raise TypeError("only what is plain can pass by names")
-
-    def read(told: Any) -> Any:
-        if not isinstance(told, dict):
-            raise Misread("has no such object")
-        return {name: _read(way, one) for name, one in told.items()}
-
-    return _Way(read)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pulsar_doctor.tap.relay.events import ANSWERS, CannotStart, Config
-from pulsar_doctor.tap.relay.lines import of_json, to_json
+from pulsar_doctor.wording.typed_json import of_json, to_json
 
 
 def test_a_relay_that_is_told_nonsense_says_so(tmp_path: Path) -> None:

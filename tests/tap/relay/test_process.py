@@ -20,10 +20,10 @@ import pytest
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relay.events import Config
-from pulsar_doctor.tap.relay.lines import to_json
 from pulsar_doctor.tap.relaying import Relay, relaying
 from pulsar_doctor.tap.upstream import upstream_of
 from pulsar_doctor.trace.ring import RingLimits
+from pulsar_doctor.wording.typed_json import to_json
 from tests.support import eventually
 from tests.tap.tapped import Tapped, blocks_in, flow, journals, message, rows_in, tapping
 

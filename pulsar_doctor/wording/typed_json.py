@@ -1,0 +1,174 @@
+"""Frozen dataclasses as JSON and back, by the types of their fields.
+
+Fields that are not known here are passed over; one that is missing has its default, or is None
+where that is allowed. A field that does not count when values are compared is not written. All else
+that does not fit is a `Misread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from itertools import repeat
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Value = TypeVar("Value")
+
+
+class Misread(ValueError):
+    """JSON that is not of the expected type; says where."""
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """The fields of a value, in their order."""
+    return form_of(type(value)).written(value)
+
+
+def of_json(kind: type[Value], told: object) -> Value:
+    """A value of that kind. Raises Misread."""
+    value: Value = form_of(kind).read(told)
+    return value
+
+
+class _Way(NamedTuple):
+    """How a value of one type is read, and how it is written where it is not JSON by itself.
+
+    as_is: types of JSON values that need no reading; most are, and it saves a call for each.
+    """
+
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] | None = None
+    as_is: frozenset[type] = frozenset()
+
+
+class Form:
+    """How one dataclass is written and read."""
+
+    def __init__(self, kind: type) -> None:
+        FORMS[kind] = self  # first: a value may contain others of the same kind
+        hints = get_type_hints(kind)
+        self._kind = kind
+        compared = [field for field in fields(kind) if field.compare]
+        self._names = [field.name for field in compared]
+        self._needed = [f.name for f in compared if f.default is f.default_factory is MISSING]
+        self._ways = {name: _way_of(hints[name]) for name in self._names}
+        self._writes = [(name, way.write) for name, way in self._ways.items() if way.write]
+
+    def written(self, value: Any) -> dict[str, Any]:
+        told = {name: getattr(value, name) for name in self._names}
+        for name, write in self._writes:
+            told[name] = write(told[name])
+        return told
+
+    def read(self, told: Any) -> Any:
+        if not isinstance(told, dict):
+            raise Misread("is no object")
+        found: dict[str, Any] = dict.fromkeys(self._absent(told))
+        name = ""
+        try:
+            for name, (read, _, as_is) in self._ways.items():
+                if name in told:
+                    one = told[name]
+                    found[name] = one if type(one) in as_is else read(one)
+        except Misread as misread:
+            raise Misread(f"{misread} in {name}") from None
+        return self._kind(**found)
+
+    def _absent(self, told: dict[str, Any]) -> Iterator[str]:
+        for name in self._needed:
+            if name not in told:
+                if NoneType not in self._ways[name].as_is:
+                    raise Misread(f"has no {name}")
+                yield name
+
+
+FORMS: dict[type, Form] = {}
+
+
+def form_of(kind: type) -> Form:
+    """How that dataclass is written and read. TypeError where a field of it cannot be JSON."""
+    return FORMS.get(kind) or Form(kind)
+
+
+def _way_of(hint: Any) -> _Way:
+    if isinstance(hint, type) and is_dataclass(hint):
+        form = form_of(hint)
+        return _Way(form.read, form.written)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _either(inner)
+    if origin is Literal:
+        return _one_of(inner)
+    if origin in (tuple, frozenset):
+        return _many(origin, inner)
+    if origin is dict:
+        return _named(_way_of(inner[1]))
+    return _plain(hint)
+
+
+def _plain(*kinds: type) -> _Way:
+    if any(kind not in (int, float, str, bool, NoneType) for kind in kinds):
+        raise TypeError(f"{kinds} cannot pass as JSON")
+    also = [int, bool] if float in kinds else [bool] if int in kinds else []  # as types have it
+    return _Way(_refuse, as_is=frozenset((*kinds, *also)))
+
+
+def _read(way: _Way, told: Any) -> Any:
+    return told if type(told) in way.as_is else way.read(told)
+
+
+def _refuse(told: Any) -> Any:
+    raise Misread(f"has {type(told).__name__}")
+
+
+def _either(hints: tuple[Any, ...]) -> _Way:
+    """One of plain types; or None and something else."""
+    others = [hint for hint in hints if hint is not NoneType]
+    if len(others) == len(hints) or len(others) > 1:
+        return _plain(*hints)
+    read, write, as_is = _way_of(others[0])
+    otherwise = write and (lambda value: None if value is None else write(value))
+    return _Way(read, otherwise, as_is | {NoneType})
+
+
+def _one_of(known: tuple[Any, ...]) -> _Way:
+    def read(told: Any) -> Any:
+        if isinstance(told, str) and told in known:
+            return told
+        raise Misread("has something else")
+
+    return _Way(read)
+
+
+def _many(kind: Callable[[Any], Any], inner: tuple[Any, ...]) -> _Way:
+    """Values of one type in any number, or, of a tuple, exactly so many of these types."""
+    alike = kind is frozenset or inner[1:] == (...,)
+    ways = [_way_of(hint) for hint in (inner[:1] if alike else inner)]
+
+    def each(told: Any) -> Iterator[tuple[_Way, Any]]:
+        return zip(repeat(ways[0]) if alike else ways, told, strict=False)
+
+    def read(told: Any) -> Any:
+        if not isinstance(told, list) or not (alike or len(told) == len(ways)):
+            raise Misread("has no such list")
+        return kind(_read(way, one) for way, one in each(told))
+
+    def write(value: Any) -> list[Any]:
+        in_order = sorted(value) if kind is frozenset else value
+        return [way.write(one) if way.write else one for way, one in each(in_order)]
+
+    return _Way(read, write)
+
+
+def _named(way: _Way) -> _Way:
+    """Values of one type by their names, which are JSON as they are."""
+    if way.write is not None:
+        raise TypeError("only what is plain can pass by names")
+
+    def read(told: Any) -> Any:
+        if not isinstance(told, dict):
+            raise Misread("has no such object")
+        return {name: _read(way, one) for name, one in told.items()}
+
+    return _Way(read)
