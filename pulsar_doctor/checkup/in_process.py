@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.stats.observed import Observed
-from pulsar_doctor.diagnosis.cause import Cause
-from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
+from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
 from pulsar_doctor.evidence.process_told import ProcessTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.wording.addresses import shown
+
+Judging = Callable[[SubscriptionView, Iterable[ReportedBy]], Diagnosis]
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class InProcess:
                 return looked_into(view, inside)
         return view if told.looks else seated(view, told, self._addresses)
 
-    def alone(self, causes: Sequence[Cause], limits: CauseLimits) -> list[Diagnosis]:
+    def alone(self, judged: Judging) -> list[Diagnosis]:
         """The verdicts by itself and its packets alone, on what no broker has told of."""
         captured = {_place(view): view for view in map(by_wire.subscription_view, self.wires)}
         inside = {_place(view): view for view in self._views}
@@ -92,7 +93,7 @@ class InProcess:
             view, *more = views.values()
             if more:
                 view = looked_into(view, *more)
-            found.append(replace(diagnose(view, causes, limits), sources=tuple(views)))
+            found.append(judged(view, views))
         return found
 
 

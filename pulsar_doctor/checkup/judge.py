@@ -16,6 +16,7 @@ from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy,
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.wording.printable import listed
 
@@ -29,7 +30,8 @@ class Judge:
 
     wires: what a trace has shown, or a capture; joined with what the broker tells of the same
     subscription. earlier: what a file kept, to say what became of it. process: only what its
-    consumers are on, with what it tells itself, and what was captured of it.
+    consumers are on, with what it tells itself, and what was captured of it. keep_views: each
+    verdict keeps the view that it was made of, for a case.
     """
 
     causes: Sequence[Cause]
@@ -39,6 +41,7 @@ class Judge:
     wires_by: ReportedBy = "trace"
     earlier: Earlier | None = None
     process: InProcess | None = None
+    keep_views: bool = False
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
         """On each subscription of a topic or partition that is asked for."""
@@ -96,7 +99,7 @@ class Judge:
                 )
 
     def has(self, window: TopicWindow) -> bool:
-        """Whether one of its subscriptions is asked for."""
+        """Whether one of its subscriptions is requested."""
         return any(True for _ in self.asked(window))
 
     def asked(self, window: TopicWindow) -> Iterator[Observed]:
@@ -117,10 +120,16 @@ class Judge:
         if self.process is not None:
             view = self.process.joined(view)
             sources += ["process"] if PROCESS in view.sources else []
-        diagnosis = replace(diagnose(view, self.causes, self.limits), sources=tuple(sources))
+        diagnosis = self.diagnosed(view, sources)
         if self.earlier is None:
             return diagnosis
         return replace(diagnosis, after=self.earlier.after(observed, diagnosis))
+
+    def diagnosed(self, view: SubscriptionView, sources: Iterable[ReportedBy]) -> Diagnosis:
+        """On one view. sources: which reported it."""
+        kept = view if self.keep_views else None
+        found = diagnose(view, self.causes, self.limits)
+        return replace(found, sources=tuple(sources), view=kept)
 
     def judged(self, windows: Iterable[TopicWindow]) -> Iterator[tuple[Observed, Diagnosis]]:
         """Each subscription that is asked for, with its verdict."""

@@ -15,8 +15,9 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.judge import Judge, full, named
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
-from pulsar_doctor.diagnosis.weighing import ReportedBy, diagnose_wire
+from pulsar_doctor.diagnosis.weighing import ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Subscription
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = Fal
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
     wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
-    diagnoses = diagnose_wire(wires, judge.causes, judge.limits, read.told_by)
+    views = map(by_wire.subscription_view, wires)
+    diagnoses = [judge.diagnosed(view, [read.told_by]) for view in views]
     began_ms = read.until_ms - round(read.seconds * 1000)
     taken = Taken(began_ms, read.until_ms, exact=True)
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)

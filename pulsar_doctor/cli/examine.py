@@ -188,7 +188,7 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
             checkup, diagnoses = Checkup("process", []), []
             checkup.unreachable.append(("(the broker)", str(error)))
             time.sleep(asked.window_seconds)  # until the second look
-        checkup.diagnoses = [*diagnoses, *process.alone(judge.causes, judge.limits)]
+        checkup.diagnoses = [*diagnoses, *process.alone(judge.diagnosed)]
         checkup.process = process.told
     return checkup
 

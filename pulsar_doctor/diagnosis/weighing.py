@@ -68,7 +68,8 @@ class Diagnosis:
     sources: what told something of it.
     looks: what was looked at to decide it; None: nobody asked.
     after: what became of it since an earlier reading. steady: over the rounds of a watch.
-    known_issues: defects of Pulsar that it may be, the surest first.
+    known_issues: defects of Pulsar that it may be, the surest first. view: what was judged; None
+    where nobody wanted to keep it.
     """
 
     topic: str
@@ -90,6 +91,7 @@ class Diagnosis:
     after: After | None = None
     steady: Steady | None = None
     known_issues: tuple[KnownIssue, ...] = ()
+    view: SubscriptionView | None = field(default=None, compare=False, repr=False)
 
     def judges(self, consumer: Consumer) -> bool:
         """Whether this is the verdict on that incarnation of a consumer."""

@@ -54,6 +54,19 @@ class BrokerFacts:
         values = self._values(name, consumer)
         return None if values is None else values[-1] > values[0]
 
+    def kept(self) -> FactTable:
+        """All that is reported, of the subscription and of each consumer, without the documents."""
+        consumers = range(len(self.observed.now.consumers or ()))
+        places = [
+            (name, place)
+            for name in FACTS
+            for place in (consumers if name.startswith("con.") else (None,))
+        ]
+        table = {
+            place: (self.now(*place), self.same(*place), self.grew(*place)) for place in places
+        }
+        return FactTable({place: row for place, row in table.items() if row != NOTHING_KEPT})
+
     def _values(self, name: str, consumer: int | None) -> list[Any] | None:
         course = self.observed.course if consumer is None else self._course(consumer)
         if self.observed.one_sample or course is None or course.broken:
@@ -80,6 +93,35 @@ class BrokerFacts:
         place = at - len(observed.window.samples)
         there = values[place] if -place <= len(values) else None
         return Documents(sample, subscription, cursor, there)
+
+
+NOTHING_KEPT = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class FactTable:
+    """The answers of BrokerFacts without its documents: `now`, `same` and `grew` of each fact.
+
+    rows: by the name of the fact and the consumer's place in the broker's list.
+    """
+
+    rows: Mapping[tuple[str, int | None], tuple[Any, bool | None, bool | None]]
+
+    def now(self, name: str, consumer: int | None) -> Any:
+        """As BrokerFacts answers."""
+        return self.rows.get((name, consumer), NOTHING_KEPT)[0]
+
+    def same(self, name: str, consumer: int | None) -> bool | None:
+        """As BrokerFacts answers."""
+        return self.rows.get((name, consumer), NOTHING_KEPT)[1]
+
+    def grew(self, name: str, consumer: int | None) -> bool | None:
+        """As BrokerFacts answers."""
+        return self.rows.get((name, consumer), NOTHING_KEPT)[2]
+
+    def kept(self) -> FactTable:
+        """This table."""
+        return self
 
 
 def _of(part: str, name: str) -> Callable[[Documents], Any]:

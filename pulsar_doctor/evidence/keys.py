@@ -31,6 +31,6 @@ class Draining:
     """
 
     hashes: int | None
-    entries: int | None = 0
-    attempts: int | None = 0
+    entries: int | None
+    attempts: int | None
     lately: bool = False

@@ -38,10 +38,10 @@ def draining_of(standing: Standing) -> Draining | None:
     if now.draining_hashes is None:
         if now.draining_hashes_count is None:
             return None
-        return Draining(None if now.draining_hashes_count else 0)
+        return Draining(None if now.draining_hashes_count else 0, 0, 0)
     blocking = [hash for hash in now.draining_hashes if hash.unack_msgs != 0]
     blocking = [hash for hash in blocking if hash.blocked_attempts != 0]
-    return _counted(standing, blocking) if blocking else Draining(0)
+    return _counted(standing, blocking) if blocking else Draining(0, 0, 0)
 
 
 def _counted(standing: Standing, blocking: list[DrainingHash]) -> Draining:

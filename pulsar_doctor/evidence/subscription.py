@@ -12,7 +12,7 @@ from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.facts import BrokerFacts
+from pulsar_doctor.evidence.facts import BrokerFacts, FactTable
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
@@ -177,7 +177,7 @@ class SubscriptionView:
     msg_rate_redeliver: float | None = None
 
     # What else the broker reports, which only known issues need.
-    facts: BrokerFacts | None = field(default=None, compare=False, repr=False)
+    facts: BrokerFacts | FactTable | None = field(default=None, compare=False, repr=False)
 
     @property
     def served(self) -> tuple[ConsumerView, ...]:

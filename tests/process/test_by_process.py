@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_doctor.checkup.in_process import InProcess
+from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.diagnosis.actions.consumers import threads_seen
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
@@ -176,7 +177,7 @@ def test_what_no_broker_tells_of_is_judged_by_the_process_and_its_packets():
     told = looked([ONE], not_told=("the hint",))
     process = InProcess(told, lambda: told, lambda: wires, ["the packets"])
     rules = load()
-    first, second = process.alone(rules, limits_of(rules))
+    first, second = process.alone(Judge(rules, limits_of(rules)).diagnosed)
     assert (first.topic, first.sources) == (ORDERS, ("process",))
     assert (second.topic, second.sources) == (wires[0].topic, ("capture",))
     assert process.told.not_told == ("the hint", "the packets")
@@ -189,7 +190,7 @@ def test_both_of_one_subscription_are_one_verdict():
     told = looked([inner])
     rules = load()
     process = InProcess(told, lambda: told, lambda: wires)
-    (only,) = process.alone(rules, limits_of(rules))
+    (only,) = process.alone(Judge(rules, limits_of(rules)).diagnosed)
     assert only.sources == ("capture", "process")
     assert [each.next_flow_after for each in only.consumers or ()] == [exactly(2)]
 

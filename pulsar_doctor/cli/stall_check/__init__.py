@@ -115,6 +115,7 @@ def command(asked: StallCheckRequest) -> int:
     pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
     pulsar-doctor stall-check --trace incident.ptrace --set permits-exhausted.refill_wait=2m
     pulsar-doctor stall-check orders --trace live.ptrace
+    pulsar-doctor stall-check --case incident.html
     pulsar-admin topics stats-internal orders | pulsar-doctor stall-check --internal-stats -
 
     -o json prints a document for each check, -o jsonl a line for each verdict; --json-schema
@@ -138,6 +139,8 @@ def command(asked: StallCheckRequest) -> int:
 
 def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
+    if asked.case_file is not None:
+        return _again(asked.case_file, asked)
     judge = _judge(asked)
     if asked.after is not None:
         judge = _comparing(judge, asked.after, asked)
@@ -153,6 +156,19 @@ def _check(asked: StallCheckRequest) -> int:
         if trace is not None:
             return report(_noted(_of_both(where, trace, both, asked), trace, version), asked)
         return report(_of_broker(where, judge, asked), asked)
+
+
+def _again(file: str, request: StallCheckRequest) -> int:
+    """The verdicts of a case, with its thresholds and skipped causes, and those of this call."""
+    from pulsar_doctor.checkup.case import of_case
+    from pulsar_doctor.checkup.case_files import read_case
+
+    case = read_case(file)
+    changes, skip = (*case.head.changes, *request.changes), (*case.head.skipped, *request.skip)
+    request = replace(request, changes=changes, skip=tuple(dict.fromkeys(skip)))
+    checkup = of_case(case, _judge(request), request.topics, file)
+    checkup.broker_version = request.broker_version or checkup.broker_version
+    return report(checkup, request)
 
 
 def _noted(checkup: Checkup, trace: ReadTrace | None, version: str | None) -> Checkup:

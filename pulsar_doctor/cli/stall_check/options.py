@@ -35,7 +35,7 @@ EVERY_LEAST_SECONDS = 5.0
 SECTIONS = {
     "What to check": (
         "subscription", "namespaces", "everything", "load_topics", "system_topics", "stats_files",
-        "internal_files", "at", "broker_version", "trace_dir", "proven_only",
+        "internal_files", "at", "broker_version", "trace_dir", "proven_only", "case_file",
     ),
     "How long": (
         "window_seconds", "interval_seconds", "decide", "decide_seconds", "watch", "every_seconds",
@@ -114,6 +114,11 @@ class StallCheckRequest:
             "together with the broker's statistics.",
     )
     proven_only: bool = proven_only_option()
+    case_file: str | None = option(
+        "--case", metavar="FILE",
+        help="Give again the verdicts of a case that somebody sent: a bundle, an incident page, or "
+            "the case itself.",
+    )
     changes: tuple[str, ...] = set_option()
     skip: tuple[str, ...] = option(
         "--skip", metavar="CODE", multiple=True, shell_complete=_completing.codes,
@@ -155,7 +160,9 @@ class StallCheckRequest:
 
 def refuse_contradictions(asked: StallCheckRequest) -> None:
     """Raises InputError where the arguments do not say one thing."""
-    trace = asked.trace_dir is not None
+    trace, case = asked.trace_dir is not None, asked.case_file is not None
+    if case:
+        _refuse_beside_a_case(asked)
     if asked.files or (trace and not asked.topics):
         _refuse_of_a_broker(asked, "--stats" if asked.files else "--trace without a TOPIC")
     if trace and asked.watch:
@@ -164,7 +171,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         )
     if asked.proven_only and not trace:
         raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
-    if asked.broker_version and not (asked.files or trace):
+    if asked.broker_version and not (asked.files or trace or case):
         raise InputError("--broker-version needs --stats or --trace: a live broker reports its own")
     if asked.files.at is not None and not asked.files:
         raise InputError("--at is the time of a file; it needs --stats")
@@ -172,8 +179,10 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         raise InputError("--all is every namespace; leave it out, or leave out --namespace")
     if asked.topics and asked.fleet:
         raise InputError("name topics, or give --namespace or --all; not both")
-    if not (asked.topics or asked.fleet or trace or asked.files):
-        raise InputError("name a TOPIC, or give --namespace NS, --all, --stats FILE or --trace DIR")
+    if not (asked.topics or asked.fleet or trace or asked.files or case):
+        raise InputError(
+            "name a TOPIC, or give --namespace NS, --all, --stats FILE, --trace DIR or --case FILE"
+        )
     if asked.consumers and (asked.watch or not formats.is_for_people(asked.output)):
         other = "--watch" if asked.watch else f"-o {asked.output}"
         raise InputError(
@@ -186,6 +195,19 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         raise InputError("samples cannot lie 0s apart; see --interval")
     if asked.watch and asked.every_seconds < EVERY_LEAST_SECONDS:
         raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s, to spare the cluster")
+
+
+def _refuse_beside_a_case(request: StallCheckRequest) -> None:
+    _refuse_of_a_broker(request, "--case")
+    given = {
+        "--stats": request.files,
+        "--trace": request.trace_dir,
+        "--after": request.after,
+        "--decide": request.decide,
+    }
+    for which, value in given.items():
+        if value:
+            raise InputError(f"--case has its own numbers, and {which} adds others; leave one out")
 
 
 def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
