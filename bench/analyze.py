@@ -891,7 +891,7 @@ def with_spark(task: Task) -> Iterator[str]:
 
     paths = [*map(str, task.traces)]
     looked = look(paths, here=True)
-    with session(Where(master=f"local[{task.cores}]", few=looked.few)) as spark:
+    with session(Where(master=f"local[{task.cores}]", rows=looked.rows)) as spark:
         yield START
         source = read_traces(spark, paths, looked)
         with aggregated(source, task.bucket_us) as tables:

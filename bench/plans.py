@@ -34,7 +34,7 @@ HEAD = ["table", "queries", "jobs", "stages", "tasks", "task CPU s", "scans", "e
 START_ONLY = """
 import json, sys
 from pulsar_doctor.spark.session import Where, session
-with session(Where(conf=json.loads(sys.argv[1]), few=sys.argv[2] == "few")):
+with session(Where(conf=json.loads(sys.argv[1]), rows=float(sys.argv[2]))):
     pass
 """
 
@@ -134,9 +134,9 @@ def main() -> None:
         }
         ran([*analyze, *(word for pair in log.items() for word in ("--conf", "=".join(pair)))])
         print(table([HEAD, *(run.cells(name) for name, run in runs_in(Path(folder)).items())]))
-    few = "few" if is_few(options.traces) else "many"
+    rows = str(rows_of(options.traces))
     settings = json.dumps(dict(each.split("=", 1) for each in options.conf))
-    starts = [ran(["-c", START_ONLY, settings, few]) for _ in range(options.runs)]
+    starts = [ran(["-c", START_ONLY, settings, rows]) for _ in range(options.runs)]
     whole = [ran(analyze) for _ in range(options.runs)]
     for name, times in (("start of a session", starts), ("analyze", whole)):
         if times:
@@ -144,11 +144,11 @@ def main() -> None:
             print(f"{name}: {cpu:.1f} CPU s, {seconds:.1f} s (median of {len(times)})")
 
 
-def is_few(traces: list[str]) -> bool:
+def rows_of(traces: list[str]) -> float:
     sys.path.insert(0, str(HERE))
     from pulsar_doctor.spark.reading import look
 
-    return look(traces, here=True).few
+    return look(traces, here=True).rows
 
 
 if __name__ == "__main__":

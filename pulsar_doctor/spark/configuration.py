@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import shlex
@@ -32,8 +33,16 @@ QUERIES = {
 
 # Where there are few rows most of the time is Java's, compiling what runs once, and Spark's, which
 # plans anew after each shuffle. 250,000 rows: 74 CPU-seconds without these, 28 with them.
+FEW_ROWS = 2_000_000
 FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# For fewer still, Spark interprets its expressions: generating and compiling code for them takes
+# longer than the rows do.
+INTERPRETED_ROWS = 100_000
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def java_options(scratch: Path, *, few: bool = False) -> dict[str, str]:
@@ -42,12 +51,12 @@ def java_options(scratch: Path, *, few: bool = False) -> dict[str, str]:
     return {"spark.driver.defaultJavaOptions": options + (FEW_JAVA if few else "")}
 
 
-def of_this_machine(scratch: Path, *, few: bool = False) -> dict[str, str]:
+def of_this_machine(scratch: Path, rows: float = math.inf) -> dict[str, str]:
     """The settings of Spark in this machine's memory, listening on the loopback only.
 
-    few: there are few rows to be read.
+    rows: how many are to be read.
     """
-    cores = os.cpu_count() or 1
+    cores, few = os.cpu_count() or 1, rows <= FEW_ROWS
     return {
         "spark.driver.memory": f"{driver_mib(memory_bytes())}m",
         "spark.driver.host": "127.0.0.1",
@@ -56,6 +65,7 @@ def of_this_machine(scratch: Path, *, few: bool = False) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
         **(FEW if few else {}),
+        **(INTERPRETED if rows <= INTERPRETED_ROWS else {}),
         **java_options(scratch, few=few),
     }
 

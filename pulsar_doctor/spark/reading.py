@@ -12,6 +12,7 @@ One bad trace does not stop the others: it is left out by name, unless all is as
 from __future__ import annotations
 
 import glob
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +50,6 @@ TYPES = {
 SCHEMA = ", ".join(f"{column.name} {TYPES[column.type]}" for column in COLUMNS)
 OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
 MAGIC = set("*?[")
-FEW_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class Looked:
     span: TimeSpan = EVER
 
     @property
-    def few(self) -> bool:
-        """Whether these are all, and so few that Spark takes longer to plan than to count."""
-        return not self.elsewhere and sum(each.rows for each in self.segments) <= FEW_ROWS
+    def rows(self) -> float:
+        """How many rows there are; where others are elsewhere nobody knows yet: any number."""
+        return math.inf if self.elsewhere else sum(each.rows for each in self.segments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ from pulsar_doctor.spark.aggregations.profile import CONSUMER
 from pulsar_doctor.spark.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.spark.aggregations.timeline import in_all
 from pulsar_doctor.spark.analysis import Analysis, moment
-from pulsar_doctor.spark.configuration import APP
+from pulsar_doctor.spark.configuration import APP, FEW_ROWS
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect, is_local
-from pulsar_doctor.spark.reading import FEW_ROWS
 from pulsar_doctor.spark.selected import of_the_span
 from pulsar_doctor.spark.session import having
 from pulsar_doctor.spark.source import TraceSource

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -41,13 +42,13 @@ class Where:
     """Where Spark runs. Told neither a master nor a server: what Spark's settings say, else here.
 
     master: as Spark takes it; remote: sc://…, a Spark Connect server; conf: settings of Spark.
-    few: so few rows are to be read that starting takes longer than counting.
+    rows: how many are to be read, where that is known.
     """
 
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
-    few: bool = False
+    rows: float = math.inf
 
 
 @contextlib.contextmanager
@@ -197,7 +198,7 @@ def settings(where: Where, scratch: Path) -> dict[str, str]:
     check_master(master)
     ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
     if is_local(master):
-        ours |= of_this_machine(scratch, few=where.few)
+        ours |= of_this_machine(scratch, where.rows)
     ours = {key: value for key, value in ours.items() if key not in elsewhere}
     return {**ours, **UTC, **where.conf, "spark.master": master}
 

@@ -47,7 +47,7 @@ from pulsar_doctor.spark.session import Where, session
 kind, place, conf = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 name = (lambda table: f"{place}.{table}") if kind == "iceberg" else (
     lambda table: f"delta.`{place}/{table}`")
-with session(Where(master="local[1]", conf=conf, few=True)) as spark:
+with session(Where(master="local[1]", conf=conf, rows=5)) as spark:
     saves = spark.sql(f"SELECT save, versions FROM {name('saves')} ORDER BY save").collect()
     for save in saves:
         counts = {}

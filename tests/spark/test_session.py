@@ -122,20 +122,31 @@ def test_here_spark_gets_little_memory_and_listens_on_the_loopback(untold, tmp_p
 
 
 def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path):
-    few = settings(Where(few=True), tmp_path)
+    few = settings(Where(rows=2_000_000), tmp_path)
     assert few["spark.sql.shuffle.partitions"] == "1"
     assert few["spark.sql.adaptive.enabled"] == "false"
     assert "TieredStopAtLevel=1" in few["spark.driver.defaultJavaOptions"]
-    many = settings(Where(), tmp_path)
+    many = settings(Where(rows=2_000_001), tmp_path)
     assert int(many["spark.sql.shuffle.partitions"]) > 1
     assert many["spark.sql.adaptive.enabled"] == "true"
     assert "TieredStopAtLevel" not in many["spark.driver.defaultJavaOptions"]
     untold.write_text("spark.sql.adaptive.enabled true\n")
-    assert "spark.sql.adaptive.enabled" not in settings(Where(few=True), tmp_path)
+    assert "spark.sql.adaptive.enabled" not in settings(Where(rows=5), tmp_path)
     untold.write_text("spark.master yarn\n")
-    cluster = settings(Where(few=True), tmp_path)
+    cluster = settings(Where(rows=5), tmp_path)
     assert "spark.sql.shuffle.partitions" not in cluster
     assert "TieredStopAtLevel" not in cluster["spark.driver.defaultJavaOptions"]
+
+
+def test_for_a_small_trace_no_code_is_generated_unless_the_user_wants_it(untold, tmp_path):
+    mode = "spark.sql.codegen.factoryMode"
+    assert settings(Where(rows=100_000), tmp_path)[mode] == "NO_CODEGEN"
+    assert mode not in settings(Where(rows=100_001), tmp_path)
+    assert mode not in settings(Where(), tmp_path)
+    wanted = Where(rows=5, conf={mode: "FALLBACK"})
+    assert settings(wanted, tmp_path)[mode] == "FALLBACK"
+    untold.write_text(f"{mode} FALLBACK\nspark.master local[2]\n")
+    assert mode not in settings(Where(rows=5), tmp_path)
 
 
 def test_on_a_cluster_what_belongs_to_its_owner_is_not_set(untold, tmp_path):

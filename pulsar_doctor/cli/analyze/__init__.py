@@ -144,7 +144,7 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
 def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked = _looked(asked, where)
-        spark = _start_spark(stack, replace(where, few=looked.few))
+        spark = _start_spark(stack, replace(where, rows=looked.rows))
         from pulsar_doctor.spark import analyzing, asking, reading_only, running
         from pulsar_doctor.spark.progress import progress as shown
 
