@@ -11,6 +11,10 @@ from pulsar_doctor.evidence.standing import returned_in_life
 from pulsar_doctor.evidence.starvation import Starving
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 
+# Why a silence is only a bound.
+FLOW_UNSEEN = "its last FLOW is not reported, only that of all consumers together"
+CLOCK_UNSEEN = "the broker's clock is not reported (see --at)"
+
 
 class ConsumerFacts(Starving):
     """One consumer of the last sample."""
@@ -96,8 +100,8 @@ class ConsumerFacts(Starving):
         if quiet is None or quiet.exact:
             return None
         if self.flow_unseen:
-            return "its last FLOW is not reported, only that of all consumers together"
-        return "the broker's clock is not reported (see --at)"
+            return FLOW_UNSEEN
+        return CLOCK_UNSEEN
 
     @property
     def connection_sign(self) -> Age | None:

@@ -1,0 +1,214 @@
+"""Replaces names in a case or in samples by pseudonyms, and leaves out other text from outside.
+
+A text stays only if its shape shows that it is a number, a position or a time, or if it is one of
+the program's own words. Everything else is a name, which becomes a pseudonym, or is left out. The
+pseudonyms of one file agree with each other. Their key is random and is not kept, so that nobody
+can find out a name by trying.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from base64 import b32encode
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from pulsar_doctor.broker.samples.plain import UNKNOWN
+from pulsar_doctor.broker.samples.reading import USERS_OWN
+from pulsar_doctor.broker.stats import cursors, internal, topic
+from pulsar_doctor.checkup.case import SavedCase
+from pulsar_doctor.checkup.result import REST, STATUSES
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.known.versions import RUST_BEFORE
+from pulsar_doctor.evidence import by_wire, measures, stats_consumer
+from pulsar_doctor.evidence.facts import FACTS
+from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.wording.typed_json import FORMS, form_of, of_json, to_json
+
+LEFT_OUT = "left out by --redact"
+# A number with its bounds, a position, a list of ranges of positions, or a time.
+HARMLESS = re.compile(
+    r"((at least |at most )?-?\d+( to -?\d+|\.\d+)?)?|-?\d+(:-?\d+){1,3}"
+    r"|\[([\[(]-?\d+:-?\d+(\.\.|\u2025)-?\d+:-?\d+[\])],? ?)*\]"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-][\d:]+)?"
+)
+CHANGE = re.compile(r"([a-z-]+)\.[a-z_]+=[\w.%]+")
+VERSION = re.compile(
+    r"(Pulsar-Java-v|Pulsar[- ]Go[- ]v?|Pulsar-CPP-v|pulsar-rs-v|DotPulsar |(Java|Python) |v?)"
+    r"\d+(\.\d+)*(-M\d+)?"
+)
+ADDRESS = re.compile(r"(\w+://|/?)(\[[^\]]*\]|[^/:]*)(:\d{1,5})?(/.*)?", re.DOTALL)
+FRAME = re.compile(r"(.*?)(:\d+)?\)?", re.DOTALL)
+NUMBERED = re.compile(r"(.*?)( \(\d+\)|#\d+)?", re.DOTALL)
+OWN_WORDS = frozenset(
+    {"Exclusive", "Shared", "Failover", "Key_Shared", "as told", "measured"}
+    | {*STATUSES, measures.STATS, measures.WIRE, measures.PROCESS, "internal", "unknown"}
+    | {by_wire.REFUSED, by_wire.GAP, by_wire.DAMAGED, by_wire.LIKELY, by_wire.BETWEEN_BOUNDS}
+    | {stats_consumer.FLOW_UNSEEN, stats_consumer.CLOCK_UNSEEN, RUST_BEFORE}
+    | {cursors.REPLICATOR, cursors.SHADOW, cursors.DEDUPLICATION, cursors.COMPACTION}
+    | {"subscription", "topic", "broker", "available_permits", "unacked_messages", "backlog"}
+    | {"RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "Ready", "Connecting", "Closed", "None"}
+    | {"LedgerOpened", "ClosingLedger", "ClosedLedger", "CreatingLedger", "Open", "NoLedger"}
+)
+NOBODYS = {REST, "(the broker)", UNKNOWN}  # in place of a name
+OWN_CURSORS = {*cursors.BY_NAME, *cursors.ON_TOPICS}
+
+# What kind of name a field holds, by its name in a case, or in a broker's answer.
+KINDS = {
+    "topic": "topic", "dead_letter_topic": "topic", "not_loaded": "topic",
+    "unreachable": "topic", "notes": "topic", "subscription": "subscription",
+    "label": "consumer", "name": "consumer", "consumer": "consumer", "named": "consumer",
+    "last": "consumer", "who": "consumer", "consumerName": "consumer",
+    "activeConsumerName": "consumer", "producerName": "producer",
+    "address": "host", "local": "host", "remote": "host", "local_address": "host",
+    "remote_address": "host", "admin_url": "host", "ownerBroker": "host",
+    "context": "context", "files": "file", "thread": "thread", "owner": "thread",
+    "deadlock": "thread", "deadlocks": "thread", "top": "code", "line": "code",
+    "frames": "code", "inside": "code", "task": "code", "on": "code",
+    "client_version": "version", "clientVersion": "version", "broker_version": "version",
+    "runtime": "version", "changes": "change",
+}  # fmt: skip
+KINDS_WITHIN = {
+    ("cluster", "name"): "cluster", ("process", "name"): "process", ("function", "name"): "topic",
+    ("facts", "name"): None, ("shifts", "name"): None, ("own", "of"): "cluster",
+    ("waits", "of"): "code",
+}  # fmt: skip
+# Objects of a broker's answer that have names as keys.
+KEYS = {
+    "subscriptions": "subscription", "cursors": "subscription", "replication": "cluster",
+    "consumersAfterMarkDeletePosition": "consumer",
+}  # fmt: skip
+
+
+class Pseudonyms:
+    """The pseudonyms of one file, or of several that belong together."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def case(self, case: SavedCase) -> SavedCase:
+        """The same case without names."""
+        return of_json(SavedCase, self._walked(to_json(case)))
+
+    def answer(self, document: Any) -> Any:
+        """A broker's answer without names; fields that this program does not know are left out."""
+        return self._walked(document, known=_fields_of_answers())
+
+    def of(self, kind: str, name: str) -> str:
+        """The pseudonym of a name."""
+        made: Callable[[str], str] | None = getattr(self, f"_{kind}", None)
+        return made(name) if made else self._coined(kind, name)
+
+    def _coined(self, kind: str, name: str) -> str:
+        text = f"{kind} {name}".encode("utf-8", "surrogatepass")
+        digest = hmac.digest(self._key, text, "sha256")
+        return f"{kind}-{b32encode(digest[:5]).decode().lower()}" if name else ""
+
+    def _walked(
+        self, value: Any, field: str = "", within: str = "", known: frozenset[str] | None = None
+    ) -> Any:
+        """field: the name of the field that has the value, within: that of the object around it."""
+        if isinstance(value, str):
+            return self._text(value, field, within)
+        if isinstance(value, list):
+            first, *rest = value or [None]
+            if KINDS.get(field) == "host" and isinstance(first, str):
+                return [self._coined("host", first), *rest]
+            if field in ("unreachable", "notes") and isinstance(first, str):
+                return [self._text(first, field, within), LEFT_OUT]
+            return [self._walked(each, field, within, known) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if known is not None and field in KEYS and within != field:
+            return {
+                self.of(KEYS[field], key): self._walked(each, field, field, known)
+                for key, each in value.items()
+            }
+        return {
+            key: self._walked(each, key, field, known)
+            for key, each in value.items()
+            if known is None or key in known
+        }
+
+    def _text(self, text: str, field: str, within: str) -> str:
+        kind = KINDS_WITHIN.get((within, field), KINDS.get(field))
+        if kind is not None and text not in NOBODYS:
+            return self.of(kind, text)
+        if text in NOBODYS or text in OWN_WORDS or text in _words() or HARMLESS.fullmatch(text):
+            return text
+        return LEFT_OUT
+
+    def _topic(self, name: str) -> str:
+        base, partition = split_partition(name)
+        scheme, found, path = base.rpartition("://")
+        kinds = ["tenant", "namespace", "topic"]
+        parts = path.split("/", 2)
+        named = zip(kinds[3 - len(parts) :], parts, strict=True)
+        scheme = scheme if scheme in ("persistent", "non-persistent") else ""
+        end = "" if partition is None else f"-partition-{partition}"
+        return f"{scheme}{found if scheme else ''}{'/'.join(self._coined(*e) for e in named)}{end}"
+
+    def _subscription(self, name: str) -> str:
+        prefix = f"{cursors.REPLICATOR_PREFIX}."
+        if name.startswith(prefix):
+            return prefix + self._coined("cluster", name.removeprefix(prefix))
+        return name if name in OWN_CURSORS else self._coined("subscription", name)
+
+    def _consumer(self, name: str) -> str:
+        if name.startswith("/"):
+            return self._host(name)  # a consumer without a name
+        match = NUMBERED.fullmatch(name)
+        assert match is not None
+        return self._coined("consumer", match[1]) + (match[2] or "")
+
+    def _host(self, text: str) -> str:
+        match = ADDRESS.fullmatch(text)
+        if match is None:
+            return self._coined("host", text)
+        scheme = match[1] if match[1] in ("/", "http://", "https://") else ""
+        return f"{scheme}{self._coined('host', match[2])}{match[3] or ''}"
+
+    def _code(self, frame: str) -> str:
+        match = FRAME.fullmatch(frame)
+        assert match is not None
+        return self._coined("code", match[1]) + (match[2] or "")
+
+    @staticmethod
+    def _version(text: str) -> str:
+        match = VERSION.match(text)
+        return text if text in OWN_WORDS else match[0] if match else LEFT_OUT
+
+    @staticmethod
+    def _change(text: str) -> str:
+        match = CHANGE.fullmatch(text)
+        assert match is not None, "limits_of accepts no others"
+        return text
+
+
+@cache
+def _words() -> frozenset[str]:
+    """The words of the program that a case may have in its fields."""
+    form_of(SavedCase)
+    hints = [hint for kind in [*FORMS] for hint in get_type_hints(kind).values()]
+    return frozenset((*FACTS, *(cause.code for cause in load()), *_literals(hints)))
+
+
+def _literals(hints: list[Any]) -> set[str]:
+    found: set[str] = set()
+    for hint in hints:
+        inner = get_args(hint)
+        found |= set(inner) if get_origin(hint) is Literal else _literals([*inner])
+    return found
+
+
+@cache
+def _fields_of_answers() -> frozenset[str]:
+    """The fields of a broker's answer that this program reads, by the broker's names."""
+    kinds = [each for of in (topic, internal) for each in vars(of).values() if is_dataclass(each)]
+    names = {field.name for kind in kinds for field in fields(kind)}
+    camel = {re.sub("_([a-z])", lambda m: m[1].upper(), n.removesuffix("_ms")) for n in names}
+    return frozenset(camel) - USERS_OWN
