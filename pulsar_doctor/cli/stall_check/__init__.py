@@ -139,8 +139,8 @@ def command(asked: StallCheckRequest) -> int:
 
 def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
-    if asked.case_file is not None:
-        return _again(asked.case_file, asked)
+    if (case_file := asked.case_file) is not None:
+        return _again(case_file, asked)
     judge = _judge(asked)
     if asked.after is not None:
         judge = _comparing(judge, asked.after, asked)
@@ -264,7 +264,7 @@ def _of_broker(
         progress or ProgressBar(quiet=told("quiet") or streams(asked)),
         asked.decide_seconds if asked.decide else None,
         kept,
-        None if asked.watch else early(asked),
+        early(asked),
     )
     if asked.topics:
         return of_topics(asking, asked.topics, judge)

@@ -31,7 +31,7 @@ def early(request: StallCheckRequest) -> Callable[[Diagnosis], None] | None:
     """What names a stall's cause on a terminal as soon as the first reading shows it."""
     from pulsar_doctor.diagnosis.short_form import culprit, key_of, place
 
-    if not (stdout().isatty() and formats.is_for_people(request.output)):
+    if request.watch or not (stdout().isatty() and formats.is_for_people(request.output)):
         return None
     return lambda seen: say(
         f"seen already: {place(key_of(seen))}: {culprit(seen.findings[0])}; still watching"
