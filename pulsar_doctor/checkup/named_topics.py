@@ -11,11 +11,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pulsar_doctor.broker.admin import Admin, absent, topic_name
+from pulsar_doctor.broker.admin import Admin, NotFound, TopicName, absent, topic_name
+from pulsar_doctor.broker.admin.topics import DOMAINS, SCALABLE
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Unread, Watch, sample
 from pulsar_doctor.broker.sampling.part import DURING
 from pulsar_doctor.broker.sampling.run import NOBODY
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT, split_partition
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT, split_partition, split_segment
 
 NOT_USED = "is not loaded: nobody has used it so far"
 KEEPS_NOTHING = (
@@ -27,16 +29,47 @@ KEEPS_NOTHING = (
 async def sample_named(
     admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch = NOBODY
 ) -> Sampled:
-    """As `sampling.sample`; of a topic that does not exist the reason names those written alike."""
-    sampled = await sample(admin, topics, plan, watch)
+    """As `sampling.sample`; of a topic that does not exist the reason names those written alike.
+
+    A scalable topic is read segment by segment, also where only its plain name was given.
+    """
+    names = dict.fromkeys(map(topic_name, topics))
+    scalable = [name for name in names if name.domain == SCALABLE]
+    parts, missing = await _segments_of(admin, scalable)
+    plain = [str(name) for name in names if name.domain != SCALABLE]
+    sampled = await sample(admin, [*plain, *parts], plan, watch)
+    gone = [topic_name(each.topic) for each in sampled.unread if each.gone]
+    more, _ = await _segments_of(admin, [each for each in gone if each.domain == DOMAINS[0]])
+    if more:
+        found = {str(replace(topic_name(each).of_all_segments, domain=DOMAINS[0])) for each in more}
+        plain = [topic for topic in plain if topic not in found]
+        sampled = await sample(admin, [*plain, *parts, *more], plan, watch)
     unread = await asyncio.gather(*(_told(admin, each) for each in sampled.unread))
-    return replace(sampled, unread=tuple(unread))
+    return replace(sampled, unread=(*missing, *unread))
+
+
+async def _segments_of(admin: Admin, names: Sequence[TopicName]) -> tuple[list[str], list[Unread]]:
+    """The segments of scalable topics, and the topics that are none. Loads nothing."""
+    found: list[str] = []
+    missing: list[Unread] = []
+    for name in names:
+        full = replace(name, domain=SCALABLE)
+        try:
+            segments = await admin.scalable_topic(str(full))
+            found += [each.name for each in segments.values() if each.name is not None]
+        except NotFound:
+            reason = f"there is no scalable topic {full} at {admin.place}"
+            missing.append(Unread(str(full), reason, gone=True))
+        except DoctorError as error:
+            missing.append(Unread(str(full), str(error)))
+    return found, missing
 
 
 async def _told(admin: Admin, unread: Unread) -> Unread:
-    if not unread.gone or unread.reason.startswith(DURING):
+    name = topic_name(unread.topic)
+    if not unread.gone or unread.reason.startswith(DURING) or name.domain not in DOMAINS:
         return unread
-    reason = await absent(admin, topic_name(unread.topic))
+    reason = await absent(admin, name)
     return unread if reason is None else replace(unread, reason=reason)
 
 
@@ -45,9 +78,20 @@ def kinds(sampled: Sampled) -> Iterator[tuple[str, str]]:
     unread = {each.topic for each in sampled.unread}
     unread |= {split_partition(topic)[0] for topic in unread}
     for topic, partitions in sampled.partitions.items():
+        if (scalable := split_segment(topic)[0]) != topic:
+            if not unread & {topic, scalable} and not _has_any(sampled, scalable):
+                unread.add(scalable)  # once, and not of each segment
+                yield scalable, f"{scalable} exists and has no subscription"
+            continue
         said = "" if topic in unread else "; it ".join(_kind(sampled, topic, partitions))
         if said:
             yield topic, f"{topic} {said}"
+
+
+def _has_any(sampled: Sampled, scalable: str) -> bool:
+    """Whether any segment of a scalable topic has a subscription."""
+    own = (each for each in sampled.windows if split_segment(each.topic)[0] == scalable)
+    return any(True for window in own for _ in window.judged())
 
 
 def _kind(sampled: Sampled, topic: str, partitions: int | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
+from pulsar_doctor.broker.stats.segments import Segment
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
@@ -42,7 +43,7 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import Consumer, Subscription
+from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_segment
 
 ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
 
@@ -69,7 +70,8 @@ class Diagnosis:
     looks: what was looked at to decide it; None: nobody asked.
     after: what became of it since an earlier reading. steady: over the rounds of a watch.
     known_issues: defects of Pulsar that it may be, the surest first. view: what was judged; None
-    where nobody wanted to keep it.
+    where nobody wanted to keep it. segments: of a segment, all of that scalable topic; None where
+    that is not reported.
     """
 
     topic: str
@@ -92,6 +94,17 @@ class Diagnosis:
     steady: Steady | None = None
     known_issues: tuple[KnownIssue, ...] = ()
     view: SubscriptionView | None = field(default=None, compare=False, repr=False)
+    segments: tuple[Segment, ...] | None = None
+
+    @property
+    def whole(self) -> str:
+        """The topic without its partition, the scalable topic of a segment."""
+        return split_segment(self.topic)[0]
+
+    @property
+    def part(self) -> int | None:
+        """The number of the partition or segment; None where it is neither."""
+        return split_segment(self.topic)[1] if self.partition is None else self.partition
 
     def judges(self, consumer: Consumer) -> bool:
         """Whether this is the verdict on that incarnation of a consumer."""
@@ -243,6 +256,7 @@ def weighed_by(
         backlog=view.backlog.entries if view.backlog else None,
         backlog_change=view.backlog_change,
         consumers=consumers_of(view),
+        segments=tuple(view.place.segments.values()) if view.place else None,
     )
     return found, weighed.undecided
 

@@ -85,6 +85,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         msg_rate_out=_rate(observed, "msg_rate_out"),
         message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
+        place=observed.place,
         facts=BrokerFacts(observed),
     )
 
@@ -124,7 +125,7 @@ def consumer_view(of: ConsumerFacts) -> ConsumerView:
         unacked_messages=None if held is None else Count(held.least, held.most),
         msg_out_counter=exactly(now.msg_out_counter),
         permits_granted=exactly(of.granted_in_life),
-        blocked_consumer_on_unacked_msgs=now.blocked_consumer_on_unacked_msgs,
+        blocked_consumer_on_unacked_msgs=_blocked(of),
         all_in_hand=of.one_by_one,
         next_flow_after=at_most(of.until_flow) if of.until_flow else None,
         pace=None if pace is None else Pace(pace, "measured"),
@@ -143,6 +144,15 @@ def consumer_view(of: ConsumerFacts) -> ConsumerView:
         in_hand=taken.by_stats(of),
         waits_from=waits_from(of),
     )
+
+
+def _blocked(of: ConsumerFacts) -> bool | None:
+    """The broker's flag, which it clears at half of the limit (Consumer), where not reported."""
+    limit, held = of.observed.limits.max_unacked_messages_per_consumer, of.held
+    flag = of.now.blocked_consumer_on_unacked_msgs
+    if flag is None and limit is not None and held is not None:
+        return False if not limit or 2 * held.most <= limit else None
+    return flag
 
 
 def _rate(observed: Observed, name: str) -> float | None:

@@ -8,6 +8,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
+from pulsar_doctor.broker.stats.segments import Place
 from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
@@ -125,7 +126,8 @@ class SubscriptionView:
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
     attached now; None where that is not told. alone: where nobody is. read_armed: whether the
     cursor reads, or waits for entries, which it does for a consumer only. msg_rate_in: of the
-    topic. All rates are messages a second, of the broker's last full minute.
+    topic. All rates are messages a second, of the broker's last full minute. place: of a segment,
+    among the others of its scalable topic; None where it is none, or where that is not reported.
     """
 
     topic: str
@@ -175,6 +177,8 @@ class SubscriptionView:
     msg_rate_out: float | None = None
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
+
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     # What else the broker reports, which only known issues need.
     facts: BrokerFacts | FactTable | None = field(default=None, compare=False, repr=False)

@@ -15,6 +15,7 @@ from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 NON_PERSISTENT = "non-persistent://"
 PERSISTENT = "persistent://"  # what goes without saying where a line is short
 PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
+SEGMENT = re.compile(r"segment://(.+)/[0-9a-f]+-[0-9a-f]+-([0-9]{1,18})", re.DOTALL)
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 HEAP_SPARE = 64  # before what is worthless in it is thrown away
 PRODUCERS_KEPT_MOST = 10_000  # of a connection, open: the newest
@@ -267,6 +268,12 @@ def split_partition(topic: str) -> tuple[str, int | None]:
     """A topic's name without its partition, and the partition; None where it has none."""
     match = PARTITION.fullmatch(topic)
     return (match[1], int(match[2])) if match else (topic, None)
+
+
+def split_segment(topic: str) -> tuple[str, int | None]:
+    """The scalable topic of a segment, and the segment's number; None where it is none."""
+    match = SEGMENT.fullmatch(topic)
+    return (f"topic://{match[1]}", int(match[2])) if match else (topic, None)
 
 
 def full_name(topic: str, partition: int | None) -> str:

@@ -14,7 +14,7 @@ from email.utils import formatdate
 from typing import Any
 from urllib.parse import unquote
 
-from pulsar_doctor.broker.admin.metrics import LIVE
+from pulsar_doctor.broker.admin.live_metrics import LIVE
 from tests.broker.http_broker import Asked, HttpBroker, Reply, serving
 from tests.broker.recorded import recording
 

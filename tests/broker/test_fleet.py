@@ -17,7 +17,8 @@ from urllib.parse import unquote
 import pytest
 
 from pulsar_doctor.broker.admin import Admin, AdminError, Refused, topic_name
-from pulsar_doctor.broker.admin.metrics import LIVE, topics_in
+from pulsar_doctor.broker.admin.live_metrics import LIVE
+from pulsar_doctor.broker.admin.metrics import topics_in
 from pulsar_doctor.broker.fleet import Fleet, Scope, is_system
 from pulsar_doctor.broker.sampling import SamplingPlan, Unread
 from pulsar_doctor.broker.settings import Settings

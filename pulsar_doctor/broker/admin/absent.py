@@ -31,9 +31,10 @@ async def absent(admin: Admin, name: TopicName) -> str | None:
                 return await _no_namespace(admin, name)
             if str(name.of_all_partitions) in listed.partitioned:
                 return await _no_partition(admin, name)
+            scalable = await admin.scalable_topics(name.namespace)
     except (DoctorError, TimeoutError):
         return None
-    known = [topic_name(topic) for topic in (*listed.topics, *listed.partitioned)]
+    known = [topic_name(topic) for topic in (*listed.topics, *listed.partitioned, *scalable)]
     return None if name in known else f"{_at(admin, name)}; {_there(name, known)}"
 
 

@@ -16,10 +16,21 @@ from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.cluster import places_of
 from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in, reading
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, NotFound, Refused, Unreachable
+from pulsar_doctor.broker.admin.segments import SegmentReader
 from pulsar_doctor.broker.admin.streaming import NestedReader
-from pulsar_doctor.broker.admin.topics import TopicName, encoded, namespace_path, topic_name
+from pulsar_doctor.broker.admin.topics import (
+    DOMAINS,
+    SCALABLE,
+    SEGMENT,
+    TopicName,
+    encoded,
+    namespace_path,
+    topic_name,
+)
 from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.segments import Segment, segments_of
+from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.acks.persisting import number_of
 
 # Who is limited -> its policy on a topic, and on a namespace as in broker.conf.
@@ -75,6 +86,7 @@ class Admin:
         self._http = Http(settings, concurrency=concurrency, timeout_seconds=timeout_seconds)
         self.place = places_of(settings.admin_url)
         self.context = settings.context
+        self._segments = SegmentReader(self._http, self.loaded_topics, self.configuration)
         self._configuring = asyncio.Lock()
         self._conf: Mapping[str, Any] | None = None
 
@@ -87,8 +99,10 @@ class Admin:
     async def topic_stats(self, topic: str, *, precise_backlog: bool = False) -> RestAnswer:
         """The stats of one topic or one partition. Loads the topic where no broker has it loaded.
 
-        precise_backlog: costs the broker reads in BookKeeper.
+        precise_backlog: costs the broker reads in BookKeeper. A segment is not loaded.
         """
+        if topic_name(topic).domain == SEGMENT:
+            return await self._segments.answer(topic)
         params = {**CHEAP, "getPreciseBacklog": "true"} if precise_backlog else CHEAP
         return await self._stats_of(topic, "stats", params)
 
@@ -113,6 +127,25 @@ class Admin:
         if not isinstance(count, int):
             raise BrokerFailed(f"{what}: no number is reported")
         return count or None
+
+    async def scalable_topic(self, topic: str) -> dict[int, Segment]:
+        """The segments of a scalable topic, by number. Loads nothing. NotFound: there is none."""
+        name = topic_name(topic)
+        where = f"scalable/{namespace_path(name.namespace)}/{encoded(name.local)}"
+        full = f"{SCALABLE}://{name.namespace}/{name.local}"
+        told = await self._http.document(where, f"the segments of {full}")
+        return segments_of(full, told.document)
+
+    async def scalable_topics(self, namespace: str) -> list[str]:
+        """The scalable topics of a namespace; none where the broker does not know of any."""
+        configuration = await self.configuration()
+        if str(configuration.get("scalableTopicsEnabled", not configuration)).lower() != "true":
+            return []
+        try:
+            path = f"scalable/{namespace_path(namespace)}"
+            return await self._list(path, f"the scalable topics of {namespace}")
+        except NotFound:
+            return []
 
     async def tenants(self) -> list[str]:
         """All tenants (needs a superuser)."""
@@ -148,6 +181,8 @@ class Admin:
         that holds. Brokers that do not have that are asked level by level. Loads nothing.
         """
         name = topic_name(topic).of_all_partitions  # policies are refused for a partition
+        if name.domain not in DOMAINS:
+            return await self._limit_of_namespace(name, UNACKED_LIMITS[who][1])
         on_topic, otherwise = UNACKED_LIMITS[who]
         what = f"the limit of unacknowledged messages of {name}"
         try:
@@ -233,6 +268,8 @@ class Admin:
     async def _stats_of(self, topic: str, kind: str, params: Mapping[str, str]) -> RestAnswer:
         name = topic_name(topic)
         what = f"the {kind} of {name}"
+        if name.domain not in DOMAINS:
+            raise InputError(f"no broker reports {what} over the REST API (seen with 5.0.0-M1)")
         answer = await self._http.document(f"{name.path}/{kind}", what, params)
         if not isinstance(answer.document, dict):
             raise BrokerFailed(f"{what} is not an object")

@@ -8,15 +8,12 @@ buffers them (metricsBufferResponse) or leaves topics out (exposeTopicLevelMetri
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pulsar_doctor.broker.admin.client import Admin
-from pulsar_doctor.broker.admin.refusals import BrokerFailed
+from pulsar_doctor.broker.admin.live_metrics import require_live
 
-LIVE = {"exposeTopicLevelMetricsInPrometheus": "true", "metricsBufferResponse": "false"}
-NEWER = frozenset({"metricsBufferResponse"})  # a broker that does not know this one buffers nothing
 # splitTopicAndPartitionLabelInPrometheus: the number of a partition has a label of its own then.
 TOPIC = rb'\{[^\n]*?topic="([^"\n]*)"(?:,partition="(\d+)")?'
 # What is not acknowledged is in the backlog, too, unless the broker's counter is wrong.
@@ -48,14 +45,6 @@ async def live_topics(admin: Admin, brokers: Sequence[str]) -> LiveTopics:
         async for topic, waits in topics_in(admin.metrics(broker)):
             (found.waiting if waits else found.loaded).add(topic)
     return found
-
-
-def require_live(configuration: Mapping[str, Any]) -> None:
-    """Raises BrokerFailed where metrics do not tell every loaded topic as it is now."""
-    for name, wanted in LIVE.items():
-        told = configuration.get(name, wanted if configuration and name in NEWER else None)
-        if str(told).lower() != wanted:
-            raise BrokerFailed(f"the broker's {name} is {'not reported' if told is None else told}")
 
 
 async def topics_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bool]]:

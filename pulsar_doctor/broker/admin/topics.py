@@ -9,12 +9,16 @@ from urllib.parse import quote
 from pulsar_doctor.errors import InputError
 
 DOMAINS = ("persistent", "non-persistent")
+SCALABLE, SEGMENT = "topic", "segment"  # Pulsar 5: a scalable topic, and one of its segments
 PARTITION = re.compile(r"-partition-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicName:
-    """One topic, or one partition of it; `local` is the name inside the namespace, not encoded."""
+    """One topic, or one partition or segment; `local` is the name inside the namespace.
+
+    It is not encoded. A segment's is that of its scalable topic, `/`, hash range and number.
+    """
 
     domain: str
     namespace: str
@@ -27,6 +31,13 @@ class TopicName:
     def path(self) -> str:
         """Its place in the REST API. The broker decodes the local name once: `+` is a space."""
         return f"{self.domain}/{namespace_path(self.namespace)}/{encoded(self.local)}"
+
+    @property
+    def of_all_segments(self) -> TopicName:
+        """The scalable topic that this is a segment of; itself where it is none."""
+        if self.domain != SEGMENT:
+            return self
+        return TopicName(SCALABLE, self.namespace, self.local.rpartition("/")[0])
 
     @property
     def of_all_partitions(self) -> TopicName:
@@ -44,10 +55,11 @@ def topic_name(text: str) -> TopicName:
     if not separator:
         domain, rest = DOMAINS[0], text if "/" in text else f"public/default/{text}"
     parts = rest.split("/", 2)
-    if domain not in DOMAINS or len(parts) != 3 or not all(parts):
+    known = domain in (*DOMAINS, SCALABLE) or (domain == SEGMENT and "/" in parts[-1])
+    if not known or len(parts) != 3 or not all(parts):
         raise InputError(
             f"{text!r} is not a topic; write orders, tenant/namespace/orders "
-            "or persistent://tenant/namespace/orders"
+            "or persistent://tenant/namespace/orders; a scalable topic: topic://tenant/namespace/orders"
         )
     return TopicName(domain, f"{parts[0]}/{parts[1]}", parts[2])
 

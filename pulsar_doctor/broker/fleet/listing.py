@@ -32,7 +32,13 @@ async def listing(admin: Admin, scope: Scope) -> Listing:
 
 
 async def _topics(admin: Admin, namespace: str) -> Sequence[str]:
-    return (await admin.topics(namespace)).topics
+    """All topics, and the segments of scalable ones, which costs a request for each of these."""
+    listed, scalable = await asyncio.gather(
+        admin.topics(namespace), admin.scalable_topics(namespace)
+    )
+    found = await asyncio.gather(*(admin.scalable_topic(topic) for topic in scalable))
+    segments = (each.name for topic in found for each in topic.values() if each.name is not None)
+    return [*listed.topics, *segments]
 
 
 async def _tenants(admin: Admin) -> list[str]:

@@ -257,4 +257,4 @@ class Fleet:
 
 def is_stored(topic: str) -> bool:
     """Whether a topic, by its full name, exists also while no broker has loaded it."""
-    return topic.startswith("persistent://")
+    return not topic.startswith("non-persistent://")

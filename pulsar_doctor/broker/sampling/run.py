@@ -12,9 +12,11 @@ import asyncio
 from collections.abc import Sequence
 
 from pulsar_doctor.broker.admin import Admin, TopicName, topic_name
+from pulsar_doctor.broker.admin.topics import SEGMENT
 from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling.limits import LimitQuestions
 from pulsar_doctor.broker.sampling.named import NamedTopic
+from pulsar_doctor.broker.sampling.places import placed
 from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD
 from pulsar_doctor.errors import DoctorError
@@ -46,11 +48,13 @@ async def sample(
         await limits.settle()
     finally:
         limits.give_up()
-    return run.sampled()
+    return await placed(admin, run.sampled())
 
 
 async def _named(admin: Admin, name: TopicName, plan: SamplingPlan) -> NamedTopic:
     """The topic with the number of its partitions, or with the reason why that is not known."""
+    if name.domain == SEGMENT:
+        return NamedTopic(admin, name, internal=False)  # no broker reports them
     if plan.as_named or name.of_all_partitions != name:
         return NamedTopic(admin, name, internal=plan.internal)
     try:

@@ -23,6 +23,7 @@ from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owne
 from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.segments import Place
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog, Position
 from pulsar_doctor.broker.stats.window import Course, Window
@@ -68,6 +69,7 @@ class TopicWindow:
     """The samples of one topic, or of one partition (topic: the name without it).
 
     guess_ms: when the last may have been taken, where nothing told it; no finding rests on that.
+    place: of a segment, where it is in its scalable topic; None where that is not reported.
     """
 
     topic: str
@@ -75,11 +77,12 @@ class TopicWindow:
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
     guess_ms: int | None = None
+    place: Place | None = None
 
     def subscriptions(self) -> Iterator[Observed]:
         """Each subscription of the last sample, in its order."""
         for name in self.window.last.topic.subscriptions or {}:
-            yield Observed(self.topic, self.partition, name, self.window, self.limits)
+            yield Observed(self.topic, self.partition, name, self.window, self.limits, self.place)
 
     def judged(self) -> Iterator[Observed]:
         """The same, and the cursors of replicators and of compaction, as far as they are told.
@@ -91,7 +94,7 @@ class TopicWindow:
         if names:
             window = self.window.beside(names)
             for name in names:
-                yield Observed(self.topic, self.partition, name, window, self.limits)
+                yield Observed(self.topic, self.partition, name, window, self.limits, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Observed:
     subscription: str
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
+    place: Place | None = None
     course: Course[SubscriptionStats] = field(init=False)
     consumers: tuple[Course[ConsumerStats], ...] = field(init=False)
     cursor: Course[CursorStats] = field(init=False)

@@ -97,7 +97,8 @@ def command(asked: StallCheckRequest) -> int:
     """Explains why a subscription is stuck, and what to do.
 
     Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic means
-    all its partitions. In a namespace, it first reads each broker's list of loaded topics, which is
+    all its partitions, a scalable one (topic://tenant/namespace/orders) all its segments. In a
+    namespace, it first reads each broker's list of loaded topics, which is
     up to a minute old, and its metrics, which show where messages wait now. Topics that are not at
     rest in both are read once, and those that were not moving are watched for the whole window.
     Topics that no broker has loaded are listed, and not loaded.

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.admin import Admin, NotFound, TopicName, absent, topic_name
+from pulsar_doctor.broker.admin.topics import DOMAINS
 from pulsar_doctor.broker.settings import Settings, guessed
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
@@ -111,6 +112,11 @@ def _letter_topics(plan: Plan, topics: list[Present]) -> list[str]:
 
 async def _present(admin: Admin, name: str, subscription: str) -> Present:
     topic = topic_name(name)
+    if topic.domain not in DOMAINS:
+        raise InputError(
+            f"{topic} is for clients of Pulsar 5: consume and produce speak the protocol of 4.0, "
+            "with which a broker takes persistent:// and non-persistent:// topics alone"
+        )
     try:
         partitions = await admin.partitions(name) or 0
     except NotFound:

@@ -12,11 +12,15 @@ from collections.abc import Iterable
 
 from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.consumers import split_segment
 
 
 def admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
-    """A pulsar-admin line on the topic, or on the partition. subcommand: `topics unload`."""
-    if "://" not in view.topic:
+    """A pulsar-admin line on the topic, or on the partition. subcommand: `topics unload`.
+
+    None on a segment: pulsar-admin 5.0.0-M1 takes none.
+    """
+    if "://" not in view.topic or _is_segment(view):
         return None
     return _line(["pulsar-admin", *subcommand.split(), *options, view.full_topic])
 
@@ -29,7 +33,7 @@ def subscription_admin(view: SubscriptionView, subcommand: str, *options: str) -
 
 def policy_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
     """The same on the whole topic: a partition has no policies of its own."""
-    if "://" not in view.topic:
+    if "://" not in view.topic or _is_segment(view):
         return None
     return _line(["pulsar-admin", "topicPolicies", *subcommand.split(), *options, view.topic])
 
@@ -91,6 +95,10 @@ def quoted(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
     return f"$'{''.join(map(_escaped, word))}'"
+
+
+def _is_segment(view: SubscriptionView) -> bool:
+    return split_segment(view.topic)[1] is not None
 
 
 def _doctor(view: SubscriptionView, subcommand: str) -> str | None:

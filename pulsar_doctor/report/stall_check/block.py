@@ -17,7 +17,7 @@ from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.folding import Alike
+from pulsar_doctor.report.stall_check.folding import Alike, parts_of
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.suspicion import probe_text, said_of, undecided
 from pulsar_doctor.report.words import (
@@ -91,7 +91,7 @@ def _in_one_line(row: BlockRow) -> BlockRow:
 def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
     """What was seen, where, who waits, what to do first, how to check it, and where to read on."""
     shown = alike.shown
-    which = f"partition {shown.partition}: " if len(alike.diagnoses) > 1 else ""
+    which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
     first = _first(shown)
     if first is None:
         if others := len(undecided(shown)[1:]):  # the headline has the first reason

@@ -12,7 +12,7 @@ from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions
+from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions, parts_of
 from pulsar_doctor.report.stall_check.pen import Pen, indented
 from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import (
@@ -24,7 +24,7 @@ from pulsar_doctor.report.words import (
     what_to_do,
     would_decide,
 )
-from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.printable import many, printable
 
 PASTED = ("run", "check")  # lines that no terminal may break
 
@@ -51,7 +51,7 @@ def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
 
 def print_healthy(pen: Pen, folded: Folded) -> None:
     """One line, and a second where there is something to know."""
-    every = f", {folded.partitions} partitions" if folded.partitions > 1 else ""
+    every = f", {many(folded.partitions, parts_of(folded.topic))}" if folded.partitions > 1 else ""
     said = folded.info.summary if folded.info else ""
     line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
     pen.console.print(Text.assemble(pen.badge("healthy"), "  ", line))
@@ -85,7 +85,7 @@ def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
     shown = alike.shown
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""
-        yield "shown", Text(f"partition {shown.partition}{why}")
+        yield "shown", Text(f"{parts_of(shown.whole)} {shown.part}{why}")
     for finding in shown.findings:
         yield from _finding_lines(finding)
         yield from _more(pen, finding.code)

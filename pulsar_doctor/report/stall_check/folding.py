@@ -1,9 +1,9 @@
-"""Joins the partitions of a topic, so that its verdict is printed once."""
+"""Joins the partitions or segments of a topic, so that its verdict is printed once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar, Self
@@ -92,7 +92,7 @@ def both(one: int | None, other: int | None) -> int | None:
 
 @dataclass(slots=True)
 class Folded:
-    """One subscription of one topic, with all its partitions.
+    """One subscription of one topic, with all its partitions; a scalable topic's are its segments.
 
     partitions: how many were judged, 0 where the topic has none. backlog: entries of all of them,
     None where one is not told. unwell: the verdicts that are not healthy. info, doubt: the first of
@@ -112,7 +112,7 @@ class Folded:
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
         self.backlog = both(self.backlog, diagnosis.backlog)
-        self.partitions += diagnosis.partition is not None
+        self.partitions += diagnosis.part is not None
         self.vitals.add(diagnosis)
         if diagnosis.status != "healthy":
             self.unwell.append(diagnosis)
@@ -126,7 +126,7 @@ class Folded:
     def entries(self) -> str:
         """`498 entries in all partitions`."""
         unit = "" if self.backlog is None else " entry" if self.backlog == 1 else " entries"
-        where = " in all partitions" if self.partitions > 1 else ""
+        where = f" in all {parts_of(self.topic)}s" if self.partitions > 1 else ""
         return f"{backlog(self.backlog)}{unit}{where}"
 
     @property
@@ -167,7 +167,7 @@ class Alike:
     @classmethod
     def single(cls, diagnosis: Diagnosis) -> Self:
         """One verdict, of one partition or of the whole topic."""
-        of = Folded(diagnosis.topic, diagnosis.subscription, diagnosis.type)
+        of = Folded(diagnosis.whole, diagnosis.subscription, diagnosis.type)
         of.add(diagnosis)
         return cls(of, (diagnosis,))
 
@@ -223,8 +223,8 @@ class FoldedFleet:
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more verdict."""
-        key = (diagnosis.topic, diagnosis.subscription)
-        if diagnosis.partition is not None:
+        key = (diagnosis.whole, diagnosis.subscription)
+        if diagnosis.part is not None:
             known = self.partitioned.get(key) or Folded(*key, diagnosis.type)
             self.partitioned.setdefault(key, known).add(diagnosis)
             return
@@ -264,16 +264,22 @@ def fold(diagnoses: Iterable[Diagnosis]) -> FoldedFleet:
     return fleet
 
 
-def partitions(diagnoses: Iterable[Diagnosis], of: int) -> str:
+def partitions(diagnoses: Sequence[Diagnosis], of: int) -> str:
     """`, partitions 3 and 7 of 100`; nothing for a topic without partitions."""
-    numbers = sorted(d.partition for d in diagnoses if d.partition is not None)
+    numbers = sorted(d.part for d in diagnoses if d.part is not None)
     if not numbers:
         return ""
+    part = parts_of(diagnoses[0].whole)
     if len(numbers) == of > 1:
-        return f", all {of} partitions"
-    word = "partition" if len(numbers) == 1 else "partitions"
+        return f", all {of} {part}s"
+    word = part if len(numbers) == 1 else f"{part}s"
     told = listed([str(number) for number in numbers], PARTITIONS_SHOWN_MOST)
     return f", {word} {told} of {of}" if of > 1 else f", {word} {told}"
+
+
+def parts_of(topic: str) -> str:
+    """`segment` of a scalable topic, `partition` of any other."""
+    return "segment" if topic.startswith("topic://") else "partition"
 
 
 def _causes(diagnosis: Diagnosis) -> tuple[int, tuple[str, ...]]:

@@ -73,7 +73,7 @@ def _print_healthy(pen: Pen, fleet: FoldedFleet) -> None:
 
 def _counts(fleet: FoldedFleet, apart: int) -> str:
     total = fleet.counts.total()
-    each = f" ({apart} with each partition apart)" if apart != total else ""
+    each = f" ({apart} with each partition and segment apart)" if apart != total else ""
     told = f": {counted(fleet.counts)}" if total else ": nothing was judged"
     return f"{many(total, 'subscription')}{each}{told}"
 

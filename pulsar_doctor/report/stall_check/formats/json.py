@@ -10,6 +10,7 @@ from pulsar_doctor.report.examine.document import process_json
 from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.grouping import Causes
+from pulsar_doctor.report.stall_check.scalable import ScalableTopics
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
@@ -21,11 +22,12 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """The document, a line for each subscription; what is known last comes last."""
     text = json_text(_head(checkup))
     out.write(f'{text[:-1]}, "subscriptions": [')
-    causes = Causes()
-    for number, diagnosis in enumerate(causes.through(checkup.examined())):
+    causes, scalable = Causes(), ScalableTopics()
+    diagnoses = scalable.through(causes.through(checkup.examined()))
+    for number, diagnosis in enumerate(diagnoses):
         out.write(",\n" if number else "\n")
         out.write(json_text(checked_json(diagnosis)))
-    out.write(f"\n], {json_text(_tail(checkup, causes))[1:]}\n")
+    out.write(f"\n], {json_text(scalable.document() | _tail(checkup, causes))[1:]}\n")
 
 
 def _head(checkup: Checkup) -> dict[str, Any]:

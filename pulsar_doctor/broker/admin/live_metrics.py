@@ -1,0 +1,19 @@
+"""Whether a broker's metrics have every loaded topic as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pulsar_doctor.broker.admin.refusals import BrokerFailed
+
+LIVE = {"exposeTopicLevelMetricsInPrometheus": "true", "metricsBufferResponse": "false"}
+NEWER = frozenset({"metricsBufferResponse"})  # a broker that does not know this one buffers nothing
+
+
+def require_live(configuration: Mapping[str, Any]) -> None:
+    """Raises BrokerFailed where metrics do not tell every loaded topic as it is now."""
+    for name, wanted in LIVE.items():
+        told = configuration.get(name, wanted if configuration and name in NEWER else None)
+        if str(told).lower() != wanted:
+            raise BrokerFailed(f"the broker's {name} is {'not reported' if told is None else told}")

@@ -1,0 +1,122 @@
+"""Combines a broker's metrics and its list of loaded topics to the statistics of a segment.
+
+The numbers of a subscription are of this moment, and its moments too. Those of a consumer are up to
+a minute older. Permits and unacknowledged messages of a consumer change only where the subscription
+asks, is sent, or acknowledges; where the last of these is older than the list can be, they still
+hold, and otherwise they are not reported. Where a subscription has one consumer, its moments are
+that consumer's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pulsar_doctor.broker.stats.values import epoch_ms
+
+MOMENTS = ("lastConsumedTimestamp", "lastAckedTimestamp", "lastConsumedFlowTimestamp")
+FIELDS = {
+    "subscription_back_log": "msgBacklog",
+    "subscription_delayed": "msgDelayed",
+    "subscription_in_replay": "msgInReplay",
+    "subscription_unacked_messages": "unackedMessages",
+    "subscription_blocked_on_unacked_messages": "blockedSubscriptionOnUnackedMsgs",
+    "subscription_consumers_count": "consumers",
+    "subscription_last_consumed_timestamp": MOMENTS[0],
+    "subscription_last_acked_timestamp": MOMENTS[1],
+    "subscription_last_consumed_flow_timestamp": MOMENTS[2],
+    "subscription_last_mark_delete_advanced_timestamp": "lastMarkDeleteAdvancedTimestamp",
+    "subscription_last_expire_timestamp": "lastExpireTimestamp",
+    "subscription_total_msg_expired": "totalMsgExpired",
+    "subscription_filter_rescheduled_msg_count": "filterRescheduledMsgCount",
+    "out_messages_total": "msgOutCounter",
+}
+TOPIC_LINE = "subscriptions_count"  # one of each loaded topic
+LINE = re.compile(
+    (
+        rf"\npulsar_({'|'.join((*FIELDS, TOPIC_LINE))})"
+        r'\{[^\n]*?topic="(segment://[^"\n]*)"(?:,subscription="((?:[^"\\\n]|\\.)*)")?\} (\S+)'
+    ).encode()
+)
+OF_LIST = ("type", "messageAckRate", "msgRateOut", "msgRateRedeliver")
+CHANGING = ("availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs")
+
+Numbers = dict[str, dict[str, int]]  # of each subscription, by the names of a topic's statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the list tells of a segment. read_ms: when the list was read, by the broker's clock."""
+
+    stats: Any
+    read_ms: int | None
+
+
+async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, Numbers]:
+    """The numbers of each loaded segment; of pieces of any length."""
+    found: dict[str, Numbers] = {}
+    rest = b"\n"
+    async for piece in pieces:
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        rest = newline + rest
+        _add(found, whole)
+    _add(found, rest)
+    return found
+
+
+def _add(found: dict[str, Numbers], lines: bytes) -> None:
+    for match in LINE.finditer(lines):
+        metric, topic, subscription, number = (each.decode() for each in match.groups(b""))
+        numbers = found.setdefault(topic, {})
+        if subscription and metric != TOPIC_LINE:
+            name = re.sub(r"\\(.)", r"\1", subscription)
+            numbers.setdefault(name, {})[FIELDS[metric]] = int(float(number))
+
+
+def composed(
+    numbers: Numbers, listed: Told | None, now_ms: int | None, old_ms: int
+) -> dict[str, Any]:
+    """A document as the statistics of a topic are. old_ms: how old what the list tells may be."""
+    stats = listed.stats if listed is not None and isinstance(listed.stats, dict) else {}
+    told, since_ms = stats.get("subscriptions") or {}, None
+    if listed is not None and listed.read_ms is not None:
+        since_ms = listed.read_ms - old_ms
+    subscriptions = {
+        name: _subscription(values, told.get(name) or {}, since_ms)
+        for name, values in numbers.items()
+    }
+    return {"publishers": stats.get("publishers", []), "subscriptions": subscriptions}
+
+
+def _subscription(
+    values: Mapping[str, int], listed: Mapping[str, Any], since_ms: int | None
+) -> dict[str, Any]:
+    """since_ms: the list tells nothing that is older."""
+    written: dict[str, Any] = {name: listed[name] for name in OF_LIST if name in listed}
+    written |= {name: value for name, value in values.items() if name != "consumers"}
+    blocked = "blockedSubscriptionOnUnackedMsgs"
+    written[blocked] = bool(values.get(blocked))
+    if "unackedMessages" not in listed and values.get("consumers"):
+        del written["unackedMessages"]  # Exclusive and Failover: a 0 that counts nothing
+    each = listed.get("consumers") or []
+    if values.get("consumers") == len(each):
+        still = since_ms is not None and all(values.get(name, 0) < since_ms for name in MOMENTS)
+        written["consumers"] = list(_consumers(each, written, still=still))
+    return written
+
+
+def _consumers(
+    listed: list[Any], subscription: Mapping[str, Any], *, still: bool
+) -> Iterator[dict[str, Any]]:
+    """still: nothing of what they have changed since the list was renewed."""
+    for each in listed:
+        written = dict(each) if still else {k: v for k, v in each.items() if k not in CHANGING}
+        if len(listed) == 1:
+            since_ms = epoch_ms(each.get("connectedSince")) or 0
+            moments = {name: subscription.get(name, 0) for name in MOMENTS}
+            written |= {name: ms if ms >= since_ms else 0 for name, ms in moments.items()}
+            if "unackedMessages" in each:
+                written["unackedMessages"] = subscription["unackedMessages"]
+        yield written

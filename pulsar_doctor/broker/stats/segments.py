@@ -1,0 +1,82 @@
+"""The segments of a scalable topic: hash ranges, states, parents and children.
+
+A scalable topic (Pulsar 5) has no messages of its own. Each of its segments is a topic with a range
+of key hashes. A split or a merge seals segments and makes children of them: a sealed segment takes
+no more messages, and is deleted once every subscription has acknowledged all that it holds.
+
+Source: ScalableTopicMetadata of pulsar-client-admin-api 5.0.0-M1, and SegmentTopicName of
+pulsar-common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
+from pulsar_doctor.broker.stats.topic import TopicStats
+from pulsar_doctor.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment. name: of its topic; None where only the statistics of the topic report it.
+
+    hash_start, hash_end: the range of hashes, both included. sealed_ms: when it was sealed, epoch
+    ms; None where it is active.
+    """
+
+    id: int
+    name: str | None
+    hash_start: int
+    hash_end: int
+    active: bool
+    parents: tuple[int, ...] = ()
+    children: tuple[int, ...] = ()
+    sealed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A segment among the others of its topic. stats: what the broker reports of each now.
+
+    A segment that no broker has loaded is missing from `stats`.
+    """
+
+    topic: str
+    segment: Segment
+    segments: Mapping[int, Segment]
+    stats: Mapping[int, TopicStats] = field(default_factory=dict)
+
+
+def segments_of(topic: str, document: Any) -> dict[int, Segment]:
+    """The segments in a topic's metadata, by number. Raises InputError for a wrong document."""
+    told = Fields(as_object(document, ROOT)).by_name("segments", partial(_segment, topic))
+    if told is None:
+        raise InputError(f"the answer for {topic} holds no segments")
+    return {each.id: each for each in sorted(told.values(), key=lambda each: each.id)}
+
+
+def _segment(topic: str, told: Fields) -> Segment:
+    hashes, number = told.inner("hashRange"), told.whole("segmentId")
+    start, end = (hashes.whole("start"), hashes.whole("end")) if hashes else (None, None)
+    if number is None or start is None or end is None:
+        raise InputError(f"a segment of {topic} has no number or no hash range")
+    local = f"{start:04x}-{end:04x}-{number}"
+    sealed_ms = told.whole("sealedAtMs") or 0
+    return Segment(
+        id=number,
+        name=None if told.flag("legacy") else f"segment{topic.removeprefix('topic')}/{local}",
+        hash_start=start,
+        hash_end=end,
+        active=told.text("state") == "ACTIVE",
+        parents=_numbers(told.document.get("parentIds")),
+        children=_numbers(told.document.get("childIds")),
+        sealed_ms=sealed_ms if sealed_ms > 0 else None,
+    )
+
+
+def _numbers(told: Any) -> tuple[int, ...]:
+    return tuple(each for each in told if isinstance(each, int)) if isinstance(told, list) else ()

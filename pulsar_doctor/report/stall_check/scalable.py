@@ -1,0 +1,106 @@
+"""The verdict on each subscription of a scalable topic as a whole, with all its segments, for JSON.
+
+A consumer of a V5 client is one ordinary consumer on each segment, `worker-seg-0`, `worker-seg-1`
+and so on; one without a name has another random name on each, and only its address is the same.
+Source: createSegmentConsumerAsync of ScalableQueueConsumer and ScalableStreamConsumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulsar_doctor.broker.stats.segments import Segment
+from pulsar_doctor.checkup.result import STATUSES
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.numbers import ReportedConsumer
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.report.stall_check.folding import Vitals, both
+
+NAME = "consumer"
+
+
+@dataclass(slots=True)
+class ScalableTopics:
+    """Keeps the verdicts on segments that go by, by topic and subscription."""
+
+    _parts: dict[tuple[str, str], list[Diagnosis]] = field(default_factory=dict)
+
+    def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        """The same verdicts."""
+        for each in diagnoses:
+            if each.whole != each.topic:
+                self._parts.setdefault((each.whole, each.subscription), []).append(each)
+            yield each
+
+    def document(self) -> dict[str, Any]:
+        """One row for each subscription; nothing where no segment was judged."""
+        rows = [_row(topic, name, parts) for (topic, name), parts in self._parts.items()]
+        return {"scalable_topics": rows} if rows else {}
+
+
+def _row(topic: str, subscription: str, parts: list[Diagnosis]) -> dict[str, Any]:
+    worst = min(parts, key=lambda each: (STATUSES.index(each.status), -(each.backlog or 0)))
+    judged = {each.part: each for each in parts}
+    known = {each.id: each for part in parts for each in part.segments or ()}
+    numbers = sorted({*known, *(number for number in judged if number is not None)})
+    vitals = Vitals()
+    backlog: int | None = 0
+    for each in parts:
+        vitals.add(each)
+        backlog = both(backlog, each.backlog)
+    return {
+        "topic": topic,
+        "subscription": subscription,
+        "status": worst.status,
+        "segment": None if worst.status == "healthy" else worst.part,
+        "cause": worst.findings[0].code if worst.findings else None,
+        "backlog": backlog,
+        "segments": [_segment(number, known.get(number), judged.get(number)) for number in numbers],
+        "consumers": _consumers(parts),
+    }
+
+
+def _segment(number: int, segment: Segment | None, judged: Diagnosis | None) -> dict[str, Any]:
+    """status: None where the segment does not have the subscription, or was not read."""
+    return {
+        "segment": number,
+        "name": judged.topic if judged else segment and segment.name,
+        "hash_range": segment and [segment.hash_start, segment.hash_end],
+        "state": segment and ("active" if segment.active else "sealed"),
+        "parents": segment and list(segment.parents),
+        "children": segment and list(segment.children),
+        "status": judged and judged.status,
+        "backlog": judged and judged.backlog,
+    }
+
+
+def _consumers(parts: list[Diagnosis]) -> list[dict[str, Any]] | None:
+    """Each consumer of the application, combined; None where one segment does not report them."""
+    found: dict[str, list[tuple[int, ReportedConsumer]]] = {}
+    for part in parts:
+        if part.consumers is None or part.part is None:
+            return None
+        for each in part.consumers:
+            found.setdefault(name_of(each, part.part), []).append((part.part, each))
+    return [
+        {
+            NAME: name,
+            "segments": sorted({number for number, _ in each}),
+            "available_permits": _sum([consumer.available_permits for _, consumer in each]),
+            "unacked_messages": _sum([consumer.unacked_messages for _, consumer in each]),
+        }
+        for name, each in found.items()
+    ]
+
+
+def name_of(consumer: ReportedConsumer, segment: int) -> str:
+    """What the application calls the consumer; its address where it gave it no name."""
+    name = consumer.label.removesuffix(f"-seg-{segment}")
+    return name if name != consumer.label else (consumer.address or name).lstrip("/")
+
+
+def _sum(counts: list[Count | None]) -> int | None:
+    exact = [count.exact if count is not None else None for count in counts]
+    return None if None in exact else sum(each for each in exact if each is not None)

@@ -1,0 +1,172 @@
+"""A scalable topic from the command line, by what a real broker (5.0.0-M1) reported of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.admin import segments
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.consume.engines import Plan
+from pulsar_doctor.consume.visiting.presence import look
+from pulsar_doctor.errors import InputError
+from tests.broker.http_broker import Reply, serving
+from tests.cli.checked import Check, check
+from tests.scalable.replaying import Replay, recorded, replayed
+
+__all__ = ["check"]  # a fixture
+
+ORDERS = "topic://public/default/orders"
+STUCK = "queue-takes-nothing"
+
+
+@pytest.fixture(autouse=True)
+def each_reading_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "NOW_SECONDS", 0.5)  # segments at one beat share it
+    monkeypatch.setattr(segments, "LIST_SECONDS", 0.0)
+
+
+def codes(told: Any) -> dict[str, tuple[str, list[str]]]:
+    """The verdict on each segment, by its number."""
+    return {
+        one["topic"].rpartition("-")[2]: (
+            one["status"],
+            [found["code"] for found in one["findings"]],
+        )
+        for one in told.document["subscriptions"]
+    }
+
+
+@pytest.mark.parametrize("name", [ORDERS, "orders", "public/default/orders"])
+def test_one_verdict_is_on_the_whole_and_names_the_segments(check: Check, name: str) -> None:
+    with replayed(STUCK) as broker:
+        told = check(broker, name)
+    assert told.code == 0
+    assert f"billing on {ORDERS}, all 2 segments: not-acknowledging of worker-seg-0" in told.out
+    assert "segment 0: worker-seg-0 holds 260 messages or more" in told.out
+    assert "500 entries in all segments" in told.out
+
+
+def test_json_has_each_segment_and_the_consumer_as_one(check: Check) -> None:
+    with replayed(STUCK) as broker:
+        told = check(broker, ORDERS, "-o", "json")
+    [whole] = told.document["scalable_topics"]
+    assert (whole["topic"], whole["subscription"], whole["status"]) == (
+        ORDERS,
+        "billing",
+        "warning",
+    )
+    assert (whole["segment"], whole["cause"]) == (0, "not-acknowledging")
+    assert [each["hash_range"] for each in whole["segments"]] == [[0, 32767], [32768, 65535]]
+    assert {each["state"] for each in whole["segments"]} == {"active"}
+    assert whole["consumers"] == [
+        {"consumer": "worker", "segments": [0, 1], "available_permits": 150,
+         "unacked_messages": 500}
+    ]  # fmt: skip
+    assert [each["topic"] for each in told.document["subscriptions"]] == [
+        "segment://public/default/orders/0000-7fff-0",
+        "segment://public/default/orders/8000-ffff-1",
+    ]
+
+
+def test_a_healthy_one_is_one_line(check: Check) -> None:
+    with replayed("healthy-queue") as broker:
+        told = check(broker, "quick", "--window", "1s", "--interval", "1s")
+    assert told.code == 0
+    assert "HEALTHY  mail (Shared) on topic://public/default/quick, 4 segments" in told.out
+    assert told.out.count("HEALTHY") == 1
+
+
+def test_a_namespace_includes_its_scalable_topics(check: Check) -> None:
+    with replayed(STUCK) as broker:
+        told = check(broker, "--namespace", "public/default", "-o", "json")
+    assert codes(told) == {"0": ("warning", ["not-acknowledging"]),
+                           "1": ("warning", ["not-acknowledging"])}  # fmt: skip
+
+
+def test_permits_that_may_have_changed_since_the_list_are_not_reported(check: Check) -> None:
+    told = recorded(STUCK)
+    for reading in told["readings"]:  # it asked for more a second ago
+        reading["metrics"] = [
+            f"{line.rpartition(' ')[0]} {reading['date_ms'] - 1000}"
+            if line.startswith("pulsar_subscription_last_consumed_flow_timestamp")
+            else line
+            for line in reading["metrics"]
+        ]
+    with serving(Replay(told)) as broker:
+        document = check(broker, ORDERS, "-o", "json").document
+    for each in document["subscriptions"]:
+        [consumer] = each["consumers"]
+        assert consumer["available_permits"] is None
+        assert consumer["unacked_messages"] in (260, 240)  # by the metrics: it is the only consumer
+
+
+def test_a_consumer_that_came_or_left_since_the_list_makes_consumers_unreported(
+    check: Check,
+) -> None:
+    told = recorded(STUCK)
+    for reading in told["readings"]:
+        reading["metrics"] = [
+            line[:-1] + "2" if line.startswith("pulsar_subscription_consumers_count") else line
+            for line in reading["metrics"]
+        ]
+    with serving(Replay(told)) as broker:
+        document = check(broker, ORDERS, "-o", "json").document
+    assert [each["consumers"] for each in document["subscriptions"]] == [None, None]
+    assert document["scalable_topics"][0]["consumers"] is None
+
+
+def test_eight_segments_cost_what_one_costs(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "NOW_SECONDS", 60.0)
+    with replayed("healthy-queue") as broker:
+        check(broker, "topic://public/default/quick", "-o", "json")
+    asked = Counter(each.path.partition("?")[0] for each in broker.asked)
+    assert (asked["/metrics/"], asked["/admin/v2/broker-stats/topics"]) == (1, 1)
+    assert {each.method for each in broker.asked} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("topic://public/default/other", "there is no scalable topic topic://public/default/other"),
+        ("othre", "there is no topic persistent://public/default/othre"),
+        ("segment://public/default/orders/0000-7fff-7", "no broker has loaded segment://"),
+    ],
+)
+def test_what_is_not_there_is_said(check: Check, name: str, sentence: str) -> None:
+    with replayed(STUCK) as broker:
+        told = check(broker, name)
+    assert told.code == 3
+    assert sentence in told.out + told.err
+
+
+def test_metrics_that_may_be_old_leave_a_segment_unread(check: Check) -> None:
+    told = recorded(STUCK)
+    told["configuration"]["metricsBufferResponse"] = "true"
+    with serving(Replay(told)) as broker:
+        checked = check(broker, ORDERS)
+    assert checked.code == 3
+    assert "metricsBufferResponse is true" in checked.err + checked.out
+
+
+def test_an_older_broker_has_no_scalable_topic(check: Check) -> None:
+    with serving(lambda asked: Reply(404, {"reason": "HTTP 404 Not Found"})) as broker:
+        assert check(broker, ORDERS).code == 3
+
+
+def test_no_segment_is_asked_for_by_itself_and_none_is_loaded(check: Check) -> None:
+    with replayed(STUCK) as broker:
+        check(broker, ORDERS)
+    assert [each for each in broker.asked if "/segments/" in each.path] == []
+
+
+@pytest.mark.parametrize("topic", [ORDERS, "segment://public/default/orders/0000-7fff-0"])
+def test_consume_and_produce_refuse_a_scalable_topic(topic: str) -> None:
+    with (
+        replayed(STUCK) as broker,
+        pytest.raises(InputError, match="is for clients of Pulsar 5"),
+    ):
+        look(Settings(admin_url=broker.url, sandbox=True), Plan("consumer", topic, "billing"))
+    assert [each for each in broker.asked if "brokers" not in each.path] == []
