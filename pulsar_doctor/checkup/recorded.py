@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
@@ -96,7 +97,11 @@ def _asked_for(
 
 def of_files(files: SampleFiles, judge: Judge, say: Say) -> Checkup:
     """The verdicts on what files hold. Raises InputError, and DoctorError where it is not there."""
-    read = read_files(files)
+    return of_samples(read_files(files), files, judge, say)
+
+
+def of_samples(read: ReadSamples, files: SampleFiles, judge: Judge, say: Say) -> Checkup:
+    """The same, where they have been read. Raises DoctorError where it is not there."""
     for note in read.notes:
         say(note)
     missing = judge.missing(read.windows)

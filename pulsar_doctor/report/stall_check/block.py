@@ -132,12 +132,12 @@ def _first(shown: Diagnosis) -> Finding | Suspect | None:
 def _heading(pen: Pen, alike: Alike, before: str, beside: str) -> list[Text]:
     """The headline; without the word `certain` where that saves a line."""
     width = pen.console.width
-    texts = (_headline(pen, alike, word) for word in (" certain", ""))
+    texts = (headline(pen, alike, word) for word in (" certain", ""))
     both = [_wrapped(pen, Text.assemble(before, text, beside), width) for text in texts]
     return min(both, key=len)
 
 
-def _headline(pen: Pen, alike: Alike, certain: str) -> Text:
+def headline(pen: Pen, alike: Alike, certain: str) -> Text:
     """`✖ STALLED  billing on orders: prefetch-hogging of worker-3 (94% certain)`."""
     shown, status = alike.shown, alike.status
     of = f"  {printable(alike.of.subscription)} on {short_topic(alike.place)}"

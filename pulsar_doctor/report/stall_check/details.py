@@ -31,8 +31,8 @@ PASTED = ("run", "check")  # lines that no terminal may break
 
 def print_details(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
-    pen.console.print(_heading(pen, alike))
-    _print_rows(pen, _lines(pen, alike))
+    pen.console.print(heading(pen, alike))
+    _print_rows(pen, detail_rows(pen, alike))
     pen.console.print()
 
 
@@ -51,10 +51,7 @@ def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
 
 def print_healthy(pen: Pen, folded: Folded) -> None:
     """One line, and a second where there is something to know."""
-    every = f", {many(folded.partitions, parts_of(folded.topic))}" if folded.partitions > 1 else ""
-    said = folded.info.summary if folded.info else ""
-    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
-    pen.console.print(Text.assemble(pen.badge("healthy"), "  ", line))
+    pen.console.print(healthy_line(pen, folded))
     if folded.info is not None:
         info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
         pen.console.print(indented([("info", Text(info))], below=0))
@@ -63,7 +60,15 @@ def print_healthy(pen: Pen, folded: Folded) -> None:
         _print_rows(pen, ((name, Text(text)) for name, text in rows))
 
 
-def _heading(pen: Pen, alike: Alike) -> Text:
+def healthy_line(pen: Pen, folded: Folded) -> Text:
+    """The status, of which subscription, and what it lives by."""
+    every = f", {many(folded.partitions, parts_of(folded.topic))}" if folded.partitions > 1 else ""
+    said = folded.info.summary if folded.info else ""
+    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
+    return Text.assemble(pen.badge("healthy"), "  ", line)
+
+
+def heading(pen: Pen, alike: Alike) -> Text:
     """The status, and of which subscription."""
     where = _where(alike.of, partitions(alike.diagnoses, alike.of.partitions))
     if alike.status != "unknown":
@@ -81,7 +86,8 @@ def _where(folded: Folded, which: str) -> str:
     return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
 
 
-def _lines(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
+def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
+    """Names and texts of all that is known; a line to paste is called as in PASTED."""
     shown = alike.shown
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""

@@ -33,7 +33,7 @@ def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: 
     _print_healthy(pen, fleet)
     total = fleet.counts.total()
     if total > 1 or not (total or checkup.notes):  # what has notes is told by them
-        console.print(Text(_counts(fleet, checkup.tally.subscriptions)))
+        console.print(Text(counts_line(fleet, checkup.tally.subscriptions)))
     for _, note in checkup.notes:
         console.print(Text(printable(note)))
     _print_not_loaded(console, checkup.not_loaded)
@@ -71,7 +71,8 @@ def _print_healthy(pen: Pen, fleet: FoldedFleet) -> None:
             print_healthy(pen, folded)
 
 
-def _counts(fleet: FoldedFleet, apart: int) -> str:
+def counts_line(fleet: FoldedFleet, apart: int) -> str:
+    """`3 subscriptions: 1 stalled, 2 healthy`. apart: with each partition counted."""
     total = fleet.counts.total()
     each = f" ({apart} with each partition and segment apart)" if apart != total else ""
     told = f": {counted(fleet.counts)}" if total else ": nothing was judged"

@@ -1,0 +1,103 @@
+"""Timelines of consumers from the rows of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pulsar_doctor.checkup.timelines.thinned import Moved
+from pulsar_doctor.checkup.timelines.timeline import Recording, Timelines, drawn
+from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED, Row
+from pulsar_doctor.wording.durations import duration
+
+COLUMNS = (  # seq: without it a reader takes rows of later segments for those it has read
+    "seq", "ts", "conn_id", "incarnation", "command", "client_addr", "topic", "subscription",
+    "consumer_name", "consumer_id", "messages", "permits", "available_permits", "parked_permits",
+    "unsent_permits_min", "unacked_messages", "acknowledged_messages", "starved_since",
+    "starved_from",
+)  # fmt: skip
+LOST = frozenset({CLOSE, GAP, UNPARSED})
+SET_BACK_US = 1_000_000  # of the clock: what is worth a note
+SET_BACK = "the clock was set back in this time; moments after that are drawn up to {} later"
+
+
+class RowTimelines:
+    """Rows in, timelines out. Changes in place: every row of a trace comes by here.
+
+    ends_us: incarnation -> when it ended, or the recording, of all that are drawn, in this order.
+    """
+
+    def __init__(self, ends_us: Mapping[int, int]) -> None:
+        self.ends_us = ends_us
+        self._recordings: dict[int, Recording] = {}
+        self._connection: dict[int, int | None] = {}  # by incarnation
+        self._now_us = self._ahead_us = 0
+
+    def add(self, row: Row) -> None:
+        """One row, in the order of the trace."""
+        us, number = self._moment(row.ts), row.incarnation
+        if number is None or number not in self.ends_us:
+            if row.command in LOST:
+                self._lost(row, us)
+            return
+        recording = self._recordings.get(number) or self._begin(row, number, us)
+        recording.seen_us = us
+        if row.starved_from is not None:
+            recording.end_starvation(us)
+        if row.starved_since is not None:
+            recording.without_permits(us)
+        if row.available_permits is None:
+            recording.lose_track(us)
+        else:
+            permits, held = row.available_permits, row.unacked_messages
+            recording.stands(us, permits, held, row.unsent_permits_min)
+            recording.permits_at_most |= row.parked_permits is None
+        _move(recording, row, us)
+
+    def finished(self, end_us: int) -> Timelines:
+        """end_us: when the recording ended."""
+        end_us = self._moment(end_us)
+        for number, recording in self._recordings.items():
+            recording.finish(min(max(self.ends_us[number], recording.seen_us), end_us))
+        found = drawn([self._recordings[each] for each in self.ends_us if each in self._recordings])
+        if self._ahead_us < SET_BACK_US:
+            return found
+        return replace(found, notes=(SET_BACK.format(duration(self._ahead_us / 1e6)),))
+
+    def _moment(self, us: int) -> int:
+        """The wall clock; where it was set back, as if it had gone on."""
+        self._ahead_us = max(self._ahead_us, self._now_us - us)
+        self._now_us = us + self._ahead_us
+        return self._now_us
+
+    def _begin(self, row: Row, number: int, us: int) -> Recording:
+        name = row.consumer_name or f"consumer {row.consumer_id}"
+        new = Recording(row.topic or "", row.subscription or "", name, row.client_addr or "", us)
+        self._recordings[number], self._connection[number] = new, row.conn_id
+        return new
+
+    def _lost(self, row: Row, us: int) -> None:
+        """Commands are missing, or a connection ends with its consumers."""
+        for number, recording in self._recordings.items():
+            gone = self.ends_us[number] < row.ts
+            if gone or (row.command != GAP and self._connection[number] != row.conn_id):
+                continue
+            if row.command == CLOSE:
+                recording.end_starvation(us)
+            else:
+                recording.lose_track(us)
+
+
+def _move(recording: Recording, row: Row, us: int) -> None:
+    """Counts what this command delivered, acknowledged or granted."""
+    if row.command == "MESSAGE":
+        delivered = row.messages or 1
+        recording.delivered = (recording.delivered or 0) + delivered
+        recording.moved.add(Moved(us, us, delivered=delivered))
+    elif row.command == "FLOW":
+        recording.moved.add(Moved(us, us, flows=1, permits=row.permits or 0))
+    elif row.command == "ACK":
+        acked = row.acknowledged_messages
+        known = acked is not None and recording.acknowledged is not None
+        recording.acknowledged = (recording.acknowledged or 0) + (acked or 0) if known else None
+        recording.moved.add(Moved(us, us, acknowledged=acked or 0))

@@ -1,0 +1,113 @@
+"""Timelines of subscriptions and their consumers from a broker's statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeVar
+
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.window import Course
+from pulsar_doctor.checkup.judge import full
+from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Slots, Steps, points_of
+from pulsar_doctor.checkup.timelines.timeline import (
+    DRAWN_MOST,
+    Recording,
+    SubscriptionTimeline,
+    Timelines,
+    drawn,
+    in_all,
+)
+
+Stats = TypeVar("Stats", ConsumerStats, SubscriptionStats)
+NO_TIME = "{} on {} is not drawn: it is not known when its statistics were taken"
+ONE_SAMPLE = "{} on {} is not drawn: one sample shows nothing over time"
+
+
+def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
+    """Of each subscription the backlog, of each consumer of its last sample the permits."""
+    subscriptions, recordings, notes = [], [], []
+    for observed in those:
+        moments = [sample.now_ms for sample in observed.window.samples]
+        times = [ms * 1000 for ms in moments if ms is not None]
+        if len(times) < max(2, len(moments)):
+            why = NO_TIME if None in moments else ONE_SAMPLE
+            notes.append(why.format(observed.subscription, full(observed)))
+            continue
+        subscriptions.append(_subscription(observed, times))
+        recordings += [_consumer(observed, each, times) for each in observed.consumers]
+    recordings.sort(key=_longest)
+    found = drawn(recordings[:DRAWN_MOST])
+    return replace(
+        found,
+        subscriptions=tuple(subscriptions[:DRAWN_MOST]),
+        left_out=max(0, len(recordings) - DRAWN_MOST),
+        notes=tuple(notes),
+    )
+
+
+def _longest(made: Recording) -> tuple[int, int]:
+    """Who was longest without permits first, then who holds most."""
+    held = made.last[1] if len(made.last) > 1 else None
+    return -in_all(made.starved.values()).longest_us, -(held or 0)
+
+
+def _subscription(observed: Observed, times: list[int]) -> SubscriptionTimeline:
+    course = observed.course
+    return SubscriptionTimeline(
+        full(observed),
+        observed.subscription,
+        _line(course, times, lambda stats: stats.msg_backlog),
+        _line(course, times, lambda stats: stats.unacked_messages),
+    )
+
+
+def _line(
+    course: Course[Stats], times: list[int], read: Callable[[Stats], int | None]
+) -> tuple[Point, ...]:
+    """A number in every sample; empty where none reports it."""
+    values = [None if stats is None else read(stats) for stats in course.values]
+    line: Slots[Steps] = Slots()
+    for us, value in zip(times, values, strict=False):
+        line.add(Steps(((us, value),)))
+    return points_of(line) if any(value is not None for value in values) else ()
+
+
+def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int]) -> Recording:
+    """One that cannot be told from others has its last sample alone."""
+    there = [
+        (us, stats)
+        for us, stats in zip(times[-len(course.values) :], course.values, strict=True)
+        if stats is not None
+    ]
+    since_us, last = there[0][0], there[-1][1]
+    name, address = last.consumer_name or "consumer without a name", last.address or ""
+    of = full(observed), observed.subscription
+    made = Recording(*of, name, address.lstrip("/"), since_us, sampled=True, acknowledged=None)
+    for us, stats in there:
+        made.stands(us, stats.available_permits, stats.unacked_messages)
+        _starvation(made, us, stats.available_permits)
+    made.finish(there[-1][0])
+    _deliveries(made, there)
+    return made
+
+
+def _starvation(made: Recording, us: int, permits: int | None) -> None:
+    """From the first sample without permits to the next one with some, or to the last."""
+    if permits is not None and permits <= 0:
+        made.without_permits(us)
+    else:
+        made.end_starvation(made.starved_seen_us if permits is None else us)
+
+
+def _deliveries(made: Recording, there: list[tuple[int, ConsumerStats]]) -> None:
+    """What the counter of deliveries grew by from one sample to the next."""
+    made.delivered = None
+    for (since_us, before), (until_us, after) in pairwise(there):
+        if before.msg_out_counter is None or after.msg_out_counter is None:
+            continue
+        grown = max(0, after.msg_out_counter - before.msg_out_counter)
+        made.delivered = (made.delivered or 0) + grown
+        made.moved.add(Moved(since_us, until_us, delivered=grown))

@@ -1,0 +1,127 @@
+"""`pulsar-doctor report`: writes the page of an incident, to be sent to a colleague."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pulsar_doctor.cli._calls import checks, say, say_more
+from pulsar_doctor.cli._commands import Sections
+from pulsar_doctor.cli._options import (
+    argument,
+    broker_version_option,
+    option,
+    proven_only_option,
+    set_option,
+    taking,
+    talk_options,
+)
+from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.wording.gate import tell
+from pulsar_doctor.wording.sizes import in_words
+
+if TYPE_CHECKING:
+    from pulsar_doctor.checkup.incident import Recordings
+    from pulsar_doctor.checkup.judge import Judge
+
+GROUP = "diagnose"
+BEGIN = b"<!DOCTYPE html>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest:
+    """One call, as it was typed."""
+
+    # fmt: off
+    sources: tuple[str, ...] = argument(metavar="SOURCE...", nargs=-1, required=True)
+    output: Path = option(
+        "-o", "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+        default="incident.html", show_default=True, help="The page; one that is there is replaced.",
+    )
+    subscription: str | None = option(
+        "-s", "--subscription", metavar="SUB", help="Only this subscription."
+    )
+    topics: tuple[str, ...] = option(
+        "--topic", metavar="TOPIC", multiple=True, help="Only this topic; may be repeated."
+    )
+    proven_only: bool = proven_only_option()
+    broker_version: str | None = broker_version_option()
+    changes: tuple[str, ...] = set_option()
+    # fmt: on
+
+
+@click.command(cls=Sections)
+@taking(ReportRequest)
+@talk_options
+def command(asked: ReportRequest) -> int:
+    """Writes a page with the verdict and its timelines, to send to a colleague.
+
+    A SOURCE is a trace (the folder that `tap`, `capture` or `consume` recorded), or a file of
+    `stall-check --save` or `examine --save`. A trace and a file of the same incident give one
+    verdict together. The page is one HTML file of at most 2 MB that needs no network.
+
+    \b
+    pulsar-doctor report incident.ptrace -o incident.html
+    pulsar-doctor report incident.gz -s billing
+    pulsar-doctor report incident.ptrace incident.gz --topic orders
+
+    It shows the verdict of each subscription, what is missing and why, and over time: permits,
+    messages held, deliveries, acknowledgements and FLOWs of each consumer, with every time without
+    permits. It holds names of topics, subscriptions and consumers, and addresses; no payloads, keys
+    or credentials.
+
+    This needs the extra [report]. Exit codes: 0 the page is written, whatever the verdict; 2 wrong
+    usage or input that cannot be read; 3 where something could not be read or written.
+    """
+    from pulsar_doctor.checkup.incident import of_recordings
+    from pulsar_doctor.report.incident.page import page
+
+    _check_replaceable(asked.output)
+    incident = of_recordings(_recordings(asked), _judge(asked), say, say_more)
+    incident.checkup.broker_version = asked.broker_version or incident.checkup.broker_version
+    content = page(incident.checkup, incident.timelines)
+    _write(asked.output, content)
+    tell(f"{asked.output}: {in_words(len(content.encode()))}")
+    return DoctorError.exit_code if incident.checkup.unreachable else 0
+
+
+def _recordings(asked: ReportRequest) -> Recordings:
+    from pulsar_doctor.broker.sample_files import SampleFiles
+    from pulsar_doctor.checkup.incident import Recordings
+
+    folders = [source for source in asked.sources if Path(source).is_dir()]
+    if len(folders) > 1:
+        raise InputError(f"a page is of one trace, and {len(folders)} are given")
+    files = [source for source in asked.sources if source not in folders]
+    folder = Path(folders[0]) if folders else None
+    return Recordings(folder, SampleFiles(files, named=asked.topics), asked.proven_only)
+
+
+def _judge(asked: ReportRequest) -> Judge:
+    from pulsar_doctor.checkup.judge import Judge
+
+    causes, limits = checks(asked.changes)
+    return Judge(causes, limits, asked.subscription)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Raises InputError where something is there that is not a page."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(BEGIN)) != BEGIN:
+                raise InputError(f"{path} is there and is not a page; name another file with -o")
+
+
+def _write(path: Path, content: str) -> None:
+    """Wholly or not at all, for its owner alone: names and addresses stand in it."""
+    from pulsar_doctor.trace.folder import write_file
+
+    try:
+        write_file(path, content.encode())
+    except OSError as error:
+        raise DoctorError(
+            f"cannot write {path}: {error.strerror}; name another file with -o"
+        ) from None

@@ -1,0 +1,275 @@
+"""Draws timelines with Bokeh, whose package brings its own JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pulsar_doctor.checkup.timelines.thinned import Point, Starved
+from pulsar_doctor.checkup.timelines.timeline import (
+    ConsumerTimeline,
+    SubscriptionTimeline,
+    Timelines,
+)
+from pulsar_doctor.errors import needing
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many
+
+BLUE, ORANGE, GREY = "#3b82c4", "#c2620e", "#808488"  # readable on white and on black
+MOMENT = "{%F %H:%M:%S.%3N} UTC"
+HEIGHT, LOW = 220, 130  # pixels
+Numbers = tuple[list[float], list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What a browser draws. library: JavaScript. document: JSON of Bokeh; roots: chart -> its id.
+
+    A chart is `consumer-1`, `moved-1` or `subscription-1`, numbered in the order of the timelines.
+    """
+
+    library: str
+    document: Mapping[str, Any]
+    roots: Mapping[str, str]
+
+
+def drawing(timelines: Timelines) -> Drawing:
+    """All charts, which zoom together. Raises MissingExtra."""
+    with needing("report", "an incident page"):
+        from bokeh.document import Document
+        from bokeh.models import Range1d
+        from bokeh.resources import Resources
+    begin, end = _span(timelines)
+    figures = _Figures(Range1d(start=begin, end=end, bounds=(begin, end)))
+    roots: dict[str, Any] = {}
+    for number, each in enumerate(timelines.subscriptions, start=1):
+        roots[f"subscription-{number}"] = figures.subscription(each)
+    for number, consumer in enumerate(timelines.consumers, start=1):
+        roots[f"consumer-{number}"] = figures.consumer(consumer)
+        if consumer.moved:
+            roots[f"moved-{number}"] = figures.moved(consumer)
+    document = Document()
+    for root in roots.values():
+        document.add_root(root)
+    renamed = _Renamed()
+    content = renamed.all(document.to_json(deferred=False))
+    library = Resources(mode="inline", components=["bokeh"]).js_raw[0]
+    return Drawing(library, content, {name: renamed.name(root.id) for name, root in roots.items()})
+
+
+def _span(timelines: Timelines) -> tuple[float, float]:
+    """From the first to the last moment of all, in milliseconds."""
+    moments = [us for each in timelines.consumers for us in (each.since_us, each.until_us)]
+    for each in timelines.subscriptions:
+        moments += [us for us, _ in (*each.backlog, *each.unacked)]
+    first, last = min(moments, default=0), max(moments, default=0)
+    return first / 1000, max(last / 1000, first / 1000 + 1)
+
+
+class _Figures:
+    """Makes figures that share one axis of time."""
+
+    def __init__(self, span: Any) -> None:
+        from bokeh.plotting import figure
+
+        self._new = partial(
+            figure,
+            x_range=span,
+            x_axis_type="datetime",
+            sizing_mode="stretch_width",
+            tools="",
+            background_fill_color=None,
+            border_fill_color=None,
+            outline_line_color=GREY,
+            min_border_left=60,
+            output_backend="canvas",
+        )
+
+    def consumer(self, of: ConsumerTimeline) -> Any:
+        """Permits and messages held as steps, times without permits hatched."""
+        values = [value for line in (of.permits, of.held, of.unsent) for _, value in line]
+        drawn = self._figure(HEIGHT, values, "above")
+        drawn.xaxis.visible = not of.moved  # otherwise it is that of the chart below
+        self._starved(drawn, of)
+        self._steps(drawn, "messages held", of.held, color=ORANGE, dash="dashed")
+        self._steps(drawn, "unsent permits", of.unsent, color=GREY, dash="dotted")
+        self._steps(drawn, "available permits", of.permits, color=BLUE, dash="solid")
+        return drawn
+
+    def moved(self, of: ConsumerTimeline) -> Any:
+        """Deliveries upwards, acknowledgements downwards, FLOWs as triangles."""
+        values = [n for each in of.moved for n in (each.delivered, -each.acknowledged)]
+        drawn = self._figure(LOW, values, None)
+        delivered = [each for each in of.moved if each.delivered]
+        acked = [each for each in of.moved if each.acknowledged]
+        flows = [each for each in of.moved if each.flows]
+        self._bars(drawn, delivered, "delivered", [each.delivered for each in delivered])
+        self._bars(drawn, acked, "acknowledged", [-each.acknowledged for each in acked])
+        data: dict[str, list[Any]] = {
+            "x": [each.since_us / 1000 for each in flows],
+            "y": [0] * len(flows),
+            "text": [_flow(each.flows, each.permits) for each in flows],
+        }
+        marks = drawn.scatter(
+            "x", "y", source=_source(data), marker="triangle", size=6, color=GREY, line_color=GREY
+        )
+        self._hover(drawn, marks, "@text, @x" + MOMENT, mode="mouse")
+        return drawn
+
+    def subscription(self, of: SubscriptionTimeline) -> Any:
+        """The backlog and what is not acknowledged."""
+        drawn = self._figure(HEIGHT, [n for _, n in (*of.backlog, *of.unacked)], "above")
+        self._steps(drawn, "unacknowledged", of.unacked, color=ORANGE, dash="dashed")
+        self._steps(drawn, "backlog", of.backlog, color=BLUE, dash="solid")
+        return drawn
+
+    def _figure(self, height: int, values: Sequence[int | None], toolbar: Any) -> Any:
+        from bokeh.models import (
+            BasicTicker,
+            BoxZoomTool,
+            NumeralTickFormatter,
+            PanTool,
+            Range1d,
+            ResetTool,
+            WheelZoomTool,
+        )
+        from bokeh.models.annotations import Span
+
+        known = [0, *(value for value in values if value is not None)]
+        room = max(1, max(known) - min(known)) * 0.05
+        drawn = self._new(
+            height=height,
+            y_axis_label="messages",
+            y_range=Range1d(start=min(known) - room, end=max(known) + room),
+            toolbar_location=toolbar,
+        )
+        drawn.yaxis.ticker = BasicTicker(min_interval=1, desired_num_ticks=height // 40)
+        drawn.toolbar.logo = None
+        wheel = WheelZoomTool(dimensions="width", modifiers="ctrl")  # without it the page scrolls
+        drawn.add_tools(PanTool(dimensions="width"), wheel, BoxZoomTool(dimensions="width"))
+        drawn.add_tools(ResetTool())
+        drawn.toolbar.active_scroll, drawn.toolbar.active_drag = wheel, None
+        drawn.yaxis.formatter = NumeralTickFormatter(format="0,0")
+        drawn.xgrid.visible = False
+        drawn.add_layout(Span(location=0, dimension="width", line_color=GREY, line_width=1))
+        return drawn
+
+    def _steps(
+        self, drawn: Any, name: str, points: Sequence[Point], *, color: str, dash: str
+    ) -> None:
+        if not points:
+            return
+        x, y = _numbers(points)
+        line = drawn.step(
+            "x", "y", source=_source({"x": x, "y": y}), mode="after", line_width=2,
+            line_color=color, line_dash=dash,
+        )  # fmt: skip
+        self._hover(drawn, line, f"{name} @y{{0,0}}, @x{MOMENT}", mode="vline")
+
+    def _starved(self, drawn: Any, of: ConsumerTimeline) -> None:
+        if not of.starved:
+            return
+        data: dict[str, list[Any]] = {
+            "x0": [each.since_us / 1000 for each in of.starved],
+            "x1": [each.until_us / 1000 for each in of.starved],
+            "text": [f"without permits {without_permits(each)}" for each in of.starved],
+        }
+        strips = drawn.vstrip(
+            "x0", "x1", source=_source(data), fill_color=ORANGE, fill_alpha=0.12,
+            line_color=ORANGE, line_width=1, hatch_pattern="/", hatch_color=ORANGE,
+            hatch_alpha=0.5,
+        )  # fmt: skip
+        self._hover(drawn, strips, "@text, from @x0" + MOMENT, mode="mouse")
+
+    def _bars(self, drawn: Any, slots: Sequence[Any], what: str, counts: list[int]) -> None:
+        if not slots:
+            return
+        data: dict[str, list[Any]] = {
+            "left": [each.since_us / 1000 for each in slots],
+            "right": [each.until_us / 1000 for each in slots],
+            "top": counts,
+            "text": [f"{many(abs(count), 'message')} {what}" for count in counts],
+        }
+        color, hatch = (BLUE, " ") if counts[0] > 0 else (ORANGE, "/")
+        bars = drawn.quad(
+            "left", "right", "top", 0, source=_source(data), fill_color=color, line_color=color,
+            fill_alpha=0.6, hatch_pattern=hatch, hatch_color=color,
+        )  # fmt: skip
+        self._hover(drawn, bars, "@text, from @left" + MOMENT, mode="mouse")
+
+    def _hover(self, drawn: Any, renderer: Any, text: str, *, mode: Any) -> None:
+        from bokeh.models import HoverTool
+
+        moment: Any = {f"@{name}": "datetime" for name in ("x", "x0", "left")}
+        drawn.add_tools(
+            HoverTool(
+                renderers=[renderer],
+                tooltips=text,
+                formatters=moment,
+                mode=mode,
+                visible=False,
+                point_policy="snap_to_data",
+            )
+        )
+
+
+def _source(data: Mapping[str, Sequence[Any]]) -> Any:
+    """The columns of a chart; numbers as bytes, which are shorter than text."""
+    import numpy
+    from bokeh.models import ColumnDataSource
+
+    columns = {
+        name: values if name == "text" else numpy.asarray(values, dtype="float64")
+        for name, values in data.items()
+    }
+    return ColumnDataSource(columns)
+
+
+def _numbers(points: Sequence[Point]) -> Numbers:
+    """Milliseconds and values; what is not known is not drawn."""
+    times = [us / 1000 for us, _ in points]
+    return times, [float("nan") if value is None else float(value) for _, value in points]
+
+
+def _flow(flows: int, permits: int) -> str:
+    return f"{many(flows, 'FLOW')} of {many(permits, 'permit')}"
+
+
+def without_permits(starved: Starved) -> str:
+    """`3 times, 12 s in all, longest 8 s`."""
+    if not starved.times:
+        return "never"
+    in_all, longest = duration(starved.total_us / 1e6), duration(starved.longest_us / 1e6)
+    return (
+        f"{starved.times} times, {in_all} in all, longest {longest}"
+        if starved.times > 1
+        else in_all
+    )
+
+
+class _Renamed:
+    """Gives the models of a document names of their own, the same in every process."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def name(self, model_id: str) -> str:
+        """The new name of a model."""
+        return self._names.setdefault(model_id, f"m{len(self._names)}")
+
+    def all(self, value: Any) -> Any:
+        """The same JSON with new names."""
+        if isinstance(value, dict):
+            return dict(self._pairs(value))
+        if isinstance(value, list | tuple):
+            return [self.all(each) for each in value]
+        return value
+
+    def _pairs(self, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        for key, inner in value.items():
+            yield (
+                key,
+                self.name(inner) if key == "id" and isinstance(inner, str) else self.all(inner),
+            )

@@ -1,0 +1,226 @@
+"""Writes the page of an incident: verdicts in the words of the terminal, and timelines.
+
+Every text from outside is escaped by the template. No payload, key or credential is in what comes
+here, nor the time of the call: the same input makes the same page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from pulsar_doctor import __version__
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.checkup.timelines.timeline import (
+    ConsumerTimeline,
+    Timelines,
+)
+from pulsar_doctor.diagnosis.short_form import culprit
+from pulsar_doctor.errors import needing
+from pulsar_doctor.report.incident.charts import drawing, without_permits
+from pulsar_doctor.report.paper import PIPE
+from pulsar_doctor.report.stall_check.block import block_rows, headline
+from pulsar_doctor.report.stall_check.details import PASTED, detail_rows, heading, healthy_line
+from pulsar_doctor.report.stall_check.folding import Alike, Folded, fold
+from pulsar_doctor.report.stall_check.header import header
+from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.unread import sentences
+from pulsar_doctor.report.stall_check.verdict import counts_line
+from pulsar_doctor.report.suspicion import suspect_rows
+from pulsar_doctor.wording.durations import moment_of
+from pulsar_doctor.wording.printable import many, printable
+
+TEMPLATE = Path(__file__).with_name("page.html")
+VERDICTS_MOST = 50  # subscriptions; more are only counted
+COLUMNS = (
+    "consumer", "subscription", "from (UTC)", "to (UTC)", "delivered", "acknowledged",
+    "without permits",
+)  # fmt: skip
+BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
+FOR_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """A name and its text. pasted: a line for a shell."""
+
+    name: str
+    text: str
+    pasted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageVerdict:
+    """What is said of one subscription: as the terminal has it, and with -v."""
+
+    headline: str
+    rows: tuple[PageRow, ...]
+    heading: str = ""
+    details: tuple[PageRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageChart:
+    """A heading, a text that says what is drawn, and the places of its parts."""
+
+    id: str
+    title: str
+    caption: str
+    parts: tuple[str, ...]
+
+
+def page(checkup: Checkup, timelines: Timelines, case: Mapping[str, Any] | None = None) -> str:
+    """The whole file. case: what the verdicts are made of, which stays in it.
+
+    Raises MissingExtra.
+    """
+    with needing("report", "an incident page"):
+        import jinja2
+        from markupsafe import Markup
+    fleet = fold(checkup.examined())
+    pen = Pen(PIPE, verbose=True, tells_backlog=checkup.source != "trace")
+    verdicts = [*_unwell(pen, fleet.unwell[:VERDICTS_MOST]), *_healthy(pen, fleet.healthy)]
+    charts = list(_charts(timelines))
+    drawn = drawing(timelines) if charts else None
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    safe = Markup
+    return str(
+        template.render(
+            title=_title(checkup, fleet.unwell, fleet.healthy),
+            header=header(checkup),
+            counts=counts_line(fleet, checkup.tally.subscriptions),
+            verdicts=verdicts,
+            missing=[*_missing(checkup, timelines)],
+            charts=charts,
+            columns=COLUMNS,
+            consumers=[_cells(each) for each in timelines.consumers],
+            version=__version__,
+            case=None if case is None else safe(for_html(case)),
+            library=drawn and safe(drawn.library),
+            document=drawn
+            and safe(
+                for_html(
+                    {
+                        "document": drawn.document,
+                        "roots": {root: place for place, root in drawn.roots.items()},
+                    }
+                )
+            ),
+        )
+    ).lstrip()
+
+
+def for_html(document: Mapping[str, Any]) -> str:
+    """JSON that may stand in an HTML file: nothing in it can end its element."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).translate(FOR_HTML)
+
+
+def _title(checkup: Checkup, unwell: Sequence[Folded], healthy: Sequence[Folded]) -> str:
+    """`STALLED: billing on public/default/orders`; of several the worst."""
+    if not unwell:
+        what = many(checkup.tally.subscriptions, "subscription")
+        return f"HEALTHY: {what}" if healthy else "Nothing was judged"
+    first = unwell[0].alike()[0]
+    more = f" and {len(unwell) - 1} more" if len(unwell) > 1 else ""
+    return f"{first.status.upper()}: {first.where}{more}"
+
+
+def _unwell(pen: Pen, unwell: Sequence[Folded]) -> Iterator[PageVerdict]:
+    for alike in (alike for folded in unwell for alike in folded.alike()):
+        yield PageVerdict(
+            headline(pen, alike, " certain").plain,
+            tuple(_in_short(replace(pen, explained=set()), alike)),
+            heading(pen, alike).plain,
+            tuple(_row(name, text) for name, text in detail_rows(pen, alike)),
+        )
+
+
+def _in_short(pen: Pen, alike: Alike) -> Iterator[PageRow]:
+    """What the terminal prints without -v, but for what it says of -v."""
+    for row in block_rows(pen, alike):
+        if row.name == "more":
+            continue
+        yield PageRow(row.name, row.text, row.to_paste)
+        if row.comment:
+            yield PageRow("", row.comment)
+
+
+def _healthy(pen: Pen, healthy: Sequence[Folded]) -> Iterator[PageVerdict]:
+    for folded in healthy:
+        rows = [] if folded.doubt is None else [*suspect_rows(folded.doubt, in_short=True)]
+        if folded.info is not None:
+            said = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
+            rows.insert(0, ("info", said))
+        shown = tuple(_row(name, Text(text)) for name, text in rows)
+        yield PageVerdict(healthy_line(pen, folded).plain, shown)
+
+
+def _row(name: str, text: Text) -> PageRow:
+    return PageRow(name, text.plain, name in PASTED)
+
+
+def _missing(checkup: Checkup, timelines: Timelines) -> Iterator[str]:
+    """What was not read, recorded or drawn, and why."""
+    yield from map(printable, checkup.trace_notes)
+    yield from (printable(note) for _, note in checkup.notes)
+    yield from sentences(checkup.unreachable)
+    yield from (f"{printable(topic)} is not loaded by any broker" for topic in checkup.not_loaded)
+    yield from map(printable, timelines.notes)
+    if timelines.left_out:
+        yield f"{many(timelines.left_out, 'more consumer')} not drawn: the first are the worst"
+
+
+def _charts(timelines: Timelines) -> Iterator[PageChart]:
+    for number, each in enumerate(timelines.subscriptions, start=1):
+        if each.backlog or each.unacked:
+            title = f"{each.subscription} on {each.topic}"
+            yield PageChart(
+                f"chart-subscription-{number}",
+                printable(title),
+                BY_BROKER,
+                (f"subscription-{number}",),
+            )
+    for number, consumer in enumerate(timelines.consumers, start=1):
+        title = f"{consumer.name} of {consumer.subscription} on {consumer.topic}"
+        yield PageChart(
+            f"chart-consumer-{number}",
+            printable(title),
+            _caption(consumer),
+            (f"consumer-{number}", f"moved-{number}")[: 2 if consumer.moved else 1],
+        )
+
+
+def _caption(of: ConsumerTimeline) -> str:
+    """What the lines and marks are, and what is not known."""
+    bound = " (at most)" if of.permits_at_most else ""
+    unsent = ", unsent permits, at least (dotted)" if of.unsent else ""
+    lines = f"Available permits{bound} (solid), messages held (dashed){unsent}."
+    starved = without_permits(of.starved_in_all)
+    acks = "down: acknowledged (hatched); triangles: FLOW"
+    if of.sampled:
+        acks = "acknowledgements and FLOWs are not reported by the broker's statistics"
+    below = f"Below, up: messages delivered; {acks}." if of.moved else "Nothing was delivered."
+    return f"{lines} Hatched: without permits, {starved}. {below}"
+
+
+def _cells(of: ConsumerTimeline) -> tuple[str, ...]:
+    """One consumer in the table, under COLUMNS."""
+    name = f"{of.name} ({of.address})" if of.address else of.name
+    since, until = (moment_of(us // 1000) or "" for us in (of.since_us, of.until_us))
+    counts = ("not reported" if n is None else f"{n:,}" for n in (of.delivered, of.acknowledged))
+    return (
+        printable(name),
+        printable(f"{of.subscription} on {of.topic}"),
+        since[:19].replace("T", " "),
+        until[:19].replace("T", " "),
+        *counts,
+        without_permits(of.starved_in_all),
+    )

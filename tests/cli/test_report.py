@@ -1,0 +1,180 @@
+"""`pulsar-doctor report`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsar_doctor import cli
+from pulsar_doctor.report.incident.page import for_html
+from tests.trace.journals import slow_consumer, write_trace
+from tests.trace.said import Said
+
+STATES = Path(__file__).parents[1] / "states" / "4.0.8"
+LARGEST = 2_000_000
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x1b[31m\u202e"
+VOID = {"meta", "br", "img", "input"}
+
+
+class Page(HTMLParser):
+    """What a browser without JavaScript shows, and the scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" not in self.open:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = cli.run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def made(run: Any, tmp_path: Path) -> Any:
+    def made(*arguments: object) -> str:
+        file = tmp_path / "page.html"
+        code, _, err = run("report", *arguments, "-o", file)
+        assert code == 0, err
+        return file.read_text(encoding="utf-8")
+
+    return made
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "t.ptrace", slow_consumer().wait(120).blocks, parts=2)
+
+
+def said_on_the_terminal(run: Any, *arguments: object) -> list[str]:
+    """The words of each line, without names of rows and what is only said there."""
+    _, out, _ = run("-v", "stall-check", *arguments)
+    lines = (line.strip() for line in out.splitlines())
+    return [line.partition("  ")[2].strip() or line for line in lines if line]
+
+
+@pytest.mark.parametrize(
+    ("state", "title"),
+    [
+        ("prefetch-hogging", "STALLED"),
+        ("slow-but-progressing", "WARNING"),
+        ("negative-permits", ""),
+        ("healthy-busy", "HEALTHY"),
+    ],
+)
+def test_a_page_says_what_the_terminal_says(run: Any, made: Any, state: str, title: str) -> None:
+    file = STATES / f"{state}.jsonl.gz"
+    page = Page(made(file))
+    assert page.text.startswith(title)
+    for words in said_on_the_terminal(run, "--stats", file):
+        assert " ".join(words.split()).replace(f"{STATES}/", "") in page.text
+
+
+def test_a_page_of_a_trace_says_what_the_terminal_says(run: Any, made: Any, trace: Path) -> None:
+    page = Page(made(trace))
+    for words in said_on_the_terminal(run, "--trace", trace):
+        assert " ".join(words.split()).replace(f"{trace.parent}/", "") in page.text
+    assert "the backlog is not drawn: it is not part of a trace" in page.text
+    assert "Hatched: without permits, " in page.text
+
+
+def test_a_page_is_one_small_file_that_asks_no_network(made: Any, trace: Path) -> None:
+    text = made(trace)
+    assert len(text.encode()) <= LARGEST
+    page = Page(text)
+    assert not [attrs for _, attrs in page.tags if attrs.keys() & {"src", "href", "srcset"}]
+    (policy,) = (attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert "connect-src" not in policy
+
+
+def test_the_same_input_makes_the_same_page(made: Any, trace: Path) -> None:
+    assert made(trace) == made(trace)
+
+
+def test_headings_and_tables_are_marked_as_such(made: Any, trace: Path) -> None:
+    tags = [tag for tag, _ in Page(made(trace)).tags]
+    assert tags.count("h1") == tags.count("main") == tags.count("caption") == 1
+    assert {"h2", "h3", "figure", "figcaption", "noscript"} <= set(tags)
+
+
+def test_hostile_names_stay_text(made: Any, tmp_path: Path) -> None:
+    said = Said().open().attached(1, HOSTILE, topic=f"persistent://public/default/{HOSTILE}")
+    said.flow(5).messages(range(5)).wait(400)
+    text = made(write_trace(tmp_path / "t.ptrace", said.blocks))
+    page = Page(text)
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    (charts,) = (json.loads(script) for script in page.scripts if script.startswith("{"))
+    assert set(charts) == {"document", "roots"}
+    assert "</script><img" in page.text  # as text
+
+
+def test_json_in_a_page_cannot_end_its_element() -> None:
+    document = {"name": "</script><!--&"}
+    text = for_html(document)
+    assert not re.search("[<>&]", text)
+    assert json.loads(text) == document
+
+
+def test_a_page_replaces_a_page_and_no_other_file(run: Any, made: Any, trace: Path) -> None:
+    other = trace.parent / "notes.txt"
+    other.write_text("mine")
+    code, _, err = run("report", trace, "-o", other)
+    assert (code, other.read_text()) == (2, "mine")
+    assert "is there and is not a page" in err
+    made(trace)
+    made(trace)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "missing argument 'SOURCE...'"),
+        (["nosuch.gz"], "nosuch.gz"),
+        (["{trace}", "{trace}"], "a page is of one trace, and 2 are given"),
+        (["{trace}", "-s", "nosuch"], "has no subscription 'nosuch'"),
+        (["{trace}", "--topic", "nosuch"], "has no topic 'nosuch'"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    run: Any, trace: Path, arguments: list[str], said: str
+) -> None:
+    output = trace.parent / "page.html"
+    code, out, err = run("report", *(a.format(trace=trace) for a in arguments), "-o", output)
+    assert code in (2, 3)
+    assert (said in err, out, output.exists()) == (True, "", False)
