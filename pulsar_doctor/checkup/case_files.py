@@ -1,10 +1,11 @@
-"""Reads a case from a file: its JSON, or a page that carries it."""
+"""Reads a case from a file: its JSON, a page that carries it, or a bundle."""
 
 from __future__ import annotations
 
 import re
 
 from pulsar_doctor.broker.bodies import TooMany, require_few
+from pulsar_doctor.broker.samples.bundled import CASE
 from pulsar_doctor.broker.samples.files import called, opened
 from pulsar_doctor.broker.stats.fields import document_of
 from pulsar_doctor.checkup.case import SavedCase, case_from
@@ -17,11 +18,11 @@ IN_PAGE = re.compile(
 
 
 def read_case(name: str) -> SavedCase:
-    """The case in a file of JSON or in an incident page; `-` is standard input.
+    """The case in a file of JSON, in an incident page or in a bundle; `-` is standard input.
 
     Raises InputError where there is none.
     """
-    with opened(name) as stream:
+    with opened(name, CASE) as stream:
         content = stream.read(CASE_BYTES + 1)
     if len(content) > CASE_BYTES:
         raise InputError(

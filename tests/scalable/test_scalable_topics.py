@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pulsar_doctor.broker.admin import segments
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.cli import run
 from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.consume.visiting.presence import look
 from pulsar_doctor.errors import InputError
 from tests.broker.http_broker import Reply, serving
-from tests.cli.checked import Check, check
+from tests.cli.checked import QUICK, TOKEN, Check, check
 from tests.scalable.replaying import Replay, recorded, replayed
 
 __all__ = ["check"]  # a fixture
@@ -69,6 +71,16 @@ def test_json_has_each_segment_and_the_consumer_as_one(check: Check) -> None:
         "segment://public/default/orders/0000-7fff-0",
         "segment://public/default/orders/8000-ffff-1",
     ]
+
+
+def test_a_bundle_gives_the_verdict_on_the_whole_again(check: Check, tmp_path: Path) -> None:
+    path = str(tmp_path / "incident.tar.gz")
+    with replayed(STUCK) as broker:
+        told = check(broker, ORDERS, "-o", "json")
+        assert run(["bundle", ORDERS, "--admin-url", broker.url, *TOKEN, *QUICK, "-o", path]) == 0
+    check(None, "--help")  # takes what was printed
+    again = check(None, "--case", path, "-o", "json")
+    assert again.document["scalable_topics"] == told.document["scalable_topics"]
 
 
 def test_a_healthy_one_is_one_line(check: Check) -> None:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 
 from pulsar_doctor.broker.bodies import ANSWER_BYTES, TooMany, require_few
 from pulsar_doctor.broker.input_files import open_input
+from pulsar_doctor.broker.samples.bundled import BLOCK, SAMPLES, is_bundle, member_of
 from pulsar_doctor.errors import InputError
 
 STDIN = "-"
@@ -50,8 +51,10 @@ def changed_ms(name: str) -> int | None:
 
 
 @contextmanager
-def opened(name: str) -> Iterator[BinaryIO]:
+def opened(name: str, member: str = SAMPLES) -> Iterator[BinaryIO]:
     """The file, unpacked where it is compressed. `-` is standard input.
+
+    member: the file to be read where it is a bundle.
 
     Raises InputError where it, then or while it is read, cannot be read or ends too early.
     """
@@ -61,12 +64,12 @@ def opened(name: str) -> Iterator[BinaryIO]:
                 raise InputError("standard input is closed; give the name of a file")
             stdin = io.BufferedReader(cast("io.RawIOBase", sys.stdin.buffer))
             try:
-                yield _unpacked(stdin)
+                yield _unpacked(stdin, called(name), member)
             finally:
                 stdin.detach()
         else:
             with open_input(Path(name)) as file:
-                yield _unpacked(file)
+                yield _unpacked(file, called(name), member)
     except EOFError:
         raise InputError(f"{called(name)} is cut off: its compressed content ends early") from None
     except (zlib.error, gzip.BadGzipFile) as error:
@@ -84,9 +87,13 @@ def located(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def _unpacked(raw: io.BufferedReader[Any]) -> BinaryIO:
-    packed = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
-    return gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[return-value]
+def _unpacked(raw: io.BufferedReader[Any], name: str, member: str) -> BinaryIO:
+    if not raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
+        return raw
+    unpacked = gzip.GzipFile(fileobj=raw)
+    if is_bundle(unpacked.peek(BLOCK)):
+        return member_of(unpacked, name, member)  # type: ignore[arg-type]
+    return unpacked  # type: ignore[return-value]
 
 
 def whole(stream: BinaryIO, name: str, begun: bytes = b"") -> bytes:

@@ -121,7 +121,7 @@ def check_replaceable(path: Path) -> None:
     if not path.is_file() or path.stat().st_size == 0:  # nothing there, or a pipe or device
         return
     try:
-        with opened(str(path)) as stream:
+        with opened(str(path), "") as stream:
             schema = schema_of(first_line(stream)) or ""
     except InputError:
         schema = ""
