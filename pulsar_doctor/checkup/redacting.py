@@ -43,7 +43,8 @@ VERSION = re.compile(
 )
 ADDRESS = re.compile(r"(\w+://|/?)(\[[^\]]*\]|[^/:]*)(:\d{1,5})?(/.*)?", re.DOTALL)
 FRAME = re.compile(r"(.*?)(:\d+)?\)?", re.DOTALL)
-NUMBERED = re.compile(r"(.*?)( \(\d+\)|#\d+)?", re.DOTALL)
+NUMBERED = re.compile(r"(.*?)(-seg-\d+)?( \(\d+\)|#\d+)?", re.DOTALL)
+SCHEMES = ("persistent", "non-persistent", "topic", "segment")
 OWN_WORDS = frozenset(
     {"Exclusive", "Shared", "Failover", "Key_Shared", "as told", "measured"}
     | {*STATUSES, measures.STATS, measures.WIRE, measures.PROCESS, "internal", "unknown"}
@@ -74,8 +75,8 @@ KINDS = {
 }  # fmt: skip
 KINDS_WITHIN = {
     ("cluster", "name"): "cluster", ("process", "name"): "process", ("function", "name"): "topic",
-    ("facts", "name"): None, ("shifts", "name"): None, ("own", "of"): "cluster",
-    ("waits", "of"): "code",
+    ("segments", "name"): "topic", ("facts", "name"): None, ("shifts", "name"): None,
+    ("own", "of"): "cluster", ("waits", "of"): "code",
 }  # fmt: skip
 # Objects of a broker's answer that have names as keys.
 KEYS = {
@@ -144,12 +145,14 @@ class Pseudonyms:
 
     def _topic(self, name: str) -> str:
         base, partition = split_partition(name)
+        segment = re.fullmatch(r"(segment://.+)(/[0-9a-f]+-[0-9a-f]+-\d+)", base, re.DOTALL)
+        base, number = (segment[1], segment[2]) if segment else (base, "")
         scheme, found, path = base.rpartition("://")
         kinds = ["tenant", "namespace", "topic"]
         parts = path.split("/", 2)
         named = zip(kinds[3 - len(parts) :], parts, strict=True)
-        scheme = scheme if scheme in ("persistent", "non-persistent") else ""
-        end = "" if partition is None else f"-partition-{partition}"
+        scheme = scheme if scheme in SCHEMES else ""
+        end = number if partition is None else f"-partition-{partition}"
         return f"{scheme}{found if scheme else ''}{'/'.join(self._coined(*e) for e in named)}{end}"
 
     def _subscription(self, name: str) -> str:
@@ -163,7 +166,7 @@ class Pseudonyms:
             return self._host(name)  # a consumer without a name
         match = NUMBERED.fullmatch(name)
         assert match is not None
-        return self._coined("consumer", match[1]) + (match[2] or "")
+        return self._coined("consumer", match[1]) + (match[2] or "") + (match[3] or "")
 
     def _host(self, text: str) -> str:
         match = ADDRESS.fullmatch(text)

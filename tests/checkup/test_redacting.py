@@ -14,6 +14,7 @@ from pulsar_doctor.broker.samples.reading import StatsAnswer, harmless
 from pulsar_doctor.checkup.case import SavedCase, case_of, document_of
 from pulsar_doctor.checkup.redacting import LEFT_OUT, Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.ledger.consumers import split_segment
 from pulsar_doctor.wording.typed_json import FORMS, form_of
 from tests.causes.test_rules import CASES, views_of
 from tests.checkup.test_case import again, document, judge, recorded, sent
@@ -181,6 +182,9 @@ def test_names_keep_their_shape_and_one_name_has_one_pseudonym() -> None:
         "-partition-2", "-partition-3"
     )
     assert topic.endswith(f"{names.of('topic', 'orders-partition-2')}")
+    segment = names.of("topic", "segment://acme/eu/orders/0000-7fff-1")
+    assert split_segment(segment) == (names.of("topic", "topic://acme/eu/orders"), 1)
+    assert names.of("consumer", "w-seg-1") == f"{names.of('consumer', 'w')}-seg-1"
     assert names.of("consumer", "w (2)") == f"{names.of('consumer', 'w')} (2)"
     assert names.of("consumer", "#3").endswith("#3")
     assert names.of("consumer", "/10.0.0.7:80") == names.of("host", "/10.0.0.7:80")
