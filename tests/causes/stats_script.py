@@ -19,6 +19,9 @@
       replicator: {connected: false}   of the one that `name` says; then there is no subscription
       replicator: not told         likewise, and only its cursor is told
       compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
+      segment: {parents: [0], created: 6m ago}    it is segment 9 of a scalable topic
+      segments:                    the others; each has type, subscription and consumers as above
+        0: {sealed: 6m ago, type: Exclusive, subscription: {msgBacklog: 3}, consumers: {}}
 
 Names are the broker's. A list is one value for each sample (of a field that is a list: a list of
 lists). `6m ago` is before the last sample; a sample before that moment tells an earlier one, as old
@@ -37,6 +40,7 @@ from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.segments import Place, Segment
 from pulsar_doctor.broker.stats.window import Window
 
 TOPIC = "persistent://public/default/orders"
@@ -133,7 +137,7 @@ def observed(case: Mapping[str, Any]) -> Observed:
     """The subscription that a case's `stats` speaks of."""
     known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
     known |= {"internal", "internal in", "interval", "limits", "name", "pasted"}
-    known |= {"replicator", "compaction"}
+    known |= {"replicator", "compaction", "segment", "segments"}
     assert set(case) <= known, set(case) - known
     times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
     written = [Written(case, times, at) for at in range(len(times))]
@@ -152,7 +156,30 @@ def observed(case: Mapping[str, Any]) -> Observed:
     if "replicator" in case:
         judged = TopicWindow(TOPIC, None, window, limits).judged()
         return next(each for each in judged if each.subscription == name)
-    return Observed(TOPIC, None, name, window, limits)
+    return Observed(TOPIC, None, name, window, limits, place(case, times))
+
+
+def place(case: Mapping[str, Any], times: list[int]) -> Place | None:
+    if "segment" not in case:
+        return None
+    others = case.get("segments", {})
+    cases = {number: {**told, "samples": case.get("samples")} for number, told in others.items()}
+    segments = {number: _segment(number, told, times) for number, told in others.items()}
+    own = segments[OWN] = _segment(OWN, case["segment"], times)
+    stats = {
+        number: topic_stats(Written(told, times, len(times) - 1).topic())
+        for number, told in cases.items()
+    }
+    return Place("topic://public/default/orders", own, segments, stats)
+
+
+def _segment(number: int, told: Mapping[str, Any], times: list[int]) -> Segment:
+    written = Written({}, times, len(times) - 1)
+    sealed_ms = written.value("sealed", told.get("sealed"))
+    parents, children = tuple(told.get("parents", ())), tuple(told.get("children", ()))
+    created_ms = written.value("created", told.get("created", "1h ago"))
+    active = sealed_ms is None
+    return Segment(number, None, 0, 1, active, parents, children, created_ms, sealed_ms)
 
 
 class Written:
@@ -222,6 +249,7 @@ class Written:
         return value
 
 
+OWN = 9
 LISTS = {"drainingHashes", "publishers", "ledgers"}
 
 

@@ -1,7 +1,7 @@
 """Records what a broker reports of a scalable topic, for the tests, which need no broker.
 
 `python -m tests.scalable ADMIN_URL TOPIC STATE [SECONDS]`: twice, SECONDS apart, into
-`states/STATE.json`. How each state was brought about is in `table.py`.
+`states/STATE.json`. How each state was brought about is in `test_states.py`.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from pulsar_doctor.errors import InputError
 class Segment:
     """One segment. name: of its topic; None where only the statistics of the topic report it.
 
-    hash_start, hash_end: the range of hashes, both included. sealed_ms: when it was sealed, epoch
-    ms; None where it is active.
+    hash_start, hash_end: the range of hashes, both included. created_ms, sealed_ms: when that was,
+    epoch ms; None where it is not sealed, or not reported.
     """
 
     id: int
@@ -35,6 +35,7 @@ class Segment:
     active: bool
     parents: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
+    created_ms: int | None = None
     sealed_ms: int | None = None
 
 
@@ -65,7 +66,7 @@ def _segment(topic: str, told: Fields) -> Segment:
     if number is None or start is None or end is None:
         raise InputError(f"a segment of {topic} has no number or no hash range")
     local = f"{start:04x}-{end:04x}-{number}"
-    sealed_ms = told.whole("sealedAtMs") or 0
+    created_ms, sealed_ms = (told.whole(name) or 0 for name in ("createdAtMs", "sealedAtMs"))
     return Segment(
         id=number,
         name=None if told.flag("legacy") else f"segment{topic.removeprefix('topic')}/{local}",
@@ -74,6 +75,7 @@ def _segment(topic: str, told: Fields) -> Segment:
         active=told.text("state") == "ACTIVE",
         parents=_numbers(told.document.get("parentIds")),
         children=_numbers(told.document.get("childIds")),
+        created_ms=created_ms if created_ms > 0 else None,
         sealed_ms=sealed_ms if sealed_ms > 0 else None,
     )
 

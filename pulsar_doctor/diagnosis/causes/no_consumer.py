@@ -8,7 +8,7 @@ left within the window.
 When a topic is unloaded the broker closes all consumers, and they come back within moments: where
 the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
 it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
-nothing that anybody waits for.
+nothing that anybody waits for. A segment that waits for its sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """
@@ -21,6 +21,7 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReporte
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
+from pulsar_doctor.evidence.segments import awaited
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
@@ -38,7 +39,7 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
-    if view.attended or view.quiet_is_fine:
+    if view.attended or view.quiet_is_fine or awaited(view):
         return
     backlog, alone = view.backlog, view.alone
     if alone is None:
@@ -123,7 +124,9 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """Somebody is there, or nothing waits."""
+    """Somebody is there, or nothing waits, or nobody may come yet."""
+    if parents := awaited(view):
+        return f"it waits for segment {parents[0].segment} to be drained"
     count = len(view.consumers or ())
     if view.attended and count:
         told_of = sum(each.tells_something for each in view.consumers or ())

@@ -1,0 +1,114 @@
+"""A segment of a scalable topic waits until its sealed parents are drained.
+
+A split or a merge seals segments and makes children of them. To keep the order of each key, the
+broker assigns a child to a stream consumer only once the subscription has acknowledged all that its
+parents hold. Until then nobody is attached to the child, and its messages wait, also those that are
+not behind a stuck one. Whoever drains the parents decides how long: where nobody acknowledges
+anything there for `parent_quiet`, it is a stall; before that it is what a split costs, and no more
+than information.
+
+The broker looks after 2 s whether parents are drained, and then after ever longer waits, at most 15
+minutes. So a child may wait although its parents are drained: a warning after `assigned_within`,
+since a consumer that joins makes the broker look within 2 s. Queue consumers do not wait.
+
+Source: isAssignable, pollDrainStatus and resetAndRearmDrainPoll of the broker's
+SubscriptionCoordinator, 5.0.0-M1.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.segments import Elsewhere, awaited
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
+
+THRESHOLDS = (
+    Threshold("parent_quiet", 300.0, "seconds", "without an ack on a sealed parent is a stall"),
+    Threshold("assigned_within", 30.0, "seconds", "after its parents are drained"),
+)
+NEEDS = frozenset({STATS})
+EXPLAINS = frozenset({"no-consumer"})
+REMEDY = (
+    "Find out why the sealed parent is not drained: its own verdict names the consumer. Once all "
+    "its messages are acknowledged, the broker assigns this segment by itself."
+)
+JOIN = (
+    "Restart one stream consumer of the subscription, or add one with another name: the broker "
+    "then looks at once, and not up to 15 minutes later."
+)
+OURS = "this segment has a consumer, and its backlog falls"
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for a segment with a backlog and nobody attached, whose parents are not drained."""
+    parents = awaited(view)
+    if not parents or view.backlog is None or view.backlog.empty is not False:
+        return
+    open_ = [each for each in parents if not each.drained]
+    if open_:
+        yield _waits(view, max(open_, key=_entries), limits)
+        return
+    drained = [each.quiet_seconds for each in parents if each.quiet_seconds is not None]
+    if len(drained) == len(parents) and min(drained) >= limits["assigned_within"]:
+        yield _not_assigned(view, min(drained))
+
+
+def _entries(parent: Elsewhere) -> int:
+    return parent.stats.msg_backlog or 0
+
+
+def _waits(view: SubscriptionView, parent: Elsewhere, limits: Limits) -> Finding:
+    quiet = parent.quiet_seconds
+    stuck = parent.attended is False or (quiet is not None and quiet >= limits["parent_quiet"])
+    severity: Severity = "stalled" if stuck else "info"
+    who = _who(parent)
+    last = say("; nothing was acknowledged there for {}", duration(quiet)) if quiet else ""
+    return Finding(
+        code="parent-not-drained",
+        severity=severity,
+        confidence=0.9,
+        consumer=None,
+        summary=say(
+            "the broker assigns this segment to no consumer before its sealed parent, segment {}, "
+            "is drained, which has {:entries} {}{}",
+            *(parent.segment, _entries(parent), who, last),
+        ),
+        evidence=(
+            Measure("parent_segment", parent.segment, "segment"),
+            Measure("parent_backlog", _entries(parent), "entries"),
+            Measure("parent_quiet_for", quiet, "seconds"),
+            backlog_measure(view),
+        ),
+        remedy=REMEDY,
+        actions=(Action("now", REMEDY, check=check_line(view, OURS)),),
+    )
+
+
+def _who(parent: Elsewhere) -> str:
+    if parent.attended is False:
+        return "and no consumer"
+    if parent.consumer is None:
+        return "to acknowledge"
+    at = f" at {parent.address.lstrip('/')}" if parent.address else ""
+    return f"for {parent.consumer}{at} to acknowledge"
+
+
+def _not_assigned(view: SubscriptionView, seconds: float) -> Finding:
+    return Finding(
+        code="parent-not-drained",
+        severity="warning",
+        confidence=0.8,
+        consumer=None,
+        summary=say(
+            "all sealed parents were drained at least {} ago, and the broker has not looked since: "
+            "it looks at ever longer intervals, up to 15 minutes",
+            duration(seconds),
+        ),
+        evidence=(Measure("parents_drained_for", seconds, "seconds"), backlog_measure(view)),
+        remedy=JOIN,
+        actions=(Action("now", JOIN, check=check_line(view, OURS)),),
+    )

@@ -1,0 +1,95 @@
+"""A segment of a scalable topic has a backlog and no consumer, while other segments have one.
+
+Messages with keys in the segment's range of hashes wait, and all others flow, so that the
+application looks healthy. A stream consumer whose connection breaks keeps its segments for 60 s, in
+which the broker gives them to nobody else. So it is a stall where nobody was there for longer than
+`taken_within`; before that it is unknown. A consumer of 5.0.0-M1 that was refused when a split made
+the segment did not come back once nothing refused it any more (seen for 4 min): it needs a restart.
+
+Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.segments import Elsewhere, awaited, elsewhere
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import say
+
+THRESHOLDS = (
+    Threshold("taken_within", 75.0, "seconds", "a segment is given to another consumer by then"),
+)
+NEEDS = frozenset({STATS})
+EXPLAINS = frozenset({"no-consumer"})
+NAMED_MOST = 3
+REMEDY = (
+    "Restart the consumers of this subscription one after the other: each attaches to the segments "
+    "that it is given. Look in their logs for why one could not attach to this segment."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for a segment with a backlog, nobody attached, and nothing that holds it back."""
+    if view.attended is not False or view.backlog is None or view.backlog.empty is not False:
+        return
+    others = [each for each in elsewhere(view).values() if each.attended]
+    if not others or awaited(view):
+        return
+    seconds = _nobody_for(view)
+    if seconds is None or seconds < limits["taken_within"]:
+        long = say(" for {}", duration(seconds)) if seconds is not None else ""
+        yield Unknown(say("nobody is attached to this segment{}, and may come yet", long))
+        return
+    yield _finding(view, others, seconds)
+
+
+def _nobody_for(view: SubscriptionView) -> float | None:
+    """Since anybody asked for messages here, or since the segment was made; at most."""
+    asked = _asked(view)
+    created_ms = view.place and view.place.segment.created_ms
+    if asked is not None or not created_ms or view.moment_ms is None:
+        return asked
+    return max(0.0, (view.moment_ms - created_ms) / 1000)
+
+
+def _asked(view: SubscriptionView) -> float | None:
+    since_flow = view.alone.since_flow if view.alone is not None else None
+    return None if since_flow is None else since_flow.seconds
+
+
+def _finding(view: SubscriptionView, others: list[Elsewhere], seconds: float) -> Finding:
+    names = [each.consumer for each in others if each.consumer]
+    there = f" ({listed(names, NAMED_MOST)})" if names else ""
+    asked = _asked(view) is not None
+    last = "the last request for messages here came" if asked else "the segment was made"
+    return Finding(
+        code="segment-without-consumer",
+        severity="stalled",
+        confidence=0.9,
+        consumer=None,
+        summary=say(
+            "nobody is attached to this segment, with a backlog of {}, while {} other {} a "
+            "consumer{}; {} {} ago",
+            *(view.backlog, len(others), "segments have" if len(others) > 1 else "segment has"),
+            *(there, last, duration(seconds)),
+        ),
+        evidence=(
+            Measure("consumers", 0, "consumers"),
+            Measure("segments_with_consumer", len(others), "segments"),
+            Measure("nobody_for", seconds, "seconds"),
+            backlog_measure(view),
+        ),
+        remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                REMEDY,
+                check=check_line(view, "a consumer is attached, and the backlog falls"),
+            ),
+        ),
+    )

@@ -1,0 +1,63 @@
+"""States of scalable topics on a real broker (5.0.0-M1) with its V5 client, replayed and judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from pulsar_doctor.broker.admin import segments
+from tests.cli.checked import Check, check
+from tests.scalable.replaying import recorded, replayed
+
+__all__ = ["check"]  # a fixture
+
+# State -> how it was brought about, and the status and causes on each segment.
+STATES = {
+    # A queue consumer of two segments never calls receive(); 500 messages, 10 minutes.
+    "queue-takes-nothing": {
+        0: ("warning", ["not-acknowledging"]),
+        1: ("warning", ["not-acknowledging"]),
+    },
+    # A queue consumer acknowledges each of 50 messages a second, on four segments.
+    "healthy-queue": dict.fromkeys(range(4), ("healthy", [])),
+    # A stream consumer receives and never acknowledges; 200 messages, segment 0 is split, 200 more.
+    "parent-not-drained": {
+        0: ("unknown", []),
+        1: ("unknown", []),
+        2: ("stalled", ["parent-not-drained"]),
+        3: ("stalled", ["parent-not-drained"]),
+    },
+    # Two subscriptions, a split, and one consumer that maxConsumersPerTopic=1 keeps out of the
+    # children, two minutes after the split.
+    "segment-without-consumer": {
+        1: ("healthy", []),
+        2: ("stalled", ["segment-without-consumer"]),
+        3: ("stalled", ["segment-without-consumer"]),
+    },
+}
+SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail"}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_state_of_a_real_broker_is_judged(
+    check: Check, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "NOW_SECONDS", 0.5)
+    topic = recorded(state)["topic"]
+    subscription = SUBSCRIPTIONS.get(topic, "billing")
+    with replayed(state) as broker:
+        told = check(
+            broker, f"topic://public/default/{topic}", "-s", subscription,
+            "--window", "1s", "--interval", "1s", "-o", "json",
+        )  # fmt: skip
+    judged = {
+        int(one["topic"].rpartition("-")[2]): (
+            one["status"],
+            [each["code"] for each in one["findings"]],
+        )
+        for one in told.document["subscriptions"]
+    }
+    assert {number: judged[number] for number in STATES[state]} == STATES[state]
+    whole = told.document["scalable_topics"][0]
+    statuses = [status for status, _ in judged.values()]
+    worst = min(statuses, key=("stalled", "unknown", "warning", "healthy").index)
+    assert whole["status"] == worst
