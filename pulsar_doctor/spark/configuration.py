@@ -20,6 +20,8 @@ QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # Or Python reports its line to Java, in six calls, before each function of a column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 # The times of a trace are UTC, whatever a cluster's own settings are.
 UTC = {"spark.sql.session.timeZone": "UTC"}

@@ -118,6 +118,7 @@ def test_here_spark_gets_little_memory_and_listens_on_the_loopback(untold, tmp_p
     assert found["spark.master"] == "local[*]"
     assert int(found["spark.driver.memory"].removesuffix("m")) <= configuration.MOST_DRIVER_MIB
     assert found["spark.driver.bindAddress"] == "127.0.0.1"
+    assert found["spark.python.sql.dataFrameDebugging.enabled"] == "false"
     assert found["spark.sql.shuffle.partitions"] == "3"
 
 
