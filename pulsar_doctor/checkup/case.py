@@ -14,7 +14,6 @@ from typing import Any
 
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.samples.reading import is_called
-from pulsar_doctor.broker.stats.segments import Segment
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.result import Checkup, Cluster, Source, Taken
 from pulsar_doctor.diagnosis.decide_step import DecideStep
@@ -83,7 +82,6 @@ class Judged:
     sources: tuple[ReportedBy, ...]
     looks: tuple[DecideStep, ...] | None = None
     after: After | None = None
-    segments: tuple[Segment, ...] | None = None
     facts: tuple[CaseFact, ...] | None = None  # None: no broker's statistics were read
 
 
@@ -168,14 +166,13 @@ def _judged(diagnosis: Diagnosis) -> Judged:
     view = diagnosis.view
     assert view is not None, "a case needs a Judge that keeps views"
     facts = None if view.facts is None else tuple(_facts(view.facts.kept()))
-    looks, after, segments = diagnosis.looks, diagnosis.after, diagnosis.segments
-    return Judged(view, diagnosis.sources, looks, after, segments, facts)
+    return Judged(view, diagnosis.sources, diagnosis.looks, diagnosis.after, facts)
 
 
 def _diagnosed(judged: Judged, judge: Judge) -> Diagnosis:
     facts = None if judged.facts is None else _table(judged.facts)
     found = judge.diagnosed(replace(judged.view, facts=facts), judged.sources)
-    return replace(found, looks=judged.looks, after=judged.after, segments=judged.segments)
+    return replace(found, looks=judged.looks, after=judged.after)
 
 
 def _facts(table: FactTable) -> Iterator[CaseFact]:

@@ -256,7 +256,7 @@ def weighed_by(
         backlog=view.backlog.entries if view.backlog else None,
         backlog_change=view.backlog_change,
         consumers=consumers_of(view),
-        segments=tuple(view.place.segments.values()) if view.place else None,
+        segments=view.place.segments if view.place else None,
     )
     return found, weighed.undecided
 

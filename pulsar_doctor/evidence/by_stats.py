@@ -18,6 +18,7 @@ from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
+from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.starvation import quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
@@ -85,7 +86,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         msg_rate_out=_rate(observed, "msg_rate_out"),
         message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
-        place=observed.place,
+        place=among_segments(observed),
         facts=BrokerFacts(observed),
     )
 

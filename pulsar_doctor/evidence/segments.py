@@ -9,23 +9,26 @@ attach to all segments at once, active and sealed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.segments import Place, Segment
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
-from pulsar_doctor.evidence.subscription import SubscriptionView
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
     """The subscription on another segment. attended: whether somebody is attached there.
 
-    quiet_seconds: since anything was acknowledged there, or since the segment was sealed; None
-    where nothing tells. Further names of the consumer that is attached there, if it is one.
+    backlog: entries. quiet_seconds: since anything was acknowledged there, or since the segment was
+    sealed; None where nothing tells. Further names of the consumer that is attached there, if it is
+    one.
     """
 
     segment: int
-    stats: SubscriptionStats
+    type: str | None
+    backlog: int | None
     attended: bool | None
     quiet_seconds: float | None
     consumer: str | None
@@ -34,49 +37,61 @@ class Elsewhere:
     @property
     def drained(self) -> bool:
         """Whether nothing is left to acknowledge there."""
-        return self.stats.msg_backlog == 0
+        return self.backlog == 0
 
     @property
     def ordered(self) -> bool:
         """Whether a stream consumer is attached there."""
-        return bool(self.attended) and self.stats.type in SINGLE_ACTIVE
+        return bool(self.attended) and self.type in SINGLE_ACTIVE
 
 
-def elsewhere(view: SubscriptionView) -> dict[int, Elsewhere]:
-    """By the number of the segment; without those of which nothing is reported."""
-    place = view.place
+@dataclass(frozen=True, slots=True)
+class AmongSegments:
+    """A segment among all of its topic. others: those of which the broker reports something."""
+
+    segment: Segment
+    segments: tuple[Segment, ...]
+    others: tuple[Elsewhere, ...]
+
+    @property
+    def awaited(self) -> tuple[Elsewhere, ...]:
+        """The sealed parents that must be drained before a stream consumer gets this segment."""
+        if not self.segment.active or not any(each.ordered for each in self.others):
+            return ()
+        return tuple(each for each in self.others if each.segment in self.segment.parents)
+
+
+def among_segments(observed: Observed) -> AmongSegments | None:
+    """Of a subscription on a segment; None where it is none, or where that is not reported."""
+    place = observed.place
     if place is None:
-        return {}
-    return {
-        number: _elsewhere(view, number, own)
-        for number, stats in place.stats.items()
-        if number != place.segment.id
-        and (own := (stats.subscriptions or {}).get(view.subscription)) is not None
-    }
+        return None
+    return AmongSegments(
+        place.segment, tuple(place.segments.values()), tuple(_others(observed, place))
+    )
 
 
-def awaited(view: SubscriptionView) -> tuple[Elsewhere, ...]:
-    """The sealed parents that must be drained first; none where nothing waits for them."""
-    others, place = elsewhere(view), view.place
-    if place is None or view.attended is not False or not place.segment.active:
-        return ()
-    if not any(each.ordered for each in others.values()):
-        return ()
-    return tuple(others[number] for number in place.segment.parents if number in others)
+def _others(observed: Observed, place: Place) -> Iterator[Elsewhere]:
+    for number, stats in place.stats.items():
+        own = (stats.subscriptions or {}).get(observed.subscription)
+        if own is not None and number != place.segment.id:
+            sealed_ms = place.segments[number].sealed_ms
+            yield _elsewhere(number, own, sealed_ms, observed.window.last.now_ms)
 
 
-def _elsewhere(view: SubscriptionView, number: int, own: SubscriptionStats) -> Elsewhere:
-    assert view.place is not None
-    sealed_ms, told = view.place.segments[number].sealed_ms, own.consumers
+def _elsewhere(
+    number: int, own: SubscriptionStats, sealed_ms: int | None, now_ms: int | None
+) -> Elsewhere:
+    told = own.consumers
     moments = (own.last_acked_timestamp_ms, own.last_mark_delete_advanced_timestamp_ms, sealed_ms)
     last = max((ms for ms in moments if ms is not None), default=None)
-    quiet = None if last is None or view.moment_ms is None else (view.moment_ms - last) / 1000
     only = told[0] if told is not None and len(told) == 1 else None
     return Elsewhere(
         number,
-        own,
+        own.type,
+        own.msg_backlog,
         None if told is None else bool(told),
-        None if quiet is None else max(0.0, quiet),
+        None if last is None or now_ms is None else max(0.0, (now_ms - last) / 1000),
         None if only is None else only.consumer_name,
         None if only is None else only.address,
     )

@@ -8,7 +8,6 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
-from pulsar_doctor.broker.stats.segments import Place
 from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
@@ -19,6 +18,7 @@ from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.reading import BrokerReads
+from pulsar_doctor.evidence.segments import AmongSegments, Elsewhere
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count, least
 from pulsar_doctor.ledger.consumers import full_name
@@ -178,10 +178,15 @@ class SubscriptionView:
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
 
-    place: Place | None = field(default=None, compare=False, repr=False)
+    place: AmongSegments | None = None
 
     # What else the broker reports, which only known issues need.
     facts: BrokerFacts | FactTable | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def awaited(self) -> tuple[Elsewhere, ...]:
+        """Of a segment that nobody has: the sealed parents that must be drained before."""
+        return self.place.awaited if self.place and self.attended is False else ()
 
     @property
     def served(self) -> tuple[ConsumerView, ...]:

@@ -21,7 +21,6 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReporte
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
-from pulsar_doctor.evidence.segments import awaited
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
@@ -39,7 +38,7 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
-    if view.attended or view.quiet_is_fine or awaited(view):
+    if view.attended or view.quiet_is_fine or view.awaited:
         return
     backlog, alone = view.backlog, view.alone
     if alone is None:
@@ -125,7 +124,7 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
 
 def _excluded(view: SubscriptionView) -> str | None:
     """Somebody is there, or nothing waits, or nobody may come yet."""
-    if parents := awaited(view):
+    if parents := view.awaited:
         return f"it waits for segment {parents[0].segment} to be drained"
     count = len(view.consumers or ())
     if view.attended and count:

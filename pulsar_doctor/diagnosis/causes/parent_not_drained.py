@@ -18,10 +18,10 @@ SubscriptionCoordinator, 5.0.0-M1.
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.segments import Elsewhere, awaited
+from pulsar_doctor.evidence.segments import Elsewhere
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
@@ -45,7 +45,7 @@ OURS = "this segment has a consumer, and its backlog falls"
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a segment with a backlog and nobody attached, whose parents are not drained."""
-    parents = awaited(view)
+    parents = view.awaited
     if not parents or view.backlog is None or view.backlog.empty is not False:
         return
     open_ = [each for each in parents if not each.drained]
@@ -58,11 +58,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _entries(parent: Elsewhere) -> int:
-    return parent.stats.msg_backlog or 0
+    return parent.backlog or 0
 
 
-def _waits(view: SubscriptionView, parent: Elsewhere, limits: Limits) -> Finding:
+def _waits(view: SubscriptionView, parent: Elsewhere, limits: Limits) -> Finding | Unknown:
     quiet = parent.quiet_seconds
+    if quiet is None and parent.attended is not False:
+        why = "since when nothing was acknowledged on its sealed parent, segment {}, is not known"
+        return Unknown(say(why, parent.segment))
     stuck = parent.attended is False or (quiet is not None and quiet >= limits["parent_quiet"])
     severity: Severity = "stalled" if stuck else "info"
     who = _who(parent)

@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.segments import Elsewhere, awaited, elsewhere
+from pulsar_doctor.evidence.segments import Elsewhere
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
@@ -37,8 +37,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a segment with a backlog, nobody attached, and nothing that holds it back."""
     if view.attended is not False or view.backlog is None or view.backlog.empty is not False:
         return
-    others = [each for each in elsewhere(view).values() if each.attended]
-    if not others or awaited(view):
+    others = [each for each in view.place.others if each.attended] if view.place else []
+    if not others or view.awaited:
         return
     seconds = _nobody_for(view)
     if seconds is None or seconds < limits["taken_within"]:
