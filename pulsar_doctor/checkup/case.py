@@ -137,12 +137,18 @@ def case_from(document: Any, name: str) -> SavedCase:
 
 
 def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> Checkup:
-    """The verdicts, made again. Raises DoctorError where it has nothing of what is requested."""
+    """The verdicts, made again. Raises DoctorError where it has nothing of what is requested,
+    InputError where it is damaged.
+    """
     chosen = tuple(_chosen(case, judge, topics, name))
+    try:
+        diagnoses = [_diagnosed(each, judge) for each in chosen]
+    except (LookupError, ArithmeticError, ValueError):  # each value is of its type
+        raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
     head = {each: getattr(case.head, each) for each in HEAD_NAMES}
     head |= {each: list(head[each]) for each in ("not_loaded", "unreachable", "notes")}
     return Checkup(
-        diagnoses=[_diagnosed(each, judge) for each in chosen],
+        diagnoses=diagnoses,
         checked_at=datetime.fromisoformat(case.head.checked_at),
         files=case.head.files,
         **head,

@@ -182,6 +182,14 @@ def test_a_damaged_head_is_refused(change: tuple[str, Any]) -> None:
         case_from(document, "incident.json")
 
 
+def test_numbers_that_contradict_each_other_are_refused() -> None:
+    (view,) = [views_of(case)["stats"] for case in CASES["inactive-failover"][:1]]
+    document = case_of(Checkup("files", []), [judge().diagnosed(view, ("stats",))])
+    document["subscriptions"][0]["view"]["active"] = 99
+    with pytest.raises(InputError, match="its numbers contradict each other"):
+        again(case_from(document, "incident.json"))
+
+
 def test_a_topic_that_it_does_not_have_is_refused(check: Check, tmp_path: Path) -> None:
     refused = check(None, "other", "--case", incident(tmp_path), credentials=())
     assert refused.code == DoctorError.exit_code
