@@ -162,7 +162,8 @@ def _readme(
     case: SavedCase, diagnoses: Sequence[Diagnosis], files: Mapping[str, bytes], *, redacted: bool
 ) -> Iterator[str]:
     head = case.head
-    yield f"A bundle of pulsar-doctor {__version__}, {head.checked_at[:19].replace('T', ' ')} UTC"
+    made = (head.checked_at or "")[:19].replace("T", " ")
+    yield f"A bundle of pulsar-doctor {__version__}, {made} UTC"
     yield f"Watched for {duration(head.window_seconds)}, {many(head.samples, 'sample')}"
     yield "\nVerdicts"
     for judged, diagnosis in zip(case.subscriptions, diagnoses, strict=True):

@@ -37,11 +37,12 @@ Notes = tuple[tuple[str, str], ...]
 class CaseHead:
     """The fields of a Checkup beside its verdicts, by the same names.
 
-    checked_at: ISO 8601. changes: of --set, as they were typed.
+    checked_at: ISO 8601; None where no broker was read, so that the same recording makes the same
+    case. changes: of --set, as they were typed.
     """
 
     source: Source
-    checked_at: str
+    checked_at: str | None = None
     window_seconds: float
     samples: int
     read_once: int = 0
@@ -102,7 +103,7 @@ def case_of(
     """The document. diagnoses: all of `checkup.examined()`, by a Judge that keeps views."""
     subscriptions = tuple(map(_judged, diagnoses))
     head = CaseHead(
-        checked_at=checkup.checked_at.isoformat(),
+        checked_at=checkup.checked_at.isoformat() if checkup.cluster else None,
         files=tuple(PurePath(each).name for each in checkup.files),
         changes=tuple(changes),
         **{name: getattr(checkup, name) for name in HEAD_NAMES},
@@ -129,7 +130,7 @@ def case_from(document: Any, name: str) -> SavedCase:
         )
     try:
         case = of_json(SavedCase, document)
-        datetime.fromisoformat(case.head.checked_at)
+        datetime.fromisoformat(case.head.checked_at or "2000-01-01")
     except ValueError as error:  # a Misread, or not a time
         detail = f"it {error}" if isinstance(error, Misread) else error
         raise InputError(f"{name} is a damaged case: {detail}") from None
@@ -147,12 +148,10 @@ def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> 
         raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
     head = {each: getattr(case.head, each) for each in HEAD_NAMES}
     head |= {each: list(head[each]) for each in ("not_loaded", "unreachable", "notes")}
-    return Checkup(
-        diagnoses=diagnoses,
-        checked_at=datetime.fromisoformat(case.head.checked_at),
-        files=case.head.files,
-        **head,
-    )
+    checkup = Checkup(diagnoses=diagnoses, files=case.head.files, **head)
+    if case.head.checked_at is not None:
+        checkup.checked_at = datetime.fromisoformat(case.head.checked_at)
+    return checkup
 
 
 def _chosen(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> Iterator[Judged]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,9 +27,11 @@ from pulsar_doctor.wording.sizes import in_words
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.incident import Recordings
     from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.result import Checkup
 
 GROUP = "diagnose"
 BEGIN = b"<!DOCTYPE html>"
+CASE_BYTES = 300_000  # a page has at most 2 MB, most of which draws the charts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +62,10 @@ class ReportRequest:
 def command(asked: ReportRequest) -> int:
     """Writes a page with the verdict and its timelines, to send to a colleague.
 
-    A SOURCE is a trace (the folder that `tap`, `capture` or `consume` recorded), or a file of
-    `stall-check --save` or `examine --save`. A trace and a file of the same incident give one
-    verdict together. The page is one HTML file of at most 2 MB that needs no network.
+    A SOURCE is a trace (the folder that `tap`, `capture` or `consume` recorded), a file of
+    `stall-check --save` or `examine --save`, or a bundle. A trace and a file of the same incident give one
+    verdict together. The page is one HTML file of at most 2 MB that needs no network;
+    `stall-check --case` gives its verdicts again.
 
     \b
     pulsar-doctor report incident.ptrace -o incident.html
@@ -82,10 +86,21 @@ def command(asked: ReportRequest) -> int:
     _check_replaceable(asked.output)
     incident = of_recordings(_recordings(asked), _judge(asked), say, say_more)
     incident.checkup.broker_version = asked.broker_version or incident.checkup.broker_version
-    content = page(incident.checkup, incident.timelines)
+    content = page(incident.checkup, incident.timelines, _carried(incident.checkup, asked))
     _write(asked.output, content)
     tell(f"{asked.output}: {in_words(len(content.encode()))}")
     return DoctorError.exit_code if incident.checkup.unreachable else 0
+
+
+def _carried(checkup: Checkup, request: ReportRequest) -> dict[str, Any] | None:
+    """What the verdicts are made of; None, and a message, where it is too large for a page."""
+    from pulsar_doctor.checkup.case import case_of
+
+    case = case_of(checkup, checkup.diagnoses, request.changes)
+    if len(json.dumps(case)) <= CASE_BYTES:
+        return case
+    say("the page does not carry its case, which is too large; choose one --topic or -s SUB")
+    return None
 
 
 def _recordings(asked: ReportRequest) -> Recordings:
@@ -104,7 +119,7 @@ def _judge(asked: ReportRequest) -> Judge:
     from pulsar_doctor.checkup.judge import Judge
 
     causes, limits = checks(asked.changes)
-    return Judge(causes, limits, asked.subscription)
+    return Judge(causes, limits, asked.subscription, keep_views=True)
 
 
 def _check_replaceable(path: Path) -> None:

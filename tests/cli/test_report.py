@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor import cli
+from pulsar_doctor.broker.samples.bundled import SAMPLES, packed
 from pulsar_doctor.report.incident.page import for_html
 from tests.trace.journals import slow_consumer, write_trace
 from tests.trace.said import Said
@@ -125,6 +126,38 @@ def test_the_same_input_makes_the_same_page(made: Any, trace: Path) -> None:
     assert made(trace) == made(trace)
 
 
+@pytest.mark.parametrize("option", ["--trace", "--stats"])
+def test_a_page_gives_the_same_document_again(
+    run: Any, made: Any, trace: Path, tmp_path: Path, option: str
+) -> None:
+    source = trace if option == "--trace" else STATES / "prefetch-hogging.jsonl.gz"
+    changes = ("--set", "prefetch-hogging.refill_wait=3m")
+    made(source, *changes)
+    before, after = (
+        run("stall-check", *arguments, "-o", "json")
+        for arguments in ((option, source, *changes), ("--case", tmp_path / "page.html"))
+    )
+    assert after[0] == before[0]
+    times = re.compile(r'"checked_at": "[^"]*"')
+    assert times.sub("", after[1]) == times.sub("", before[1])
+
+
+def test_a_bundle_is_a_source(made: Any, tmp_path: Path) -> None:
+    bundle, samples = tmp_path / "incident.tar.gz", STATES / "prefetch-hogging.jsonl.gz"
+    bundle.write_bytes(packed({SAMPLES: samples.read_bytes()}))
+    assert Page(made(bundle)).text.startswith("STALLED")
+
+
+def test_a_case_that_is_too_large_is_left_out(
+    run: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulsar_doctor.cli.report.CASE_BYTES", 100)
+    code, _, err = run("report", trace, "-o", tmp_path / "page.html")
+    assert (code, "does not carry its case" in err) == (0, True)
+    code, _, err = run("stall-check", "--case", tmp_path / "page.html")
+    assert (code, "is a page without a case" in err) == (2, True)
+
+
 def test_headings_and_tables_are_marked_as_such(made: Any, trace: Path) -> None:
     tags = [tag for tag, _ in Page(made(trace)).tags]
     assert tags.count("h1") == tags.count("main") == tags.count("caption") == 1
@@ -139,8 +172,9 @@ def test_hostile_names_stay_text(made: Any, tmp_path: Path) -> None:
     assert not [tag for tag, _ in page.tags if tag == "img"]
     assert "\x1b" not in text
     assert "\u202e" not in text
-    (charts,) = (json.loads(script) for script in page.scripts if script.startswith("{"))
+    case, charts = (json.loads(script) for script in page.scripts if script.startswith("{"))
     assert set(charts) == {"document", "roots"}
+    assert HOSTILE in case["subscriptions"][0]["view"]["topic"]
     assert "</script><img" in page.text  # as text
 
 
