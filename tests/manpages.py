@@ -42,6 +42,7 @@ FILES = (
     ("trace_dir", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
     ("folder", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
     ("traces", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
+    ("sources", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
     ("sandbox", "$XDG_CACHE_HOME/pulsar-doctor",
      "Apache Pulsar and the data of the sandbox; without the variable in ~/.cache/pulsar-doctor."),
 )  # fmt: skip

@@ -144,7 +144,7 @@ def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> 
     chosen = tuple(_chosen(case, judge, topics, name))
     try:
         diagnoses = [_diagnosed(each, judge) for each in chosen]
-    except (LookupError, ArithmeticError, ValueError):  # each value is of its type
+    except (LookupError, ArithmeticError, ValueError):  # each value has its type
         raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
     head = {each: getattr(case.head, each) for each in HEAD_NAMES}
     head |= {each: list(head[each]) for each in ("not_loaded", "unreachable", "notes")}

@@ -22,7 +22,7 @@ class InProcess:
     """One process. begun: what it told at first; finish: looks again, and tells all.
 
     captured: ends the capture of its connections, and what it has shown; not_captured: why it has
-    shown nothing. Both end when the first verdict is asked for: the broker's window is over then.
+    shown nothing. Both end when the first verdict is requested: the broker's window is over then.
     """
 
     begun: ProcessTold

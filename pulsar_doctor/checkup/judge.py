@@ -21,7 +21,7 @@ from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.wording.printable import listed
 
 NOTHING = SubscriptionStats()  # of a topic whose internal stats alone were given
-NAMED_MOST = 10  # of what is there, where something else was asked for
+NAMED_MOST = 10  # of what is there, where something else was requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Judge:
         )
 
     def missing(self, windows: Sequence[TopicWindow]) -> str | None:
-        """What to say where there are windows and none has the subscription that is asked for."""
+        """What to say where there are windows and none has the requested subscription."""
         if self.subscription is None or not windows:
             return None
         if any(map(self.has, windows)):
@@ -103,7 +103,7 @@ class Judge:
         return any(True for _ in self.asked(window))
 
     def asked(self, window: TopicWindow) -> Iterator[Observed]:
-        """Its subscriptions that are asked for."""
+        """The requested subscriptions of it."""
         for observed in window.judged():
             if self.process is not None and not self.process.concerns(observed):
                 continue

@@ -59,12 +59,12 @@ class ReportRequest:
 @click.command(cls=Sections)
 @taking(ReportRequest)
 @talk_options
-def command(asked: ReportRequest) -> int:
-    """Writes a page with the verdict and its timelines, to send to a colleague.
+def command(request: ReportRequest) -> int:
+    """Writes a page with the verdict and its timelines.
 
     A SOURCE is a trace (the folder that `tap`, `capture` or `consume` recorded), a file of
-    `stall-check --save` or `examine --save`, or a bundle. A trace and a file of the same incident give one
-    verdict together. The page is one HTML file of at most 2 MB that needs no network;
+    `stall-check --save` or `examine --save`, or a bundle. A trace and a file of the same incident
+    give one verdict together. The page is one HTML file of at most 2 MB that needs no network;
     `stall-check --case` gives its verdicts again.
 
     \b
@@ -83,12 +83,12 @@ def command(asked: ReportRequest) -> int:
     from pulsar_doctor.checkup.incident import of_recordings
     from pulsar_doctor.report.incident.page import page
 
-    _check_replaceable(asked.output)
-    incident = of_recordings(_recordings(asked), _judge(asked), say, say_more)
-    incident.checkup.broker_version = asked.broker_version or incident.checkup.broker_version
-    content = page(incident.checkup, incident.timelines, _carried(incident.checkup, asked))
-    _write(asked.output, content)
-    tell(f"{asked.output}: {in_words(len(content.encode()))}")
+    _check_replaceable(request.output)
+    incident = of_recordings(_recordings(request), _judge(request), say, say_more)
+    incident.checkup.broker_version = request.broker_version or incident.checkup.broker_version
+    content = page(incident.checkup, incident.timelines, _carried(incident.checkup, request))
+    _write(request.output, content)
+    tell(f"{request.output}: {in_words(len(content.encode()))}")
     return DoctorError.exit_code if incident.checkup.unreachable else 0
 
 
@@ -103,23 +103,23 @@ def _carried(checkup: Checkup, request: ReportRequest) -> dict[str, Any] | None:
     return None
 
 
-def _recordings(asked: ReportRequest) -> Recordings:
+def _recordings(request: ReportRequest) -> Recordings:
     from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.checkup.incident import Recordings
 
-    folders = [source for source in asked.sources if Path(source).is_dir()]
+    folders = [source for source in request.sources if Path(source).is_dir()]
     if len(folders) > 1:
         raise InputError(f"a page is of one trace, and {len(folders)} are given")
-    files = [source for source in asked.sources if source not in folders]
+    files = [source for source in request.sources if source not in folders]
     folder = Path(folders[0]) if folders else None
-    return Recordings(folder, SampleFiles(files, named=asked.topics), asked.proven_only)
+    return Recordings(folder, SampleFiles(files, named=request.topics), request.proven_only)
 
 
-def _judge(asked: ReportRequest) -> Judge:
+def _judge(request: ReportRequest) -> Judge:
     from pulsar_doctor.checkup.judge import Judge
 
-    causes, limits = checks(asked.changes)
-    return Judge(causes, limits, asked.subscription, keep_views=True)
+    causes, limits = checks(request.changes)
+    return Judge(causes, limits, request.subscription, keep_views=True)
 
 
 def _check_replaceable(path: Path) -> None:

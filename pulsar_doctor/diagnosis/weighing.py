@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
-from pulsar_doctor.broker.stats.segments import Segment
+from pulsar_doctor.broker.stats.segments import TopicSegment
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
@@ -94,7 +94,7 @@ class Diagnosis:
     steady: Steady | None = None
     known_issues: tuple[KnownIssue, ...] = ()
     view: SubscriptionView | None = field(default=None, compare=False, repr=False)
-    segments: tuple[Segment, ...] | None = None
+    segments: tuple[TopicSegment, ...] | None = None
 
     @property
     def whole(self) -> str:

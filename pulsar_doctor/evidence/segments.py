@@ -1,9 +1,9 @@
 """The same subscription on the other segments of a scalable topic.
 
 A stream consumer keeps the order of keys over a split: the broker assigns an active segment only
-once all its sealed parents are drained (SubscriptionCoordinator.isAssignable). It looks whether
-they are 2 s after a change, then after ever longer waits, at most 15 min. A consumer whose
-connection breaks keeps its segments for 60 s, in which nobody else gets them. Queue consumers
+once all its sealed parents are drained (SubscriptionCoordinator.isAssignable). It checks whether
+they are 2 s after a change, then after ever longer waits, at most 15 min. When its connection
+breaks, a consumer keeps its segments for 60 s, in which nobody else gets them. Queue consumers
 attach to all segments at once, active and sealed.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.segments import Place, Segment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class OtherSegment:
     """The subscription on another segment. attended: whether somebody is attached there.
 
     backlog: entries. quiet_seconds: since anything was acknowledged there, or since the segment was
@@ -47,14 +47,14 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class AmongSegments:
-    """A segment among all of its topic. others: those of which the broker reports something."""
+    """A segment among all of the topic. others: those of which the broker reports something."""
 
-    segment: Segment
-    segments: tuple[Segment, ...]
-    others: tuple[Elsewhere, ...]
+    segment: TopicSegment
+    segments: tuple[TopicSegment, ...]
+    others: tuple[OtherSegment, ...]
 
     @property
-    def awaited(self) -> tuple[Elsewhere, ...]:
+    def awaited(self) -> tuple[OtherSegment, ...]:
         """The sealed parents that must be drained before a stream consumer gets this segment."""
         if not self.segment.active or not any(each.ordered for each in self.others):
             return ()
@@ -71,7 +71,7 @@ def among_segments(observed: Observed) -> AmongSegments | None:
     )
 
 
-def _others(observed: Observed, place: Place) -> Iterator[Elsewhere]:
+def _others(observed: Observed, place: SegmentPlace) -> Iterator[OtherSegment]:
     for number, stats in place.stats.items():
         own = (stats.subscriptions or {}).get(observed.subscription)
         if own is not None and number != place.segment.id:
@@ -81,16 +81,16 @@ def _others(observed: Observed, place: Place) -> Iterator[Elsewhere]:
 
 def _elsewhere(
     number: int, own: SubscriptionStats, sealed_ms: int | None, now_ms: int | None
-) -> Elsewhere:
-    told = own.consumers
+) -> OtherSegment:
+    there = own.consumers
     moments = (own.last_acked_timestamp_ms, own.last_mark_delete_advanced_timestamp_ms, sealed_ms)
     last = max((ms for ms in moments if ms is not None), default=None)
-    only = told[0] if told is not None and len(told) == 1 else None
-    return Elsewhere(
+    only = there[0] if there is not None and len(there) == 1 else None
+    return OtherSegment(
         number,
         own.type,
         own.msg_backlog,
-        None if told is None else bool(told),
+        None if there is None else bool(there),
         None if last is None or now_ms is None else max(0.0, (now_ms - last) / 1000),
         None if only is None else only.consumer_name,
         None if only is None else only.address,

@@ -18,7 +18,7 @@ from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.reading import BrokerReads
-from pulsar_doctor.evidence.segments import AmongSegments, Elsewhere
+from pulsar_doctor.evidence.segments import AmongSegments, OtherSegment
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count, least
 from pulsar_doctor.ledger.consumers import full_name
@@ -127,7 +127,7 @@ class SubscriptionView:
     attached now; None where that is not told. alone: where nobody is. read_armed: whether the
     cursor reads, or waits for entries, which it does for a consumer only. msg_rate_in: of the
     topic. All rates are messages a second, of the broker's last full minute. place: of a segment,
-    among the others of its scalable topic; None where it is none, or where that is not reported.
+    among the others of the scalable topic; None where it is none, or where that is not reported.
     """
 
     topic: str
@@ -184,7 +184,7 @@ class SubscriptionView:
     facts: BrokerFacts | FactTable | None = field(default=None, compare=False, repr=False)
 
     @property
-    def awaited(self) -> tuple[Elsewhere, ...]:
+    def awaited(self) -> tuple[OtherSegment, ...]:
         """Of a segment that nobody has: the sealed parents that must be drained before."""
         return self.place.awaited if self.place and self.attended is False else ()
 

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import re
 
-Version = tuple[int, ...]
+VersionNumbers = tuple[int, ...]
 
 RANGES = "managedLedgerMaxUnackedRangesToPersist"
 RANGES_IN_METADATA_STORE = "managedLedgerMaxUnackedRangesToPersistInMetadataStore"
 
 # Setting: (the first version with this default, the default), oldest first.
-DEFAULTS: dict[str, tuple[tuple[Version, int], ...]] = {
+DEFAULTS: dict[str, tuple[tuple[VersionNumbers, int], ...]] = {
     RANGES: (((), 10_000), ((5, 0), 200_000)),
     RANGES_IN_METADATA_STORE: (((), 1000), ((5, 0), 200_000)),
 }
 
 
-def by_default(setting: str, version: Version | None) -> int:
+def by_default(setting: str, version: VersionNumbers | None) -> int:
     """What brokers of this version do; None, not known: what brokers before 5.0 do."""
     return [value for since, value in DEFAULTS[setting] if since <= (version or ())][-1]
 
 
-def version_of(text: str | None) -> Version | None:
+def version_of(text: str | None) -> VersionNumbers | None:
     """`4.0.8` as numbers, from a version as a broker writes it; None where it is none."""
     found = re.match(r"\d+(\.\d+)+", text or "")
     return tuple(map(int, found[0].split("."))) if found else None

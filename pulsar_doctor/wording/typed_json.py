@@ -25,9 +25,9 @@ def to_json(value: Any) -> dict[str, Any]:
     return form_of(type(value)).written(value)
 
 
-def of_json(kind: type[Value], told: object) -> Value:
+def of_json(kind: type[Value], given: object) -> Value:
     """A value of that kind. Raises Misread."""
-    value: Value = form_of(kind).read(told)
+    value: Value = form_of(kind).read(given)
     return value
 
 
@@ -56,28 +56,28 @@ class Form:
         self._writes = [(name, way.write) for name, way in self._ways.items() if way.write]
 
     def written(self, value: Any) -> dict[str, Any]:
-        told = {name: getattr(value, name) for name in self._names}
+        given = {name: getattr(value, name) for name in self._names}
         for name, write in self._writes:
-            told[name] = write(told[name])
-        return told
+            given[name] = write(given[name])
+        return given
 
-    def read(self, told: Any) -> Any:
-        if not isinstance(told, dict):
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, dict):
             raise Misread("is no object")
-        found: dict[str, Any] = dict.fromkeys(self._absent(told))
+        found: dict[str, Any] = dict.fromkeys(self._absent(given))
         name = ""
         try:
             for name, (read, _, as_is) in self._ways.items():
-                if name in told:
-                    one = told[name]
+                if name in given:
+                    one = given[name]
                     found[name] = one if type(one) in as_is else read(one)
         except Misread as misread:
             raise Misread(f"{misread} in {name}") from None
         return self._kind(**found)
 
-    def _absent(self, told: dict[str, Any]) -> Iterator[str]:
+    def _absent(self, given: dict[str, Any]) -> Iterator[str]:
         for name in self._needed:
-            if name not in told:
+            if name not in given:
                 if NoneType not in self._ways[name].as_is:
                     raise Misread(f"has no {name}")
                 yield name
@@ -114,12 +114,12 @@ def _plain(*kinds: type) -> _Way:
     return _Way(_refuse, as_is=frozenset((*kinds, *also)))
 
 
-def _read(way: _Way, told: Any) -> Any:
-    return told if type(told) in way.as_is else way.read(told)
+def _read(way: _Way, given: Any) -> Any:
+    return given if type(given) in way.as_is else way.read(given)
 
 
-def _refuse(told: Any) -> Any:
-    raise Misread(f"has {type(told).__name__}")
+def _refuse(given: Any) -> Any:
+    raise Misread(f"has {type(given).__name__}")
 
 
 def _either(hints: tuple[Any, ...]) -> _Way:
@@ -133,9 +133,9 @@ def _either(hints: tuple[Any, ...]) -> _Way:
 
 
 def _one_of(known: tuple[Any, ...]) -> _Way:
-    def read(told: Any) -> Any:
-        if isinstance(told, str) and told in known:
-            return told
+    def read(given: Any) -> Any:
+        if isinstance(given, str) and given in known:
+            return given
         raise Misread("has something else")
 
     return _Way(read)
@@ -146,13 +146,13 @@ def _many(kind: Callable[[Any], Any], inner: tuple[Any, ...]) -> _Way:
     alike = kind is frozenset or inner[1:] == (...,)
     ways = [_way_of(hint) for hint in (inner[:1] if alike else inner)]
 
-    def each(told: Any) -> Iterator[tuple[_Way, Any]]:
-        return zip(repeat(ways[0]) if alike else ways, told, strict=False)
+    def each(given: Any) -> Iterator[tuple[_Way, Any]]:
+        return zip(repeat(ways[0]) if alike else ways, given, strict=False)
 
-    def read(told: Any) -> Any:
-        if not isinstance(told, list) or not (alike or len(told) == len(ways)):
+    def read(given: Any) -> Any:
+        if not isinstance(given, list) or not (alike or len(given) == len(ways)):
             raise Misread("has no such list")
-        return kind(_read(way, one) for way, one in each(told))
+        return kind(_read(way, one) for way, one in each(given))
 
     def write(value: Any) -> list[Any]:
         in_order = sorted(value) if kind is frozenset else value
@@ -166,9 +166,9 @@ def _named(way: _Way) -> _Way:
     if way.write is not None:
         raise TypeError("only what is plain can pass by names")
 
-    def read(told: Any) -> Any:
-        if not isinstance(told, dict):
+    def read(given: Any) -> Any:
+        if not isinstance(given, dict):
             raise Misread("has no such object")
-        return {name: _read(way, one) for name, one in told.items()}
+        return {name: _read(way, one) for name, one in given.items()}
 
     return _Way(read)

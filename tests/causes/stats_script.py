@@ -40,7 +40,7 @@ from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import Place, Segment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.window import Window
 
 TOPIC = "persistent://public/default/orders"
@@ -159,7 +159,7 @@ def observed(case: Mapping[str, Any]) -> Observed:
     return Observed(TOPIC, None, name, window, limits, place(case, times))
 
 
-def place(case: Mapping[str, Any], times: list[int]) -> Place | None:
+def place(case: Mapping[str, Any], times: list[int]) -> SegmentPlace | None:
     if "segment" not in case:
         return None
     others = case.get("segments", {})
@@ -170,16 +170,16 @@ def place(case: Mapping[str, Any], times: list[int]) -> Place | None:
         number: topic_stats(Written(told, times, len(times) - 1).topic())
         for number, told in cases.items()
     }
-    return Place("topic://public/default/orders", own, segments, stats)
+    return SegmentPlace("topic://public/default/orders", own, segments, stats)
 
 
-def _segment(number: int, told: Mapping[str, Any], times: list[int]) -> Segment:
+def _segment(number: int, told: Mapping[str, Any], times: list[int]) -> TopicSegment:
     written = Written({}, times, len(times) - 1)
     sealed_ms = written.value("sealed", told.get("sealed"))
     parents, children = tuple(told.get("parents", ())), tuple(told.get("children", ()))
     created_ms = written.value("created", told.get("created", "1h ago"))
     active = sealed_ms is None
-    return Segment(number, None, 0, 1, active, parents, children, created_ms, sealed_ms)
+    return TopicSegment(number, None, 0, 1, active, parents, children, created_ms, sealed_ms)
 
 
 class Written:

@@ -14,7 +14,7 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.checkup.incident import Recordings, of_recordings
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.timelines.of_rows import RowTimelines
-from pulsar_doctor.checkup.timelines.thinned import Moved, Slots, Starved, Steps, points_of
+from pulsar_doctor.checkup.timelines.thinned import Moved, Slots, Starved, StepPoints, points_of
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
     ConsumerTimeline,
@@ -73,11 +73,11 @@ def test_every_time_without_permits_is_covered_by_what_is_drawn(gaps: list[int],
 def test_a_thinned_line_keeps_ends_extremes_and_each_fall_to_zero(
     steps: list[tuple[int, int | None]], most: int
 ) -> None:
-    line: Slots[Steps] = Slots()
+    line: Slots[StepPoints] = Slots()
     moments = [sum(gap for gap, _ in steps[: at + 1]) for at in range(len(steps))]
     values = [value for _, value in steps]
     for us, value in zip(moments, values, strict=True):
-        line.add(Steps(((us, value),)))
+        line.add(StepPoints(((us, value),)))
     points = points_of(line, most)
     assert len(points) <= 5 * most
     assert set(points) <= set(zip(moments, values, strict=True))

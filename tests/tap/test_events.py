@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.tap.broker_told import BrokerAnswer
 from pulsar_doctor.tap.observer.events import (
     ASKS,
@@ -36,6 +37,7 @@ from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
 from tests.support import eventually
 from tests.trace.journals import relay_alive, slow_consumer, write_trace
 
+st.register_type_strategy(SubscriptionView, st.none())  # which no verdict is sent with
 TABLES: tuple[Table[Any], ...] = (ASKS, EVENTS, QUESTIONS, ANSWERS)
 VALUES = [(table, kind) for table in TABLES for kind in table.kinds.values()]
 ANY_JSON = st.recursive(

@@ -330,10 +330,10 @@ def test_an_observer_that_is_killed_is_recovered_to_the_same_ledger(broker, topi
         observe = [sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace)]
         observer = subprocess.Popen(observe)
         with busy_traffic(relay.service_url, topic):
-            time.sleep(1.5)
+            eventually(lambda: len(in_memory(trace, "")) > 300)  # some seconds on a busy machine
             observer.kill()
             observer.wait()
-            time.sleep(1)
+            eventually(lambda: len(in_memory(trace, "")) > 600)
         time.sleep(0.3)
     trace_id = json.loads((trace / "_meta.json").read_text())["trace_id"]
     undisturbed = in_memory(trace, trace_id)

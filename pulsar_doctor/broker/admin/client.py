@@ -29,7 +29,7 @@ from pulsar_doctor.broker.admin.topics import (
 )
 from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.segments import Segment, segments_of
+from pulsar_doctor.broker.stats.segments import TopicSegment, segments_of
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.acks.persisting import number_of
 
@@ -128,7 +128,7 @@ class Admin:
             raise BrokerFailed(f"{what}: no number is reported")
         return count or None
 
-    async def scalable_topic(self, topic: str) -> dict[int, Segment]:
+    async def scalable_topic(self, topic: str) -> dict[int, TopicSegment]:
         """The segments of a scalable topic, by number. Loads nothing. NotFound: there is none."""
         name = topic_name(topic)
         where = f"scalable/{namespace_path(name.namespace)}/{encoded(name.local)}"

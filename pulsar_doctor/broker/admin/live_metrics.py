@@ -14,6 +14,8 @@ NEWER = frozenset({"metricsBufferResponse"})  # a broker that does not know this
 def require_live(configuration: Mapping[str, Any]) -> None:
     """Raises BrokerFailed where metrics do not tell every loaded topic as it is now."""
     for name, wanted in LIVE.items():
-        told = configuration.get(name, wanted if configuration and name in NEWER else None)
-        if str(told).lower() != wanted:
-            raise BrokerFailed(f"the broker's {name} is {'not reported' if told is None else told}")
+        given = configuration.get(name, wanted if configuration and name in NEWER else None)
+        if str(given).lower() != wanted:
+            raise BrokerFailed(
+                f"the broker's {name} is {'not reported' if given is None else given}"
+            )

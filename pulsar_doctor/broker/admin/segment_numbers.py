@@ -43,20 +43,22 @@ LINE = re.compile(
 OF_LIST = ("type", "messageAckRate", "msgRateOut", "msgRateRedeliver")
 CHANGING = ("availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs")
 
-Numbers = dict[str, dict[str, int]]  # of each subscription, by the names of a topic's statistics
+CountsByName = dict[
+    str, dict[str, int]
+]  # of each subscription, by the names of a topic's statistics
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ListedStats:
     """What the list tells of a segment. read_ms: when the list was read, by the broker's clock."""
 
     stats: Any
     read_ms: int | None
 
 
-async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, Numbers]:
+async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, CountsByName]:
     """The numbers of each loaded segment; of pieces of any length."""
-    found: dict[str, Numbers] = {}
+    found: dict[str, CountsByName] = {}
     rest = b"\n"
     async for piece in pieces:
         whole, newline, rest = (rest + piece).rpartition(b"\n")
@@ -66,7 +68,7 @@ async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, Numbers]:
     return found
 
 
-def _add(found: dict[str, Numbers], lines: bytes) -> None:
+def _add(found: dict[str, CountsByName], lines: bytes) -> None:
     for match in LINE.finditer(lines):
         metric, topic, subscription, number = (each.decode() for each in match.groups(b""))
         numbers = found.setdefault(topic, {})
@@ -76,15 +78,15 @@ def _add(found: dict[str, Numbers], lines: bytes) -> None:
 
 
 def composed(
-    numbers: Numbers, listed: Told | None, now_ms: int | None, old_ms: int
+    numbers: CountsByName, listed: ListedStats | None, now_ms: int | None, old_ms: int
 ) -> dict[str, Any]:
     """A document as the statistics of a topic are. old_ms: how old what the list tells may be."""
     stats = listed.stats if listed is not None and isinstance(listed.stats, dict) else {}
-    told, since_ms = stats.get("subscriptions") or {}, None
+    given, since_ms = stats.get("subscriptions") or {}, None
     if listed is not None and listed.read_ms is not None:
         since_ms = listed.read_ms - old_ms
     subscriptions = {
-        name: _subscription(values, told.get(name) or {}, since_ms)
+        name: _subscription(values, given.get(name) or {}, since_ms)
         for name, values in numbers.items()
     }
     return {"publishers": stats.get("publishers", []), "subscriptions": subscriptions}

@@ -16,11 +16,11 @@ from typing import Any
 from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, reading
 from pulsar_doctor.broker.admin.live_metrics import require_live
 from pulsar_doctor.broker.admin.refusals import NotFound
-from pulsar_doctor.broker.admin.segment_numbers import Told, composed, numbers_in
+from pulsar_doctor.broker.admin.segment_numbers import ListedStats, composed, numbers_in
 from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 
 NOW_SECONDS = 4.5  # what was read so lately is not read again
-LIST_SECONDS = 20.0  # likewise, of the list, which a broker renews once a minute
+LIST_SECONDS = 20.0  # so for the list, which a broker renews once a minute
 RENEWED_SECONDS = 60  # statsUpdateFrequencyInSecs, where the broker does not report it
 LATE_SECONDS = 10  # that a renewal may take, and a clock be off
 
@@ -38,7 +38,7 @@ class SegmentReader:
     http: Http
     loaded: Loaded
     configuration: Configuration
-    _lists: dict[str, Told] = field(default_factory=dict)  # by segment
+    _lists: dict[str, ListedStats] = field(default_factory=dict)  # by segment
     _answers: dict[str, RestAnswer] = field(default_factory=dict)
     _listed_at: float | None = None
     _read_at: float | None = None
@@ -64,16 +64,16 @@ class SegmentReader:
         brokers = await self.http.brokers()
         if self._listed_at is None or now - self._listed_at >= LIST_SECONDS:
             lists = await asyncio.gather(*map(self._list, brokers))
-            self._lists = {name: told for each in lists for name, told in each.items()}
+            self._lists = {name: given for each in lists for name, given in each.items()}
             self._listed_at = now
         renewed = configuration.get("statsUpdateFrequencyInSecs", RENEWED_SECONDS)
         old_ms = 1000 * (int(renewed) + LATE_SECONDS)
         read = await asyncio.gather(*(self._numbers(broker, old_ms) for broker in brokers))
         self._answers = {name: answer for each in read for name, answer in each.items()}
 
-    async def _list(self, broker: str) -> dict[str, Told]:
+    async def _list(self, broker: str) -> dict[str, ListedStats]:
         return {
-            each.topic: Told(each.stats, each.broker_clock_ms)
+            each.topic: ListedStats(each.stats, each.broker_clock_ms)
             async for each in self.loaded(broker)
             if each.topic.startswith("segment://")
         }

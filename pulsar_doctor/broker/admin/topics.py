@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pulsar_doctor.errors import InputError
 
 DOMAINS = ("persistent", "non-persistent")
-SCALABLE, SEGMENT = "topic", "segment"  # Pulsar 5: a scalable topic, and one of its segments
+SCALABLE, SEGMENT = "topic", "segment"  # Pulsar 5: a scalable topic, and one segment of it
 PARTITION = re.compile(r"-partition-\d+$")
 
 
@@ -17,7 +17,7 @@ PARTITION = re.compile(r"-partition-\d+$")
 class TopicName:
     """One topic, or one partition or segment; `local` is the name inside the namespace.
 
-    It is not encoded. A segment's is that of its scalable topic, `/`, hash range and number.
+    It is not encoded. A segment's is that of the scalable topic, `/`, hash range and number.
     """
 
     domain: str

@@ -75,7 +75,9 @@ class Recorder:
 
         topic: full name.
         """
-        self._add({"topic": topic, "limits": asdict(limits), "broker_version": broker})
+        known = asdict(limits)
+        del known["unacked_ranges_by_default"]  # which follows from the version
+        self._add({"topic": topic, "limits": known, "broker_version": broker})
 
     def _add(self, document: Mapping[str, Any]) -> None:
         line = json.dumps(document, separators=(",", ":")).encode() + b"\n"

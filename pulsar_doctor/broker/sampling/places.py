@@ -11,12 +11,12 @@ from pulsar_doctor.broker.admin.topics import SEGMENT
 from pulsar_doctor.broker.sampling.plan import Sampled
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
-from pulsar_doctor.broker.stats.segments import Place, Segment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError
 
-Segments = Mapping[int, Segment]
-Known = tuple[Segments, Mapping[int, TopicStats]]
+Segments = Mapping[int, TopicSegment]
+KnownSegments = tuple[Segments, Mapping[int, TopicStats]]
 
 
 async def placed(admin: Admin, sampled: Sampled) -> Sampled:
@@ -35,7 +35,7 @@ async def placed(admin: Admin, sampled: Sampled) -> Sampled:
     return replace(sampled, windows=windows)
 
 
-async def _known(admin: Admin, topic: str) -> Known:
+async def _known(admin: Admin, topic: str) -> KnownSegments:
     """All segments, and the statistics of those that are loaded, as they were just read."""
     try:
         segments = await admin.scalable_topic(topic)
@@ -43,8 +43,8 @@ async def _known(admin: Admin, topic: str) -> Known:
         return {}, {}
     named = {each.id: each.name for each in segments.values() if each.name is not None}
     stats = await asyncio.gather(*(_stats(admin, name) for name in named.values()))
-    told = dict(zip(named, stats, strict=True))
-    return segments, {number: each for number, each in told.items() if each is not None}
+    given = dict(zip(named, stats, strict=True))
+    return segments, {number: each for number, each in given.items() if each is not None}
 
 
 async def _stats(admin: Admin, segment: str) -> TopicStats | None:
@@ -54,7 +54,9 @@ async def _stats(admin: Admin, segment: str) -> TopicStats | None:
         return None
 
 
-def _place(window: TopicWindow, topic: str, known: Mapping[str, Known]) -> Place | None:
+def _place(
+    window: TopicWindow, topic: str, known: Mapping[str, KnownSegments]
+) -> SegmentPlace | None:
     segments, stats = known.get(topic, ({}, {}))
     own = next((each for each in segments.values() if each.name == window.topic), None)
-    return None if own is None else Place(topic, own, segments, stats)
+    return None if own is None else SegmentPlace(topic, own, segments, stats)

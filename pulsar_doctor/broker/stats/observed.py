@@ -23,7 +23,7 @@ from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owne
 from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import Place
+from pulsar_doctor.broker.stats.segments import SegmentPlace
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog, Position
 from pulsar_doctor.broker.stats.window import Course, Window
@@ -77,7 +77,7 @@ class TopicWindow:
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
     guess_ms: int | None = None
-    place: Place | None = None
+    place: SegmentPlace | None = None
 
     def subscriptions(self) -> Iterator[Observed]:
         """Each subscription of the last sample, in its order."""
@@ -109,7 +109,7 @@ class Observed:
     subscription: str
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
-    place: Place | None = None
+    place: SegmentPlace | None = None
     course: Course[SubscriptionStats] = field(init=False)
     consumers: tuple[Course[ConsumerStats], ...] = field(init=False)
     cursor: Course[CursorStats] = field(init=False)

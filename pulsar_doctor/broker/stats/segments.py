@@ -1,6 +1,6 @@
 """The segments of a scalable topic: hash ranges, states, parents and children.
 
-A scalable topic (Pulsar 5) has no messages of its own. Each of its segments is a topic with a range
+A scalable topic (Pulsar 5) keeps no messages itself. Each segment is a topic with a range
 of key hashes. A split or a merge seals segments and makes children of them: a sealed segment takes
 no more messages, and is deleted once every subscription has acknowledged all that it holds.
 
@@ -21,8 +21,8 @@ from pulsar_doctor.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """One segment. name: of its topic; None where only the statistics of the topic report it.
+class TopicSegment:
+    """One segment. name: of the topic; None where only the statistics of the topic report it.
 
     hash_start, hash_end: the range of hashes, both included. created_ms, sealed_ms: when that was,
     epoch ms; None where it is not sealed, or not reported.
@@ -40,45 +40,45 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A segment among the others of its topic. stats: what the broker reports of each now.
+class SegmentPlace:
+    """A segment among the others of the topic. stats: what the broker reports of each now.
 
     A segment that no broker has loaded is missing from `stats`.
     """
 
     topic: str
-    segment: Segment
-    segments: Mapping[int, Segment]
+    segment: TopicSegment
+    segments: Mapping[int, TopicSegment]
     stats: Mapping[int, TopicStats] = field(default_factory=dict)
 
 
-def segments_of(topic: str, document: Any) -> dict[int, Segment]:
+def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:
     """The segments in a topic's metadata, by number. Raises InputError for a wrong document."""
-    told = Fields(as_object(document, ROOT)).by_name("segments", partial(_segment, topic))
-    if told is None:
+    given = Fields(as_object(document, ROOT)).by_name("segments", partial(_segment, topic))
+    if given is None:
         raise InputError(f"the answer for {topic} holds no segments")
-    return {each.id: each for each in sorted(told.values(), key=lambda each: each.id)}
+    return {each.id: each for each in sorted(given.values(), key=lambda each: each.id)}
 
 
-def _segment(topic: str, told: Fields) -> Segment:
-    hashes, number = told.inner("hashRange"), told.whole("segmentId")
+def _segment(topic: str, given: Fields) -> TopicSegment:
+    hashes, number = given.inner("hashRange"), given.whole("segmentId")
     start, end = (hashes.whole("start"), hashes.whole("end")) if hashes else (None, None)
     if number is None or start is None or end is None:
         raise InputError(f"a segment of {topic} has no number or no hash range")
     local = f"{start:04x}-{end:04x}-{number}"
-    created_ms, sealed_ms = (told.whole(name) or 0 for name in ("createdAtMs", "sealedAtMs"))
-    return Segment(
+    created_ms, sealed_ms = (given.whole(name) or 0 for name in ("createdAtMs", "sealedAtMs"))
+    return TopicSegment(
         id=number,
-        name=None if told.flag("legacy") else f"segment{topic.removeprefix('topic')}/{local}",
+        name=None if given.flag("legacy") else f"segment{topic.removeprefix('topic')}/{local}",
         hash_start=start,
         hash_end=end,
-        active=told.text("state") == "ACTIVE",
-        parents=_numbers(told.document.get("parentIds")),
-        children=_numbers(told.document.get("childIds")),
+        active=given.text("state") == "ACTIVE",
+        parents=_numbers(given.document.get("parentIds")),
+        children=_numbers(given.document.get("childIds")),
         created_ms=created_ms if created_ms > 0 else None,
         sealed_ms=sealed_ms if sealed_ms > 0 else None,
     )
 
 
-def _numbers(told: Any) -> tuple[int, ...]:
-    return tuple(each for each in told if isinstance(each, int)) if isinstance(told, list) else ()
+def _numbers(given: Any) -> tuple[int, ...]:
+    return tuple(each for each in given if isinstance(each, int)) if isinstance(given, list) else ()

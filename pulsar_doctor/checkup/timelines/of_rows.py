@@ -50,7 +50,7 @@ class RowTimelines:
             recording.lose_track(us)
         else:
             permits, held = row.available_permits, row.unacked_messages
-            recording.stands(us, permits, held, row.unsent_permits_min)
+            recording.is_at(us, permits, held, row.unsent_permits_min)
             recording.permits_at_most |= row.parked_permits is None
         _move(recording, row, us)
 

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.checkup.judge import full
-from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Slots, Steps, points_of
+from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Slots, StepPoints, points_of
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
     Recording,
@@ -27,7 +27,7 @@ ONE_SAMPLE = "{} on {} is not drawn: one sample shows nothing over time"
 
 
 def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
-    """Of each subscription the backlog, of each consumer of its last sample the permits."""
+    """Of each subscription the backlog, of each consumer in the last sample the permits."""
     subscriptions, recordings, notes = [], [], []
     for observed in those:
         moments = [sample.now_ms for sample in observed.window.samples]
@@ -69,9 +69,9 @@ def _line(
 ) -> tuple[Point, ...]:
     """A number in every sample; empty where none reports it."""
     values = [None if stats is None else read(stats) for stats in course.values]
-    line: Slots[Steps] = Slots()
+    line: Slots[StepPoints] = Slots()
     for us, value in zip(times, values, strict=False):
-        line.add(Steps(((us, value),)))
+        line.add(StepPoints(((us, value),)))
     return points_of(line) if any(value is not None for value in values) else ()
 
 
@@ -87,7 +87,7 @@ def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int
     of = full(observed), observed.subscription
     made = Recording(*of, name, address.lstrip("/"), since_us, sampled=True, acknowledged=None)
     for us, stats in there:
-        made.stands(us, stats.available_permits, stats.unacked_messages)
+        made.is_at(us, stats.available_permits, stats.unacked_messages)
         _starvation(made, us, stats.available_permits)
     made.finish(there[-1][0])
     _deliveries(made, there)

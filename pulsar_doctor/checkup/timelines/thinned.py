@@ -24,10 +24,10 @@ class Joinable(Protocol):
     def __add__(self, later: Self, /) -> Self: ...
 
 
-Value = TypeVar("Value", bound=Joinable)
+Joined = TypeVar("Joined", bound=Joinable)
 
 
-class Slots(Generic[Value]):
+class Slots(Generic[Joined]):
     """Values in order of time, those of one slot as one."""
 
     __slots__ = ("_kept", "_most", "_width_us")
@@ -35,15 +35,15 @@ class Slots(Generic[Value]):
     def __init__(self, most: int = SLOTS_MOST) -> None:
         self._most = most
         self._width_us = 1  # what is of one moment is one value
-        self._kept: list[Value] = []
+        self._kept: list[Joined] = []
 
-    def add(self, value: Value) -> None:
+    def add(self, value: Joined) -> None:
         """One more."""
         self._join(value)
         while len(self._kept) > self._most:
             self._widen()
 
-    def values(self, most: int = SLOTS_MOST) -> tuple[Value, ...]:
+    def values(self, most: int = SLOTS_MOST) -> tuple[Joined, ...]:
         """At most so many."""
         while len(self._kept) > most:
             self._widen()
@@ -55,7 +55,7 @@ class Slots(Generic[Value]):
         for value in before:
             self._join(value)
 
-    def _join(self, value: Value) -> None:
+    def _join(self, value: Joined) -> None:
         kept, width = self._kept, self._width_us
         if kept and kept[-1].since_us // width == value.since_us // width:
             kept[-1] += value
@@ -64,7 +64,7 @@ class Slots(Generic[Value]):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepPoints:
     """A number in one slot: its first, last, smallest and largest value, and where not known."""
 
     points: tuple[Point, ...]
@@ -74,17 +74,17 @@ class Steps:
         """When it begins."""
         return self.points[0][0]
 
-    def __add__(self, later: Steps) -> Steps:
+    def __add__(self, later: StepPoints) -> StepPoints:
         points = self.points + later.points
         if len(points) <= 2:
-            return Steps(points)
+            return StepPoints(points)
         known = [at for at, (_, value) in enumerate(points) if value is not None]
         kept = {0, len(points) - 1}
         for extreme in (min, max) if known else ():
             kept.add(extreme(known, key=lambda at: points[at][1] or 0))
         if len(known) < len(points):
             kept.add(next(at for at, (_, value) in enumerate(points) if value is None))
-        return Steps(tuple(points[at] for at in sorted(kept)))
+        return StepPoints(tuple(points[at] for at in sorted(kept)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,6 @@ class Starved:
         )
 
 
-def points_of(line: Slots[Steps], most: int = SLOTS_MOST) -> tuple[Point, ...]:
+def points_of(line: Slots[StepPoints], most: int = SLOTS_MOST) -> tuple[Point, ...]:
     """The points of a line of at most so many slots, in order of time."""
     return tuple(point for steps in line.values(most) for point in steps.points)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Slots, Starved, Steps, points_of
+from pulsar_doctor.checkup.timelines.thinned import (
+    Moved,
+    Point,
+    Slots,
+    Starved,
+    StepPoints,
+    points_of,
+)
 
 DRAWN_MOST = 12  # consumers; the others are counted
 SLOTS_IN_ALL = 3000  # of all consumers together, which bounds the size of the page
@@ -87,20 +94,20 @@ class Recording:
     permits_at_most: bool = False
     starved_since_us: int | None = None
     starved_seen_us: int = 0
-    permits: Slots[Steps] = field(default_factory=Slots)
-    unsent: Slots[Steps] = field(default_factory=Slots)
-    held: Slots[Steps] = field(default_factory=Slots)
+    permits: Slots[StepPoints] = field(default_factory=Slots)
+    unsent: Slots[StepPoints] = field(default_factory=Slots)
+    held: Slots[StepPoints] = field(default_factory=Slots)
     moved: Slots[Moved] = field(default_factory=Slots)
     starved: Slots[Starved] = field(default_factory=Slots)
     last: tuple[int | None, ...] = ()
 
-    def stands(self, us: int, *numbers: int | None) -> None:
+    def is_at(self, us: int, *numbers: int | None) -> None:
         """From this moment on: permits, messages held, unsent permits. None: not known."""
         before = self.last or (UNSET,) * len(numbers)
         lines = (self.permits, self.held, self.unsent)
         for line, number, last in zip(lines, numbers, before, strict=False):
             if number != last:
-                line.add(Steps(((us, number),)))
+                line.add(StepPoints(((us, number),)))
         self.seen_us, self.last = us, numbers
 
     def without_permits(self, us: int) -> None:
@@ -119,13 +126,13 @@ class Recording:
         """Commands are missing from here on."""
         self.end_starvation(self.starved_seen_us)
         if any(number is not None for number in self.last):
-            self.stands(us, *(None for _ in self.last))
+            self.is_at(us, *(None for _ in self.last))
 
     def finish(self, until_us: int) -> None:
         """It ended, or the recording did: what it had last it had until then."""
         self.end_starvation(until_us)
         last, self.last = self.last, ()
-        self.stands(max(self.seen_us, until_us), *last)
+        self.is_at(max(self.seen_us, until_us), *last)
 
     def timeline(self, slots: int) -> ConsumerTimeline:
         """As it is drawn, with at most so many slots for each line."""

@@ -7,9 +7,9 @@ not behind a stuck one. Whoever drains the parents decides how long: where nobod
 anything there for `parent_quiet`, it is a stall; before that it is what a split costs, and no more
 than information.
 
-The broker looks after 2 s whether parents are drained, and then after ever longer waits, at most 15
-minutes. So a child may wait although its parents are drained: a warning after `assigned_within`,
-since a consumer that joins makes the broker look within 2 s. Queue consumers do not wait.
+The broker checks after 2 s whether parents are drained, and then after ever longer waits, at most
+15 minutes. So a child may wait although its parents are drained: a warning after `assigned_within`,
+since a consumer that joins makes the broker check within 2 s. Queue consumers do not wait.
 
 Source: isAssignable, pollDrainStatus and resetAndRearmDrainPoll of the broker's
 SubscriptionCoordinator, 5.0.0-M1.
@@ -21,7 +21,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.segments import Elsewhere
+from pulsar_doctor.evidence.segments import OtherSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
@@ -38,13 +38,13 @@ REMEDY = (
 )
 JOIN = (
     "Restart one stream consumer of the subscription, or add one with another name: the broker "
-    "then looks at once, and not up to 15 minutes later."
+    "then checks at once, and not up to 15 minutes later."
 )
 OURS = "this segment has a consumer, and its backlog falls"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for a segment with a backlog and nobody attached, whose parents are not drained."""
+    """Found for a segment with a backlog and nobody attached while its parents are not drained."""
     parents = view.awaited
     if not parents or view.backlog is None or view.backlog.empty is not False:
         return
@@ -57,11 +57,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _not_assigned(view, min(drained))
 
 
-def _entries(parent: Elsewhere) -> int:
+def _entries(parent: OtherSegment) -> int:
     return parent.backlog or 0
 
 
-def _waits(view: SubscriptionView, parent: Elsewhere, limits: Limits) -> Finding | Unknown:
+def _waits(view: SubscriptionView, parent: OtherSegment, limits: Limits) -> Finding | Unknown:
     quiet = parent.quiet_seconds
     if quiet is None and parent.attended is not False:
         why = "since when nothing was acknowledged on its sealed parent, segment {}, is not known"
@@ -91,7 +91,7 @@ def _waits(view: SubscriptionView, parent: Elsewhere, limits: Limits) -> Finding
     )
 
 
-def _who(parent: Elsewhere) -> str:
+def _who(parent: OtherSegment) -> str:
     if parent.attended is False:
         return "and no consumer"
     if parent.consumer is None:
@@ -107,8 +107,8 @@ def _not_assigned(view: SubscriptionView, seconds: float) -> Finding:
         confidence=0.8,
         consumer=None,
         summary=say(
-            "all sealed parents were drained at least {} ago, and the broker has not looked since: "
-            "it looks at ever longer intervals, up to 15 minutes",
+            "all sealed parents were drained at least {} ago, and the broker has not checked "
+            "since: it does so at ever longer intervals",
             duration(seconds),
         ),
         evidence=(Measure("parents_drained_for", seconds, "seconds"), backlog_measure(view)),

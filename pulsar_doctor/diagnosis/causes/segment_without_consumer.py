@@ -1,10 +1,11 @@
 """A segment of a scalable topic has a backlog and no consumer, while other segments have one.
 
 Messages with keys in the segment's range of hashes wait, and all others flow, so that the
-application looks healthy. A stream consumer whose connection breaks keeps its segments for 60 s, in
-which the broker gives them to nobody else. So it is a stall where nobody was there for longer than
-`taken_within`; before that it is unknown. A consumer of 5.0.0-M1 that was refused when a split made
-the segment did not come back once nothing refused it any more (seen for 4 min): it needs a restart.
+application looks healthy. When its connection breaks, a stream consumer keeps its segments for
+60 s, in which the broker gives them to nobody else. So it is a stall where nobody was there for
+longer than `taken_within`; before that it is unknown. A consumer of 5.0.0-M1 that was refused when
+a split made the segment did not come back once nothing refused it any more (seen for 4 min): it
+needs a restart.
 
 Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
 """
@@ -15,7 +16,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.segments import Elsewhere
+from pulsar_doctor.evidence.segments import OtherSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
@@ -29,7 +30,7 @@ EXPLAINS = frozenset({"no-consumer"})
 NAMED_MOST = 3
 REMEDY = (
     "Restart the consumers of this subscription one after the other: each attaches to the segments "
-    "that it is given. Look in their logs for why one could not attach to this segment."
+    "that it is given. Read in their logs why one could not attach to this segment."
 )
 
 
@@ -49,24 +50,24 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _nobody_for(view: SubscriptionView) -> float | None:
-    """Since anybody asked for messages here, or since the segment was made; at most."""
-    asked = _asked(view)
+    """Since the last request for messages here, or since the segment was made; at most."""
+    seconds = _last_flow(view)
     created_ms = view.place and view.place.segment.created_ms
-    if asked is not None or not created_ms or view.moment_ms is None:
-        return asked
+    if seconds is not None or not created_ms or view.moment_ms is None:
+        return seconds
     return max(0.0, (view.moment_ms - created_ms) / 1000)
 
 
-def _asked(view: SubscriptionView) -> float | None:
+def _last_flow(view: SubscriptionView) -> float | None:
     since_flow = view.alone.since_flow if view.alone is not None else None
     return None if since_flow is None else since_flow.seconds
 
 
-def _finding(view: SubscriptionView, others: list[Elsewhere], seconds: float) -> Finding:
+def _finding(view: SubscriptionView, others: list[OtherSegment], seconds: float) -> Finding:
     names = [each.consumer for each in others if each.consumer]
     there = f" ({listed(names, NAMED_MOST)})" if names else ""
-    asked = _asked(view) is not None
-    last = "the last request for messages here came" if asked else "the segment was made"
+    known = _last_flow(view) is not None
+    last = "the last request for messages here came" if known else "the segment was made"
     return Finding(
         code="segment-without-consumer",
         severity="stalled",

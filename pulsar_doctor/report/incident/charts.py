@@ -1,4 +1,4 @@
-"""Draws timelines with Bokeh, whose package brings its own JavaScript."""
+"""Draws timelines with Bokeh: that package brings its own JavaScript."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pulsar_doctor.wording.printable import many
 BLUE, ORANGE, GREY = "#3b82c4", "#c2620e", "#808488"  # readable on white and on black
 MOMENT = "{%F %H:%M:%S.%3N} UTC"
 HEIGHT, LOW = 220, 130  # pixels
-Numbers = tuple[list[float], list[float]]
+StepLine = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class ChartDrawing:
     """What a browser draws. library: JavaScript. document: JSON of Bokeh; roots: chart -> its id.
 
     A chart is `consumer-1`, `moved-1` or `subscription-1`, numbered in the order of the timelines.
@@ -35,7 +35,7 @@ class Drawing:
     roots: Mapping[str, str]
 
 
-def drawing(timelines: Timelines) -> Drawing:
+def drawing(timelines: Timelines) -> ChartDrawing:
     """All charts, which zoom together. Raises MissingExtra."""
     with needing("report", "an incident page"):
         from bokeh.document import Document
@@ -56,7 +56,9 @@ def drawing(timelines: Timelines) -> Drawing:
     renamed = _Renamed()
     content = renamed.all(document.to_json(deferred=False))
     library = Resources(mode="inline", components=["bokeh"]).js_raw[0]
-    return Drawing(library, content, {name: renamed.name(root.id) for name, root in roots.items()})
+    return ChartDrawing(
+        library, content, {name: renamed.name(root.id) for name, root in roots.items()}
+    )
 
 
 def _span(timelines: Timelines) -> tuple[float, float]:
@@ -227,7 +229,7 @@ def _source(data: Mapping[str, Sequence[Any]]) -> Any:
     return ColumnDataSource(columns)
 
 
-def _numbers(points: Sequence[Point]) -> Numbers:
+def _numbers(points: Sequence[Point]) -> StepLine:
     """Milliseconds and values; what is not known is not drawn."""
     times = [us / 1000 for us, _ in points]
     return times, [float("nan") if value is None else float(value) for _, value in points]

@@ -56,7 +56,7 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class PageVerdict:
-    """What is said of one subscription: as the terminal has it, and with -v."""
+    """One subscription: as the terminal has it, and with -v."""
 
     headline: str
     rows: tuple[PageRow, ...]
@@ -66,7 +66,7 @@ class PageVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PageChart:
-    """A heading, a text that says what is drawn, and the places of its parts."""
+    """A heading, a text that says what is drawn, and the places of the parts."""
 
     id: str
     title: str
@@ -157,8 +157,8 @@ def _healthy(pen: Pen, healthy: Sequence[Folded]) -> Iterator[PageVerdict]:
     for folded in healthy:
         rows = [] if folded.doubt is None else [*suspect_rows(folded.doubt, in_short=True)]
         if folded.info is not None:
-            said = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
-            rows.insert(0, ("info", said))
+            info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
+            rows.insert(0, ("info", info))
         shown = tuple(_row(name, Text(text)) for name, text in rows)
         yield PageVerdict(healthy_line(pen, folded).plain, shown)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulsar_doctor.broker.stats.segments import Segment
+from pulsar_doctor.broker.stats.segments import TopicSegment
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
@@ -62,7 +62,7 @@ def _row(topic: str, subscription: str, parts: list[Diagnosis]) -> dict[str, Any
     }
 
 
-def _segment(number: int, segment: Segment | None, judged: Diagnosis | None) -> dict[str, Any]:
+def _segment(number: int, segment: TopicSegment | None, judged: Diagnosis | None) -> dict[str, Any]:
     """status: None where the segment does not have the subscription, or was not read."""
     return {
         "segment": number,
