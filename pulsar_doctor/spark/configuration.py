@@ -20,7 +20,7 @@ QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # Or Python reports its line to Java, in six calls, before each function of a column.
+    # Or Python reports its line to Java before each function of a column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 # The times of a trace are UTC, whatever a cluster's own settings are.
@@ -37,6 +37,7 @@ QUERIES = {
 # plans anew after each shuffle. 250,000 rows: 74 CPU-seconds without these, 28 with them.
 FEW_ROWS = 2_000_000
 FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes
 # longer than the rows do.
@@ -50,7 +51,7 @@ INTERPRETED = {
 def java_options(scratch: Path, *, few: bool = False) -> dict[str, str]:
     """What the Java of the driver puts into temporary files goes where we take it away."""
     options = f'-Djava.io.tmpdir="{scratch}" -XX:-UsePerfData'
-    return {"spark.driver.defaultJavaOptions": options + (FEW_JAVA if few else "")}
+    return {JAVA_OPTIONS: options + (FEW_JAVA if few else "")}
 
 
 def of_this_machine(scratch: Path, rows: float = math.inf) -> dict[str, str]:

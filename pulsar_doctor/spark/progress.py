@@ -94,14 +94,14 @@ def described(what: str, stages: list[Stage]) -> str:
 
 def _followed(spark: SparkSession, show: Show) -> contextlib.AbstractContextManager[None]:
     if not is_connect(spark):
-        return _asked(spark, show)
+        return _polled(spark, show)
     if hasattr(spark, "registerProgressHandler"):
         return _told_by_server(spark, show)
     return contextlib.nullcontext()  # Spark Connect of 3.5 tells nothing
 
 
 @contextlib.contextmanager
-def _asked(spark: SparkSession, show: Show) -> Iterator[None]:
+def _polled(spark: SparkSession, show: Show) -> Iterator[None]:
     """Asks this process' Spark again and again, in a thread of its own."""
     tracker = spark.sparkContext.statusTracker()
     known: dict[int, Stage] = {}

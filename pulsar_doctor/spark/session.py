@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.errors import InputError, needing
+from pulsar_doctor.spark.archive import with_archive
 from pulsar_doctor.spark.configuration import (
     APP,
     QUERIES,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 WHAT_FOR = "analyzing traces"
 END_SECONDS = 10.0
+ARCHIVE_SECONDS = 600.0  # of a Java that makes an archive while it ends, on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,15 @@ class Where:
     """Where Spark runs. Told neither a master nor a server: what Spark's settings say, else here.
 
     master: as Spark takes it; remote: sc://…, a Spark Connect server; conf: settings of Spark.
-    rows: how many are to be read, where that is known.
+    rows: how many are to be read, where that is known. warm: make an archive of Spark's
+        classes, or False: delete it; None: use one that is there.
     """
 
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     rows: float = math.inf
+    warm: bool | None = None
 
 
 @contextlib.contextmanager
@@ -136,7 +140,7 @@ def will_be_here(where: Where) -> bool | None:
         return None
     if _in_spark_submit():
         return False  # its Java knows the master, and is not asked yet
-    elsewhere = told_elsewhere(_spark_home())
+    elsewhere = told_elsewhere(spark_home())
     return is_local(where.master or elsewhere.get("spark.master", "local[*]"))
 
 
@@ -183,7 +187,9 @@ def classic(where: Where) -> Iterator[SparkSession]:
     with scratch as folder, contextlib.ExitStack() as stack:
         says = Path(folder) / "java.log"
         with told_at_start(says), _python_hears_sigint():
-            told = settings(where, Path(folder))
+            plain = settings(where, Path(folder))
+            archived = with_archive(plain, spark_home(), says, warm=where.warm)
+            told = stack.enter_context(archived)
             stack.enter_context(_java(where, told, says))
             conf = SparkConf().setAll(list(told.items()))
             spark = SparkSession(SparkContext(conf=conf))
@@ -193,7 +199,7 @@ def classic(where: Where) -> Iterator[SparkSession]:
 
 def settings(where: Where, scratch: Path) -> dict[str, str]:
     """What Spark is told: ours where the user has not told it, here or elsewhere."""
-    elsewhere = _of_spark_submit() if _in_spark_submit() else told_elsewhere(_spark_home())
+    elsewhere = _of_spark_submit() if _in_spark_submit() else told_elsewhere(spark_home())
     master = where.master or elsewhere.get("spark.master", "local[*]")
     check_master(master)
     ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
@@ -215,7 +221,8 @@ def _of_spark_submit() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """Where Spark is installed."""
     import pyspark
 
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -246,17 +253,18 @@ def _java(where: Where, told: Mapping[str, str], says: Path) -> Iterator[None]:
     finally:
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         gateway.close()
-        _end(gateway.proc)
+        _end(gateway.proc, ARCHIVE_SECONDS if where.warm else END_SECONDS)
 
 
-def _end(java: subprocess.Popen[bytes]) -> None:
+def _end(java: subprocess.Popen[bytes], seconds: float) -> None:
     """Ends the Java: it does so by itself when nobody holds its stdin any more."""
     assert java.stdin is not None
     java.stdin.close()
     try:
-        java.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        java.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            java.wait(seconds)
+    finally:
+        java.kill()  # which does nothing to one that has ended
         java.wait()
 
 

@@ -13,7 +13,7 @@ from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import json_version_option, taking, talk_options
 from pulsar_doctor.cli.analyze.options import SECTIONS, AnalyzeRequest, removed_options
 from pulsar_doctor.errors import InputError, needing
-from pulsar_doctor.wording.gate import stdout, tell_json
+from pulsar_doctor.wording.gate import stderr, stdout, tell_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def _where_of(asked: AnalyzeRequest) -> Where:
         if not equals or not key.strip():
             raise InputError(f"--conf {pair}: write it as KEY=VALUE")
         conf[key.strip()] = value
-    return Where(asked.master, asked.remote, conf)
+    return Where(asked.master, asked.remote, conf, warm=asked.warm)
 
 
 def _refuse_a_part(asked: AnalyzeRequest) -> None:
@@ -146,6 +146,7 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
         looked = _looked(asked, where)
         spark = _start_spark(stack, replace(where, rows=looked.rows))
         from pulsar_doctor.spark import analyzing, asking, reading_only, running
+        from pulsar_doctor.spark.configuration import FEW_ROWS
         from pulsar_doctor.spark.progress import progress as shown
 
         if asked.sql is not None:
@@ -170,11 +171,22 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
         source, made = analyzing.analyze(spark, wanted, looked, make, progress, tell)
         if asked.save_dir:
             say(f"saved in {asked.save_dir}")
+        small = looked.rows <= FEW_ROWS and running.is_in_this_process(spark)
+    _speak_of_archive(where, small=small)
     if isinstance(made, asking.SqlAnswer):
         _print_answer(made, asked)
         return LEFT_OUT_CODE if source.left_out else 0
     _print(made, asked)
     return _code(made, asked)
+
+
+def _speak_of_archive(where: Where, *, small: bool) -> None:
+    from pulsar_doctor.spark.archive import note
+    from pulsar_doctor.spark.session import spark_home
+
+    suggest = small and where.warm is None and stderr().isatty() and not told("quiet")
+    if text := note(spark_home(), warm=bool(where.warm), small=small, suggest=suggest):
+        say(f"pulsar-doctor: {text}")
 
 
 def _looked(asked: AnalyzeRequest, where: Where) -> Looked:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "What to read": ("topic", "subscription", "since", "until", "proven_only"),
     "The analysis": ("bucket", "top", "stall_floor", "strict", "sql"),
-    "Spark": ("master", "remote", "conf"),
+    "Spark": ("master", "remote", "conf", "warm"),
     "What to keep": ("save_dir", "save_mode", "save_format"),
     "Verdict and output": ("fail_on", "accept_unknown", "output", "json_version"),
 }
@@ -87,6 +87,11 @@ class AnalyzeRequest:
     conf: tuple[str, ...] = option(
         "--conf", metavar="KEY=VALUE", multiple=True,
         help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
+    )
+    warm: bool | None = option(
+        "--warm/--cold", default=None,
+        help="Keep the classes that Spark has loaded, 200 MB in the cache folder, so that the next "
+        "analyses of small traces start faster; --cold deletes them.",
     )
     fail_on: FailOn = fail_on_option()
     accept_unknown: bool = accept_unknown_option()
