@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
+from pulsar_doctor.checkup.case import case_from, case_of, of_case
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import (
     ReadTrace,
@@ -16,6 +17,7 @@ from pulsar_doctor.checkup.recorded import (
     open_folder,
     read_trace,
 )
+from pulsar_doctor.checkup.redacting import LEFT_OUT, Pseudonyms
 from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.checkup.timelines.of_rows import COLUMNS, RowTimelines
 from pulsar_doctor.checkup.timelines.of_samples import timelines_of_samples
@@ -57,6 +59,15 @@ def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> I
     checkup.trace_notes = trace.notes
     recorded = _of_rows(checkup, trace, proven_only=those.proven_only)
     return _named(checkup, together(recorded, sampled))
+
+
+def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incident:
+    """The same with pseudonyms in place of names; judge: which made its verdicts, keeps views."""
+    names, drawn = Pseudonyms(), incident.timelines
+    case = case_from(case_of(incident.checkup, incident.checkup.diagnoses, changes), "the case")
+    checkup = of_case(names.case(case), replace(judge, subscription=None), (), "the case")
+    notes = (LEFT_OUT,) if drawn.notes else ()
+    return Incident(checkup, replace(names.value(replace(drawn, notes=())), notes=notes))
 
 
 def _named(checkup: Checkup, timelines: Timelines) -> Incident:

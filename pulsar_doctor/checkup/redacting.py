@@ -27,7 +27,7 @@ from pulsar_doctor.diagnosis.known.versions import RUST_BEFORE
 from pulsar_doctor.evidence import by_wire, measures, stats_consumer
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.ledger.consumers import split_partition
-from pulsar_doctor.wording.typed_json import FORMS, form_of, of_json, to_json
+from pulsar_doctor.wording.typed_json import FORMS, Value, form_of, of_json, to_json
 
 LEFT_OUT = "left out by --redact"
 # A number with its bounds, a position, a list of ranges of positions, or a time.
@@ -93,7 +93,11 @@ class Pseudonyms:
 
     def case(self, case: SavedCase) -> SavedCase:
         """The same case without names."""
-        return of_json(SavedCase, self._walked(to_json(case)))
+        return self.value(case)
+
+    def value(self, value: Value) -> Value:
+        """The same frozen dataclass without names, where its fields are called as in a case."""
+        return of_json(type(value), self._walked(to_json(value)))
 
     def answer(self, document: Any) -> Any:
         """A broker's answer without names; fields that this program does not know are left out."""

@@ -185,6 +185,11 @@ json_version_option = click.option(
 topics_argument = partial(
     argument, metavar="[TOPIC]...", nargs=-1, shell_complete=_completing.topics
 )
+redact_option = partial(
+    option, "--redact", is_flag=True,
+    help="Replace addresses and the names of topics, subscriptions, consumers and producers by "
+        "pseudonyms that nobody can reverse; numbers stay.",
+)  # fmt: skip
 set_option = partial(
     option, "--set", metavar="RULE.THRESHOLD=VALUE", multiple=True,
     shell_complete=_completing.thresholds,

@@ -9,7 +9,13 @@ import click
 
 from pulsar_doctor.cli._calls import checks, connected, how_much, say, settings
 from pulsar_doctor.cli._commands import Sections
-from pulsar_doctor.cli._options import connection_options, option, taking, topics_argument
+from pulsar_doctor.cli._options import (
+    connection_options,
+    option,
+    redact_option,
+    taking,
+    topics_argument,
+)
 from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import tell
@@ -30,11 +36,7 @@ class BundleRequest:
         "-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path),
         help="Write the bundle here (.tar.gz); a file that exists is not replaced.",
     )
-    redact: bool = option(
-        "--redact", is_flag=True,
-        help="Replace addresses and the names of topics, subscriptions, consumers and producers by "
-            "pseudonyms that nobody can reverse; numbers stay.",
-    )
+    redact: bool = redact_option()
     window_seconds: float = option(
         "--window", type=DURATION, default="10s", show_default=True,
         help="How long the broker is watched.",

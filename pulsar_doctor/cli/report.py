@@ -16,6 +16,7 @@ from pulsar_doctor.cli._options import (
     broker_version_option,
     option,
     proven_only_option,
+    redact_option,
     set_option,
     taking,
     talk_options,
@@ -50,6 +51,7 @@ class ReportRequest:
     topics: tuple[str, ...] = option(
         "--topic", metavar="TOPIC", multiple=True, help="Only this topic; may be repeated."
     )
+    redact: bool = redact_option()
     proven_only: bool = proven_only_option()
     broker_version: str | None = broker_version_option()
     changes: tuple[str, ...] = set_option()
@@ -62,15 +64,16 @@ class ReportRequest:
 def command(request: ReportRequest) -> int:
     """Writes a page with the verdict and its timelines.
 
-    A SOURCE is a trace (the folder that `tap`, `capture` or `consume` recorded), a file of
-    `stall-check --save` or `examine --save`, or a bundle. A trace and a file of the same incident
-    give one verdict together. The page is one HTML file of at most 2 MB that needs no network;
-    `stall-check --case` gives its verdicts again.
+    The page is for a colleague or a ticket. A SOURCE is a trace (the folder that `tap`, `capture`
+    or `consume` recorded), a file of `stall-check --save` or `examine --save`, or a bundle. A trace
+    and a file of the same incident give one verdict together. The page is one HTML file of at most
+    2 MB that needs no network; `stall-check --case` gives its verdicts again.
 
     \b
     pulsar-doctor report incident.ptrace -o incident.html
     pulsar-doctor report incident.gz -s billing
     pulsar-doctor report incident.ptrace incident.gz --topic orders
+    pulsar-doctor report incident.tar.gz --redact
 
     It shows the verdict of each subscription, what is missing and why, and over time: permits,
     messages held, deliveries, acknowledgements and FLOWs of each consumer, with every time without
@@ -80,12 +83,15 @@ def command(request: ReportRequest) -> int:
     This needs the extra [report]. Exit codes: 0 the page is written, whatever the verdict; 2 wrong
     usage or input that cannot be read; 3 where something could not be read or written.
     """
-    from pulsar_doctor.checkup.incident import of_recordings
+    from pulsar_doctor.checkup.incident import of_recordings, redacted
     from pulsar_doctor.report.incident.page import page
 
     _check_replaceable(request.output)
-    incident = of_recordings(_recordings(request), _judge(request), say, say_more)
+    judge = _judge(request)
+    incident = of_recordings(_recordings(request), judge, say, say_more)
     incident.checkup.broker_version = request.broker_version or incident.checkup.broker_version
+    if request.redact:
+        incident = redacted(incident, judge, request.changes)
     content = page(incident.checkup, incident.timelines, _carried(incident.checkup, request))
     _write(request.output, content)
     tell(f"{request.output}: {in_words(len(content.encode()))}")

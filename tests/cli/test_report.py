@@ -148,6 +148,27 @@ def test_a_bundle_is_a_source(made: Any, tmp_path: Path) -> None:
     assert Page(made(bundle)).text.startswith("STALLED")
 
 
+@pytest.mark.parametrize("source", ["trace", "file"])
+def test_a_redacted_page_has_the_same_verdict_and_no_name(
+    run: Any, made: Any, trace: Path, tmp_path: Path, source: str
+) -> None:
+    file = trace if source == "trace" else STATES / "prefetch-hogging.jsonl.gz"
+    page = tmp_path / "page.html"
+    named, redacted = made(file), made(file, "--redact")
+    _, before, _ = run("stall-check", "--trace" if file is trace else "--stats", file, "-o", "json")
+    made(file, "--redact")
+    _, after, _ = run("stall-check", "--case", page, "-o", "json")
+    (one,), (other,) = (json.loads(text)["subscriptions"] for text in (before, after))
+    assert [each["code"] for each in one["findings"]] == [e["code"] for e in other["findings"]]
+    names = {one["topic"].rpartition("/")[2], *(each["label"] for each in one["consumers"])}
+    addresses = {each["address"] for each in one["consumers"]} - {None}
+    assert [each for each in names | addresses if each not in named] == []
+    seen = Page(redacted)
+    scripts = [script for script in seen.scripts if script.startswith("{")]
+    text = "\n".join((seen.text, after, *scripts))
+    assert [each for each in names | addresses if re.search(rf"\b{re.escape(each)}\b", text)] == []
+
+
 def test_a_case_that_is_too_large_is_left_out(
     run: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
