@@ -18,12 +18,20 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats
 
 
 @dataclass(frozen=True, slots=True)
-class OtherSegment:
-    """The subscription on another segment. attended: whether somebody is attached there.
+class HeldOnSegment:
+    """Unacknowledged messages of one consumer on a segment, by its name there."""
+
+    consumer: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class OnSegment:
+    """The subscription on one segment. attended: whether somebody is attached there.
 
     backlog: entries. quiet_seconds: since anything was acknowledged there, or since the segment was
-    sealed; None where nothing tells. Further names of the consumer that is attached there, if it is
-    one.
+    sealed; None where nothing tells. consumer, address: of the one that is attached there, if it is
+    one. held: by each consumer there.
     """
 
     segment: int
@@ -33,6 +41,7 @@ class OtherSegment:
     quiet_seconds: float | None
     consumer: str | None
     address: str | None
+    held: tuple[HeldOnSegment, ...] = ()
 
     @property
     def drained(self) -> bool:
@@ -47,14 +56,25 @@ class OtherSegment:
 
 @dataclass(frozen=True, slots=True)
 class AmongSegments:
-    """A segment among all of the topic. others: those of which the broker reports something."""
+    """A segment among all of the topic. own, others: where the broker reports something."""
 
     segment: TopicSegment
     segments: tuple[TopicSegment, ...]
-    others: tuple[OtherSegment, ...]
+    own: OnSegment | None
+    others: tuple[OnSegment, ...]
+
+    def held_elsewhere(self, consumer: str | None) -> int:
+        """Messages that the same application holds on other segments, as far as names tell."""
+        name, seg, _ = (consumer or "").rpartition("-seg-")
+        return sum(
+            each.messages
+            for other in self.others
+            for each in other.held
+            if seg and each.consumer == f"{name}-seg-{other.segment}"
+        )
 
     @property
-    def awaited(self) -> tuple[OtherSegment, ...]:
+    def awaited(self) -> tuple[OnSegment, ...]:
         """The sealed parents that must be drained before a stream consumer gets this segment."""
         if not self.segment.active or not any(each.ordered for each in self.others):
             return ()
@@ -66,27 +86,31 @@ def among_segments(observed: Observed) -> AmongSegments | None:
     place = observed.place
     if place is None:
         return None
+    own_id, all_of_them = place.segment.id, list(_on_each(observed, place))
     return AmongSegments(
-        place.segment, tuple(place.segments.values()), tuple(_others(observed, place))
+        place.segment,
+        tuple(place.segments.values()),
+        next((each for each in all_of_them if each.segment == own_id), None),
+        tuple(each for each in all_of_them if each.segment != own_id),
     )
 
 
-def _others(observed: Observed, place: SegmentPlace) -> Iterator[OtherSegment]:
+def _on_each(observed: Observed, place: SegmentPlace) -> Iterator[OnSegment]:
     for number, stats in place.stats.items():
         own = (stats.subscriptions or {}).get(observed.subscription)
-        if own is not None and number != place.segment.id:
+        if own is not None:
             sealed_ms = place.segments[number].sealed_ms
-            yield _elsewhere(number, own, sealed_ms, observed.window.last.now_ms)
+            yield _on_segment(number, own, sealed_ms, observed.window.last.now_ms)
 
 
-def _elsewhere(
+def _on_segment(
     number: int, own: SubscriptionStats, sealed_ms: int | None, now_ms: int | None
-) -> OtherSegment:
+) -> OnSegment:
     there = own.consumers
     moments = (own.last_acked_timestamp_ms, own.last_mark_delete_advanced_timestamp_ms, sealed_ms)
     last = max((ms for ms in moments if ms is not None), default=None)
     only = there[0] if there is not None and len(there) == 1 else None
-    return OtherSegment(
+    return OnSegment(
         number,
         own.type,
         own.msg_backlog,
@@ -94,4 +118,9 @@ def _elsewhere(
         None if last is None or now_ms is None else max(0.0, (now_ms - last) / 1000),
         None if only is None else only.consumer_name,
         None if only is None else only.address,
+        tuple(
+            HeldOnSegment(each.consumer_name, each.unacked_messages)
+            for each in there or ()
+            if each.consumer_name and each.unacked_messages
+        ),
     )

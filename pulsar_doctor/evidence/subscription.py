@@ -18,7 +18,7 @@ from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.reading import BrokerReads
-from pulsar_doctor.evidence.segments import AmongSegments, OtherSegment
+from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count, least
 from pulsar_doctor.ledger.consumers import full_name
@@ -184,7 +184,7 @@ class SubscriptionView:
     facts: BrokerFacts | FactTable | None = field(default=None, compare=False, repr=False)
 
     @property
-    def awaited(self) -> tuple[OtherSegment, ...]:
+    def awaited(self) -> tuple[OnSegment, ...]:
         """Of a segment that nobody has: the sealed parents that must be drained before."""
         return self.place.awaited if self.place and self.attended is False else ()
 

@@ -168,7 +168,7 @@ def place(case: Mapping[str, Any], times: list[int]) -> SegmentPlace | None:
     own = segments[OWN] = _segment(OWN, case["segment"], times)
     stats = {
         number: topic_stats(Written(told, times, len(times) - 1).topic())
-        for number, told in cases.items()
+        for number, told in ({OWN: case} | cases).items()
     }
     return SegmentPlace("topic://public/default/orders", own, segments, stats)
 

@@ -107,6 +107,11 @@ def test_more_for_a_suspect_makes_it_likelier() -> None:
 
 def test_every_rule_is_a_hypothesis_and_every_hypothesis_a_rule() -> None:
     told_by_themselves = {"lost-to-redeliver-race", "permits-differ"}
+    told_by_themselves |= {
+        "parent-not-drained",
+        "segment-without-consumer",
+        "segment-queue-unbounded",
+    }
     told_by_themselves |= {rule.code for rule in RULES if rule.needs == {PROCESS}}
     assert {each.code for each in HYPOTHESES} - {HEALTHY} == CODES - told_by_themselves
 

@@ -33,8 +33,10 @@ STATES = {
         2: ("stalled", ["segment-without-consumer"]),
         3: ("stalled", ["segment-without-consumer"]),
     },
+    # One queue consumer receives nothing, another is quick; 2000 messages, ten minutes.
+    "queue-hoards": dict.fromkeys(range(2), ("stalled", ["segment-queue-unbounded"])),
 }
-SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail"}
+SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail", "hoard": "work", "parcels": "ship"}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -21,7 +21,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.segments import OtherSegment
+from pulsar_doctor.evidence.segments import OnSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
@@ -57,11 +57,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _not_assigned(view, min(drained))
 
 
-def _entries(parent: OtherSegment) -> int:
+def _entries(parent: OnSegment) -> int:
     return parent.backlog or 0
 
 
-def _waits(view: SubscriptionView, parent: OtherSegment, limits: Limits) -> Finding | Unknown:
+def _waits(view: SubscriptionView, parent: OnSegment, limits: Limits) -> Finding | Unknown:
     quiet = parent.quiet_seconds
     if quiet is None and parent.attended is not False:
         why = "since when nothing was acknowledged on its sealed parent, segment {}, is not known"
@@ -91,7 +91,7 @@ def _waits(view: SubscriptionView, parent: OtherSegment, limits: Limits) -> Find
     )
 
 
-def _who(parent: OtherSegment) -> str:
+def _who(parent: OnSegment) -> str:
     if parent.attended is False:
         return "and no consumer"
     if parent.consumer is None:

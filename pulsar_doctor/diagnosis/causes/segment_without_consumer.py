@@ -16,7 +16,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.segments import OtherSegment
+from pulsar_doctor.evidence.segments import OnSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
@@ -63,7 +63,7 @@ def _last_flow(view: SubscriptionView) -> float | None:
     return None if since_flow is None else since_flow.seconds
 
 
-def _finding(view: SubscriptionView, others: list[OtherSegment], seconds: float) -> Finding:
+def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) -> Finding:
     names = [each.consumer for each in others if each.consumer]
     there = f" ({listed(names, NAMED_MOST)})" if names else ""
     known = _last_flow(view) is not None
