@@ -40,6 +40,8 @@ def _called(line: str) -> list[list[str]]:
     if not (found := CALL.search(line)):
         return []
     words = re.split(r"\s{2,}# | {2}#", found["words"])[0].rstrip("'")
+    if words.count('"') % 2:  # a query that is continued on the next lines
+        words += '"'
     parts = shlex.split(words, comments=True)
     ends = [at for at, part in enumerate(parts) if part in ENDS or part.endswith((";", ">"))]
     return [parts[: ends[0]] if ends else parts]

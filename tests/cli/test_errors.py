@@ -11,7 +11,7 @@ from pulsar_doctor.cli import run
 from tests.broker.recorded import stats_of
 
 SAID = {
-    "nope": "there is no subcommand nope; there are analyze, capture",
+    "nope": "there is no subcommand nope; there are analyze, bundle",
     "stall-chek": "there is no subcommand stall-chek; did you mean stall-check? See `pulsar-doctor "
     "--help`",
     "trace shoe": "there is no subcommand shoe; did you mean show? See `pulsar-doctor trace",

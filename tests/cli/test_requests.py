@@ -32,6 +32,8 @@ COMMANDS = dict(commands(cli))
 # As in use: a command keeps its help option as the first context that it is given names it.
 PROGRAM = click.Context(cli, **cli.context_settings)
 NEEDED = {
+    "bundle": ["orders", "-o", "FILE"],
+    "report": ["orders.ptrace"],
     "analyze": ["DIR"],
     "trace show": ["DIR"],
     "trace summary": ["DIR"],
@@ -76,10 +78,9 @@ def takes(command: click.Command) -> dict[str, Any]:
     assert not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
     hints = get_type_hints(function)
     hints.pop("return")
-    if [*hints] != ["asked"]:
+    request = next(iter(hints.values()), None)
+    if len(hints) != 1 or not is_dataclass(request):
         return hints
-    request = hints["asked"]
-    assert is_dataclass(request)
     assert request.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert not hasattr(object.__new__(request), "__dict__"), "it has slots"  # type: ignore[type-var]
     named = {param.name for param in command.params}

@@ -454,7 +454,7 @@ left within the window.
 When a topic is unloaded the broker closes all consumers, and they come back within moments: where
 the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
 it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
-nothing that anybody waits for.
+nothing that anybody waits for. A segment that waits for its sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
     "thresholds": [

@@ -45,7 +45,7 @@ prefetch-hogging: Give this consumer a smaller receiver queue.
   pulsar-doctor explain prefetch-hogging
 
 ✔ HEALTHY  search (Shared) on persistent://a/b/c: backlog 498
-8 subscriptions (107 with each partition apart): 5 stalled, 1 unknown, 1 warning, 1 healthy
+8 subscriptions (107 with each partition and segment apart): 5 stalled, 1 unknown, 1 warning, 1 healthy
 """  # noqa: E501
 
 
@@ -242,7 +242,7 @@ def test_the_healthy_are_named_up_to_ten_and_counted_beyond() -> None:
     assert sum("HEALTHY" in line for line in table(ten)) == 10
     assert table([*ten, verdict("healthy", "s10")]) == ["11 subscriptions: 11 healthy"]
     assert table([*ten[:9], *folded({}, 3), verdict("healthy", "s10")]) == [
-        "11 subscriptions (13 with each partition apart): 11 healthy"
+        "11 subscriptions (13 with each partition and segment apart): 11 healthy"
     ]
 
 
