@@ -41,7 +41,7 @@ JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes
 # longer than the rows do.
-INTERPRETED_ROWS = 100_000
+INTERPRETED_ROWS = 50_000
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -141,8 +141,8 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
 
 def test_for_a_small_trace_no_code_is_generated_unless_the_user_wants_it(untold, tmp_path):
     mode = "spark.sql.codegen.factoryMode"
-    assert settings(Where(rows=100_000), tmp_path)[mode] == "NO_CODEGEN"
-    assert mode not in settings(Where(rows=100_001), tmp_path)
+    assert settings(Where(rows=50_000), tmp_path)[mode] == "NO_CODEGEN"
+    assert mode not in settings(Where(rows=50_001), tmp_path)
     assert mode not in settings(Where(), tmp_path)
     wanted = Where(rows=5, conf={mode: "FALLBACK"})
     assert settings(wanted, tmp_path)[mode] == "FALLBACK"
