@@ -27,6 +27,9 @@ final class Walker {
         "java.util.zip.", "java.util.jar.", "java.util.logging.", "java.util.regex."
     };
 
+    // What an event loop's thread runs: it leads to the connections and their consumers.
+    private static final String LOOP = "netty.util.internal.ThreadExecutorMap$";
+
     private static final int THREADS = 20000;
 
     private final Fields fields;
@@ -132,7 +135,7 @@ final class Walker {
     }
 
     static boolean ours(String name) {
-        return contains(name, NEAR) && !contains(name, NEVER);
+        return name.contains(LOOP) || (contains(name, NEAR) && !contains(name, NEVER));
     }
 
     static boolean theirs(String name) {
