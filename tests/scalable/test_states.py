@@ -35,6 +35,12 @@ STATES = {
     },
     # One queue consumer receives nothing, another is quick; 2000 messages, ten minutes.
     "queue-hoards": dict.fromkeys(range(2), ("stalled", ["segment-queue-unbounded"])),
+    # A queue consumer acknowledges all but the messages of segment 0; ten a second, 8 minutes.
+    "one-segment-unacknowledged": {
+        0: ("warning", ["not-acknowledging"]),
+        1: ("healthy", []),
+        2: ("healthy", []),
+    },
 }
 SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail", "hoard": "work", "parcels": "ship"}
 
