@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pulsar_doctor.ledger.consumers import split_segment
 from pulsar_doctor.wire.columns import CLOSE, Row
 
 FOLLOWS_SECONDS = 10.0
@@ -65,5 +66,7 @@ class Strays:
 
 
 def whole(topic: str) -> str:
-    """One name for each topic, however it is written."""
-    return topic if "://" in topic else PLAIN + topic.removeprefix("public/default/")
+    """One name for each topic, however it is written; of a segment, that of the scalable topic."""
+    return (
+        split_segment(topic)[0] if "://" in topic else PLAIN + topic.removeprefix("public/default/")
+    )

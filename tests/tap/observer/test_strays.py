@@ -47,6 +47,12 @@ def test_whoever_comes_for_the_topic_on_any_connection_follows_it(command, name)
     assert told([*looked("t"), row(command, 2, topic="other")]) == ["t"]
 
 
+def test_whoever_comes_for_a_segment_follows_the_lookup_of_its_scalable_topic():
+    came = row("SUBSCRIBE", 2, topic="segment://public/default/t/0000-7fff-0")
+    assert told([*looked("topic://public/default/t"), came]) == []
+    assert told([*looked("topic://public/default/u"), came]) == ["topic://public/default/u"]
+
+
 def test_a_lookup_that_fails_leads_nobody_anywhere():
     assert told(looked("t", error_code="ServiceNotReady")) == []
 
