@@ -26,8 +26,8 @@ STATES = {
         2: ("stalled", ["parent-not-drained"]),
         3: ("stalled", ["parent-not-drained"]),
     },
-    # Two subscriptions, a split, and one consumer that maxConsumersPerTopic=1 keeps out of the
-    # children, two minutes after the split.
+    # Two subscriptions, with maxConsumersPerTopic=1 set once both are there, and a split: two
+    # minutes later the children still refuse whoever came second.
     "segment-without-consumer": {
         1: ("healthy", []),
         2: ("stalled", ["segment-without-consumer"]),

@@ -3,9 +3,10 @@
 Messages with keys in the segment's range of hashes wait, and all others flow, so that the
 application looks healthy. When its connection breaks, a stream consumer keeps its segments for
 60 s, in which the broker gives them to nobody else. So it is a stall where nobody was there for
-longer than `taken_within`; before that it is unknown. A consumer of 5.0.0-M1 that was refused when
-a split made the segment did not come back once nothing refused it any more (seen for 4 min): it
-needs a restart.
+longer than `taken_within`; before that it is unknown.
+
+Seen on 5.0.0-M1 after a split: a segment that is loaded and has no schema yet refuses a consumer
+with one (IncompatibleSchemaException). The log of the consumer says so; nothing else does.
 
 Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
 """
