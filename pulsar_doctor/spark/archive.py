@@ -22,7 +22,11 @@ from pulsar_doctor.spark.configuration import FEW_JAVA, FEW_ROWS, JAVA_OPTIONS
 PREFIX = "spark-classes-"
 # The options of Java that read an archive, and that write one when Java ends; since which version.
 OPTIONS = ((25, "AOTCache", "AOTCacheOutput"), (17, "SharedArchiveFile", "ArchiveClassesAtExit"))
-REFUSED = re.compile(r"^\[.*(?:warning|error) *\]\[(?:cds|aot)|^# A fatal error", re.MULTILINE)
+# What Java says of it stays off stdout, where a document may be.
+LOG = " -Xlog:disable -Xlog:all=warning:stderr"
+REFUSED = re.compile(
+    r"^\[.*error *\]\[(?:cds|aot)|^\[.*warning *\]\[cds|^# A fatal error", re.MULTILINE
+)
 KEPT = "the classes of Spark are kept in {}: the next analyses of small traces start faster"
 NOT_KEPT = "the classes of Spark are not kept: {} is full or cannot be written, or Java failed"
 NOT_SMALL = f"--warm is for at most {FEW_ROWS:,} rows that Spark reads on this machine"
@@ -70,10 +74,10 @@ class Archive:
             option = ""
             if file := self.file:
                 stack.callback(self._judge, log)
-                option = f' -XX:{self.reads}="{file}"'
+                option = f'{LOG} -XX:{self.reads}="{file}"'
             elif warm:
                 with contextlib.suppress(OSError):
-                    option = f' -XX:{self.writes}="{stack.enter_context(self._made())}"'
+                    option = f'{LOG} -XX:{self.writes}="{stack.enter_context(self._made())}"'
             yield option
 
     def _judge(self, log: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.spark import archive
-from pulsar_doctor.spark.archive import NOT_SMALL, SUGGESTED, Archive, archive_for, note
+from pulsar_doctor.spark.archive import LOG, NOT_SMALL, SUGGESTED, Archive, archive_for, note
 from pulsar_doctor.spark.configuration import FEW_JAVA, JAVA_OPTIONS
 from tests.spark.made_traces import slow
 from tests.support.command_line import pulsar_doctor
@@ -73,8 +73,8 @@ def test_each_java_has_options_of_its_own(home, version, reads, writes):
     (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
     kept = of(home)
     assert option_of(kept) == ""
-    assert option_of(kept, warm=True, writes="x").startswith(f' -XX:{writes}="{home.parent}')
-    assert option_of(kept) == f' -XX:{reads}="{kept.file}"'
+    assert option_of(kept, warm=True, writes="x").startswith(f'{LOG} -XX:{writes}="{home.parent}')
+    assert option_of(kept) == f'{LOG} -XX:{reads}="{kept.file}"'
 
 
 def test_a_java_that_does_not_say_its_version_has_none(home):
@@ -118,6 +118,15 @@ def test_one_that_java_refuses_is_deleted(home, refusal):
     assert kept.file is None
 
 
+def test_one_of_which_java_only_warns_stays(home):
+    kept = of(home)
+    option_of(kept, warm=True, writes="x")
+    warning = "[0.17s][warning][aot,codecache,stubs] Saved blob's name 'LI' is different\n"
+    (home.parent / "java.log").write_text(warning)
+    option_of(kept)
+    assert kept.file is not None
+
+
 def test_one_that_nobody_wants_is_deleted(home):
     kept = of(home)
     option_of(kept, warm=True, writes="x")
@@ -137,7 +146,10 @@ def test_only_a_java_for_few_rows_gets_it(home, monkeypatch):
     option_of(kept, warm=True, writes="x")
     monkeypatch.setattr(archive, "archive_here", lambda spark_home: kept)
     log = home.parent / "java.log"
-    for options, more in ((f"-Da=b{FEW_JAVA}", f' -XX:SharedArchiveFile="{kept.file}"'), ("", "")):
+    for options, more in (
+        (f"-Da=b{FEW_JAVA}", f'{LOG} -XX:SharedArchiveFile="{kept.file}"'),
+        ("", ""),
+    ):
         with archive.with_archive({JAVA_OPTIONS: options}, home, log, warm=None) as settings:
             assert settings == {JAVA_OPTIONS: options + more}
 
