@@ -21,7 +21,7 @@ from pulsar_doctor.checkup.redacting import LEFT_OUT, Pseudonyms
 from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.checkup.timelines.of_rows import COLUMNS, RowTimelines
 from pulsar_doctor.checkup.timelines.of_samples import timelines_of_samples
-from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, Timelines, together
+from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, SHOWN_MOST, Timelines, together
 from pulsar_doctor.ledger.consumers import Consumer, full_name
 from pulsar_doctor.ledger.timeline import Timeline
 
@@ -57,6 +57,7 @@ def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> I
     else:
         checkup, sampled = of_trace(trace, those.files.named, judge), Timelines(notes=(NO_BACKLOG,))
     checkup.trace_notes = trace.notes
+    checkup.broker_version = checkup.broker_version or trace.broker_version
     recorded = _of_rows(checkup, trace, proven_only=those.proven_only)
     return _named(checkup, together(recorded, sampled))
 
@@ -85,9 +86,9 @@ def _of_files(those: Recordings, judge: Judge, say: Say) -> tuple[Checkup, Timel
 def _of_rows(checkup: Checkup, trace: ReadTrace, *, proven_only: bool) -> Timelines:
     """Reads the trace a second time: its first reading keeps no row."""
     opened = open_folder(trace.folder, lambda _: None, proven_only=proven_only)
-    timeline = opened.timeline()
+    timeline = trace.timeline
     lives = _worst_first(checkup, timeline)
-    shown = lives[:DRAWN_MOST]
+    shown = lives[:SHOWN_MOST]
     ends_us = {each.incarnation: each.closed_us or timeline.now_us for each in shown}
     made = RowTimelines(ends_us)
     for row in opened.rows(COLUMNS):
@@ -96,17 +97,19 @@ def _of_rows(checkup: Checkup, trace: ReadTrace, *, proven_only: bool) -> Timeli
 
 
 def _worst_first(checkup: Checkup, timeline: Timeline) -> list[Consumer]:
-    """The consumers of subscriptions that were judged: of the worst verdict first, then by how long
-    they were without permits, then by what was sent to them."""
+    """The consumers of subscriptions that were judged, what was longest without permits first; but
+    before all others a few of the worst verdicts."""
     verdicts = {
         (full_name(each.topic, each.partition), each.subscription): STATUSES.index(each.status)
         for each in checkup.diagnoses
     }
 
-    def rank(consumer: Consumer) -> tuple[int, int, int, int]:
+    def longest(consumer: Consumer) -> tuple[int, int, int]:
         longest_ns = consumer.ledger.starvation(timeline.now_ns).longest_ns
-        verdict = verdicts[consumer.topic, consumer.subscription]
-        return verdict, -longest_ns, -consumer.ledger.messages, consumer.incarnation
+        return -longest_ns, -consumer.ledger.messages, consumer.incarnation
 
-    judged = (e for e in timeline.consumers if (e.topic, e.subscription) in verdicts)
-    return sorted(judged, key=rank)
+    judged = [e for e in timeline.consumers if (e.topic, e.subscription) in verdicts]
+    judged.sort(key=longest)
+    first = sorted(judged, key=lambda e: verdicts[e.topic, e.subscription])[:DRAWN_MOST]
+    chosen = {each.incarnation for each in first}
+    return [*first, *(each for each in judged if each.incarnation not in chosen)]

@@ -20,6 +20,7 @@ from pulsar_doctor.diagnosis.weighing import ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Subscription
+from pulsar_doctor.ledger.timeline import Timeline
 
 if TYPE_CHECKING:
     from pulsar_doctor.trace.reading import Trace
@@ -31,14 +32,15 @@ Say = Callable[[str], None]
 class ReadTrace:
     """What a trace has shown of each subscription, until when, and over how many seconds.
 
-    notes: what it lacks, and what else is to be told of it. broker_version: as the broker told it
-    when the trace began; None where it did not.
+    timeline: the ledgers at its end. notes: what it lacks, and what else is to be told of it.
+    broker_version: as the broker told it when the trace began; None where it did not.
     """
 
     folder: Path
     wires: Sequence[Subscription]
     until_ms: int
     seconds: float
+    timeline: Timeline
     told_by: ReportedBy = "trace"
     notes: Sequence[str] = ()
     broker_version: str | None = None
@@ -54,7 +56,8 @@ def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = Fal
     told_by: ReportedBy = "capture" if trace.meta.capture else "trace"
     until_ms, notes = timeline.now_us // 1000, tuple(trace.notes)
     version = trace.meta.broker_version
-    return ReadTrace(folder, timeline.subscriptions(), until_ms, seconds, told_by, notes, version)
+    wires = timeline.subscriptions()
+    return ReadTrace(folder, wires, until_ms, seconds, timeline, told_by, notes, version)
 
 
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:

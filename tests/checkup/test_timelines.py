@@ -17,6 +17,7 @@ from pulsar_doctor.checkup.timelines.of_rows import RowTimelines
 from pulsar_doctor.checkup.timelines.thinned import Moved, Slots, Starved, StepPoints, points_of
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
+    SHOWN_MOST,
     ConsumerTimeline,
     Timelines,
     together,
@@ -191,18 +192,23 @@ def test_a_clock_that_is_set_back_is_said_and_draws_no_line_backwards() -> None:
     )
 
 
-def test_of_many_consumers_those_longest_without_permits_are_drawn_and_the_rest_counted(
+def test_of_many_consumers_the_worst_are_drawn_whole_and_none_without_permits_is_hidden(
     tmp_path: Path,
 ) -> None:
+    many = SHOWN_MOST + 9
     said = Wire().open()
-    for number in range(1, DRAWN_MOST + 9):
+    for number in range(1, many + 1):
         said.subscribe(number, f"c-{number}").flow(5, number)
-    for number in range(1, DRAWN_MOST + 9, 2):  # five messages use up its permits
+    for number in range(7, many + 1, 7):  # five messages use up its permits
         said.messages(range(number * 10, number * 10 + 5), number)
     found = recorded(write_trace(tmp_path / "t.ptrace", said.wait(9).blocks))
-    starved = {f"c-{number}" for number in range(1, DRAWN_MOST + 9, 2)}
+    starved = {f"c-{number}" for number in range(7, many + 1, 7)}
     assert {each.name for each in found.consumers[: len(starved)]} == starved
-    assert (len(found.consumers), found.left_out) == (DRAWN_MOST, 8)
+    assert all(
+        each.starved_in_all.longest_us > 9_000_000 for each in found.consumers[: len(starved)]
+    )
+    assert [each.has_lines for each in found.consumers].index(False) == DRAWN_MOST
+    assert (len(found.consumers), found.left_out) == (SHOWN_MOST, 9)
 
 
 def test_statistics_show_permits_backlog_and_what_they_do_not_tell() -> None:

@@ -179,6 +179,13 @@ def test_a_case_that_is_too_large_is_left_out(
     assert (code, "is a page without a case" in err) == (2, True)
 
 
+def test_nothing_that_is_not_there_is_drawn(made: Any) -> None:
+    page = Page(made(STATES / "prefetch-hogging.jsonl.gz"))
+    charts = [attrs["id"] for _, attrs in page.tags if attrs.get("class") == "chart"]
+    assert charts == ["subscription-1", "consumer-1", "consumer-2", "consumer-3"]
+    assert page.text.count("Never without permits. Nothing was delivered.") == 3
+
+
 def test_headings_and_tables_are_marked_as_such(made: Any, trace: Path) -> None:
     tags = [tag for tag, _ in Page(made(trace)).tags]
     assert tags.count("h1") == tags.count("main") == tags.count("caption") == 1

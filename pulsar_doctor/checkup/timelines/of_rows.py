@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pulsar_doctor.checkup.timelines.thinned import Moved
-from pulsar_doctor.checkup.timelines.timeline import Recording, Timelines, drawn
+from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, Recording, Timelines, drawn
 from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED, Row
 from pulsar_doctor.wording.durations import duration
 
@@ -29,6 +29,7 @@ class RowTimelines:
 
     def __init__(self, ends_us: Mapping[int, int]) -> None:
         self.ends_us = ends_us
+        self._lined = frozenset([*ends_us][:DRAWN_MOST])
         self._recordings: dict[int, Recording] = {}
         self._connection: dict[int, int | None] = {}  # by incarnation
         self._now_us = self._ahead_us = 0
@@ -72,7 +73,8 @@ class RowTimelines:
 
     def _begin(self, row: Row, number: int, us: int) -> Recording:
         name = row.consumer_name or f"consumer {row.consumer_id}"
-        new = Recording(row.topic or "", row.subscription or "", name, row.client_addr or "", us)
+        of, address = (row.topic or "", row.subscription or ""), row.client_addr or ""
+        new = Recording(*of, name, address, us, lines=number in self._lined)
         self._recordings[number], self._connection[number] = new, row.conn_id
         return new
 
@@ -91,13 +93,16 @@ class RowTimelines:
 def _move(recording: Recording, row: Row, us: int) -> None:
     """Counts what this command delivered, acknowledged or granted."""
     if row.command == "MESSAGE":
-        delivered = row.messages or 1
-        recording.delivered = (recording.delivered or 0) + delivered
-        recording.moved.add(Moved(us, us, delivered=delivered))
+        moved = Moved(us, us, delivered=row.messages or 1)
+        recording.delivered = (recording.delivered or 0) + moved.delivered
     elif row.command == "FLOW":
-        recording.moved.add(Moved(us, us, flows=1, permits=row.permits or 0))
+        moved = Moved(us, us, flows=1, permits=row.permits or 0)
     elif row.command == "ACK":
         acked = row.acknowledged_messages
         known = acked is not None and recording.acknowledged is not None
         recording.acknowledged = (recording.acknowledged or 0) + (acked or 0) if known else None
-        recording.moved.add(Moved(us, us, acknowledged=acked or 0))
+        moved = Moved(us, us, acknowledged=acked or 0)
+    else:
+        return
+    if recording.lines:
+        recording.moved.add(moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -14,37 +15,40 @@ from pulsar_doctor.checkup.judge import full
 from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Slots, StepPoints, points_of
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
+    SHOWN_MOST,
     Recording,
     SubscriptionTimeline,
     Timelines,
     drawn,
     in_all,
 )
+from pulsar_doctor.wording.printable import many
 
 Stats = TypeVar("Stats", ConsumerStats, SubscriptionStats)
-NO_TIME = "{} on {} is not drawn: it is not known when its statistics were taken"
-ONE_SAMPLE = "{} on {} is not drawn: one sample shows nothing over time"
+NO_TIME = "it is not known when the statistics were taken"
+ONE_SAMPLE = "one sample shows nothing over time"
 
 
 def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
-    """Of each subscription the backlog, of each consumer in the last sample the permits."""
-    subscriptions, recordings, notes = [], [], []
+    """Of each subscription the backlog, and permits of each consumer in the last sample."""
+    subscriptions, recordings, missing = [], [], Counter[str]()
     for observed in those:
         moments = [sample.now_ms for sample in observed.window.samples]
         times = [ms * 1000 for ms in moments if ms is not None]
         if len(times) < max(2, len(moments)):
-            why = NO_TIME if None in moments else ONE_SAMPLE
-            notes.append(why.format(observed.subscription, full(observed)))
+            missing[NO_TIME if None in moments else ONE_SAMPLE] += 1
             continue
         subscriptions.append(_subscription(observed, times))
         recordings += [_consumer(observed, each, times) for each in observed.consumers]
     recordings.sort(key=_longest)
-    found = drawn(recordings[:DRAWN_MOST])
+    for others in recordings[DRAWN_MOST:]:
+        others.lines = False
+    found = drawn(recordings[:SHOWN_MOST])
     return replace(
         found,
         subscriptions=tuple(subscriptions[:DRAWN_MOST]),
-        left_out=max(0, len(recordings) - DRAWN_MOST),
-        notes=tuple(notes),
+        left_out=max(0, len(recordings) - SHOWN_MOST),
+        notes=tuple(f"{many(n, 'subscription')} not drawn: {why}" for why, n in missing.items()),
     )
 
 
@@ -76,7 +80,7 @@ def _line(
 
 
 def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int]) -> Recording:
-    """One that cannot be told from others has its last sample alone."""
+    """If others are like this consumer, only the last sample counts."""
     there = [
         (us, stats)
         for us, stats in zip(times[-len(course.values) :], course.values, strict=True)
@@ -110,4 +114,5 @@ def _deliveries(made: Recording, there: list[tuple[int, ConsumerStats]]) -> None
             continue
         grown = max(0, after.msg_out_counter - before.msg_out_counter)
         made.delivered = (made.delivered or 0) + grown
-        made.moved.add(Moved(since_us, until_us, delivered=grown))
+        if grown:
+            made.moved.add(Moved(since_us, until_us, delivered=grown))

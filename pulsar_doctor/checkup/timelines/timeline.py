@@ -14,9 +14,11 @@ from pulsar_doctor.checkup.timelines.thinned import (
     points_of,
 )
 
-DRAWN_MOST = 12  # consumers; the others are counted
-SLOTS_IN_ALL = 3000  # of all consumers together, which bounds the size of the page
-SLOTS_LEAST = 150
+DRAWN_MOST = 6  # consumers with all their lines: a browser takes about 0.1 s for each
+SHOWN_MOST = 100  # with their times without permits; the others are counted
+SLOTS_MOST = 400
+SLOTS_IN_ALL = 1800  # of all lines together, which bounds the size of the page
+STARVED_IN_ALL = 5000  # of all consumers that have no lines
 UNSET = -(1 << 62)  # no number of permits
 NEVER = Starved(0, 0, 0, 0, 0)
 
@@ -25,7 +27,8 @@ NEVER = Starved(0, 0, 0, 0, 0)
 class ConsumerTimeline:
     """One life of one consumer: from SUBSCRIBE to its end, as far as it was recorded.
 
-    A line without points was not reported. permits_at_most: available permits are upper bounds.
+    A line without points was not reported, or has no room on the page. permits_at_most: these are
+    upper bounds.
     delivered, acknowledged: messages in all; None: not reported. starved: times without permits.
     sampled: by statistics at single moments; what was between them is not known.
     """
@@ -47,6 +50,11 @@ class ConsumerTimeline:
     sampled: bool = False
 
     @property
+    def has_lines(self) -> bool:
+        """Whether more of it is drawn than its times without permits."""
+        return bool(self.permits or self.held)
+
+    @property
     def starved_in_all(self) -> Starved:
         """All its times without permits as one."""
         return in_all(self.starved)
@@ -64,9 +72,9 @@ class SubscriptionTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Timelines:
-    """All that is drawn. consumers: what was longest without permits first.
+    """All that is drawn. consumers: the first DRAWN_MOST have lines and are the worst.
 
-    left_out: consumers that are not drawn.
+    left_out: how many more there are.
     """
 
     consumers: tuple[ConsumerTimeline, ...] = ()
@@ -74,12 +82,17 @@ class Timelines:
     left_out: int = 0
     notes: tuple[str, ...] = ()
 
+    @property
+    def compares(self) -> bool:
+        """Whether there are several consumers, and times without permits to compare."""
+        return len(self.consumers) > 1 and any(each.starved for each in self.consumers)
+
 
 @dataclass(slots=True)
 class Recording:
     """A consumer's timeline while it is read. Changes in place.
 
-    starved_seen_us: until then its commands show that it had no permits.
+    lines: whether its numbers are kept. starved_seen_us: until then it showed no permits.
     """
 
     topic: str
@@ -88,6 +101,7 @@ class Recording:
     address: str
     since_us: int
     seen_us: int = 0
+    lines: bool = True
     sampled: bool = False
     delivered: int | None = 0
     acknowledged: int | None = 0
@@ -106,7 +120,7 @@ class Recording:
         before = self.last or (UNSET,) * len(numbers)
         lines = (self.permits, self.held, self.unsent)
         for line, number, last in zip(lines, numbers, before, strict=False):
-            if number != last:
+            if number != last and self.lines:
                 line.add(StepPoints(((us, number),)))
         self.seen_us, self.last = us, numbers
 
@@ -136,6 +150,10 @@ class Recording:
 
     def timeline(self, slots: int) -> ConsumerTimeline:
         """As it is drawn, with at most so many slots for each line."""
+        permits, unsent, held = (
+            points_of(line, slots) if self.lines else ()
+            for line in (self.permits, self.unsent, self.held)
+        )
         return ConsumerTimeline(
             self.topic,
             self.subscription,
@@ -143,10 +161,10 @@ class Recording:
             self.address,
             self.since_us,
             self.seen_us,
-            points_of(self.permits, slots),
-            points_of(self.unsent, slots),
-            points_of(self.held, slots),
-            self.moved.values(slots),
+            permits,
+            unsent,
+            held,
+            self.moved.values(slots) if self.lines else (),
             self.starved.values(slots),
             self.delivered,
             self.acknowledged,
@@ -162,8 +180,10 @@ def in_all(starved: Iterable[Starved]) -> Starved:
 
 def drawn(recordings: Sequence[Recording]) -> Timelines:
     """All of them, in this order, each line in as many slots as the page has room for."""
-    slots = max(SLOTS_LEAST, SLOTS_IN_ALL // max(1, len(recordings)))
-    return Timelines(tuple(each.timeline(slots) for each in recordings))
+    lined = sum(each.lines for each in recordings)
+    slots = min(SLOTS_MOST, SLOTS_IN_ALL // max(1, lined))
+    bars = max(1, STARVED_IN_ALL // max(1, len(recordings) - lined))
+    return Timelines(tuple(each.timeline(slots if each.lines else bars) for each in recordings))
 
 
 def together(recorded: Timelines, sampled: Timelines) -> Timelines:

@@ -15,19 +15,18 @@ from pulsar_doctor.checkup.timelines.timeline import (
 )
 from pulsar_doctor.errors import needing
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.printable import many
 
 BLUE, ORANGE, GREY = "#3b82c4", "#c2620e", "#808488"  # readable on white and on black
 MOMENT = "{%F %H:%M:%S.%3N} UTC"
+STARVED = "without permits: @times, @total{0,0.000} s in all, longest @longest{0,0.000} s"
 HEIGHT, LOW = 220, 130  # pixels
-StepLine = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChartDrawing:
     """What a browser draws. library: JavaScript. document: JSON of Bokeh; roots: chart -> its id.
 
-    A chart is `consumer-1`, `moved-1` or `subscription-1`, numbered in the order of the timelines.
+    A chart is `starved`, `consumer-1`, `moved-1` or `subscription-1`, by the order of timelines.
     """
 
     library: str
@@ -46,7 +45,11 @@ def drawing(timelines: Timelines) -> ChartDrawing:
     roots: dict[str, Any] = {}
     for number, each in enumerate(timelines.subscriptions, start=1):
         roots[f"subscription-{number}"] = figures.subscription(each)
+    if timelines.compares:
+        roots["starved"] = figures.starved(timelines.consumers)
     for number, consumer in enumerate(timelines.consumers, start=1):
+        if not consumer.has_lines:
+            break
         roots[f"consumer-{number}"] = figures.consumer(consumer)
         if consumer.moved:
             roots[f"moved-{number}"] = figures.moved(consumer)
@@ -112,12 +115,44 @@ class _Figures:
         data: dict[str, list[Any]] = {
             "x": [each.since_us / 1000 for each in flows],
             "y": [0] * len(flows),
-            "text": [_flow(each.flows, each.permits) for each in flows],
+            "flows": [each.flows for each in flows],
+            "permits": [each.permits for each in flows],
         }
         marks = drawn.scatter(
             "x", "y", source=_source(data), marker="triangle", size=6, color=GREY, line_color=GREY
         )
-        self._hover(drawn, marks, "@text, @x" + MOMENT, mode="mouse")
+        self._hover(drawn, marks, f"@flows FLOW, @permits permits, @x{MOMENT}", mode="mouse")
+        return drawn
+
+    def starved(self, those: Sequence[ConsumerTimeline]) -> Any:
+        """The times without permits of all, a row for each, in the order of the table."""
+        from bokeh.models import FixedTicker, Range1d
+
+        drawn = self._figure(90 + 12 * len(those), [], "above")
+        drawn.y_range = Range1d(start=len(those) + 0.5, end=0.5)
+        step = -(-len(those) // 20)
+        drawn.yaxis.ticker = FixedTicker(ticks=list(range(1, len(those) + 1, step)))
+        drawn.yaxis.axis_label = "consumer"
+        rows = [(at, each) for at, of in enumerate(those, start=1) for each in of.starved]
+        data: dict[str, list[Any]] = {
+            "y": [at for at, _ in rows],
+            "left": [each.since_us / 1000 for _, each in rows],
+            "right": [each.until_us / 1000 for _, each in rows],
+        }
+        data |= _lengths([each for _, each in rows])
+        bars = drawn.hbar(
+            "y",
+            0.7,
+            "right",
+            "left",
+            source=_source(data),
+            fill_color=ORANGE,
+            line_color=ORANGE,
+            hatch_pattern="/",
+            hatch_color=ORANGE,
+            fill_alpha=0.4,
+        )
+        self._hover(drawn, bars, f"consumer @y, {STARVED}, from @left{MOMENT}", mode="mouse")
         return drawn
 
     def subscription(self, of: SubscriptionTimeline) -> Any:
@@ -176,14 +211,14 @@ class _Figures:
         data: dict[str, list[Any]] = {
             "x0": [each.since_us / 1000 for each in of.starved],
             "x1": [each.until_us / 1000 for each in of.starved],
-            "text": [f"without permits {without_permits(each)}" for each in of.starved],
         }
+        data |= _lengths(of.starved)
         strips = drawn.vstrip(
             "x0", "x1", source=_source(data), fill_color=ORANGE, fill_alpha=0.12,
             line_color=ORANGE, line_width=1, hatch_pattern="/", hatch_color=ORANGE,
             hatch_alpha=0.5,
         )  # fmt: skip
-        self._hover(drawn, strips, "@text, from @x0" + MOMENT, mode="mouse")
+        self._hover(drawn, strips, f"{STARVED}, from @x0{MOMENT}", mode="mouse")
 
     def _bars(self, drawn: Any, slots: Sequence[Any], what: str, counts: list[int]) -> None:
         if not slots:
@@ -192,14 +227,16 @@ class _Figures:
             "left": [each.since_us / 1000 for each in slots],
             "right": [each.until_us / 1000 for each in slots],
             "top": counts,
-            "text": [f"{many(abs(count), 'message')} {what}" for count in counts],
+            "messages": [abs(count) for count in counts],
         }
         color, hatch = (BLUE, " ") if counts[0] > 0 else (ORANGE, "/")
         bars = drawn.quad(
             "left", "right", "top", 0, source=_source(data), fill_color=color, line_color=color,
             fill_alpha=0.6, hatch_pattern=hatch, hatch_color=color,
         )  # fmt: skip
-        self._hover(drawn, bars, "@text, from @left" + MOMENT, mode="mouse")
+        self._hover(
+            drawn, bars, f"@messages{{0,0}} messages {what}, from @left{MOMENT}", mode="mouse"
+        )
 
     def _hover(self, drawn: Any, renderer: Any, text: str, *, mode: Any) -> None:
         from bokeh.models import HoverTool
@@ -222,21 +259,23 @@ def _source(data: Mapping[str, Sequence[Any]]) -> Any:
     import numpy
     from bokeh.models import ColumnDataSource
 
-    columns = {
-        name: values if name == "text" else numpy.asarray(values, dtype="float64")
-        for name, values in data.items()
-    }
+    columns = {name: numpy.asarray(values, dtype="float64") for name, values in data.items()}
     return ColumnDataSource(columns)
 
 
-def _numbers(points: Sequence[Point]) -> StepLine:
+def _numbers(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     """Milliseconds and values; what is not known is not drawn."""
     times = [us / 1000 for us, _ in points]
     return times, [float("nan") if value is None else float(value) for _, value in points]
 
 
-def _flow(flows: int, permits: int) -> str:
-    return f"{many(flows, 'FLOW')} of {many(permits, 'permit')}"
+def _lengths(starved: Sequence[Starved]) -> dict[str, list[Any]]:
+    """The columns that STARVED names."""
+    return {
+        "times": [each.times for each in starved],
+        "total": [each.total_us / 1e6 for each in starved],
+        "longest": [each.longest_us / 1e6 for each in starved],
+    }
 
 
 def without_permits(starved: Starved) -> str:

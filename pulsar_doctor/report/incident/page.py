@@ -38,7 +38,7 @@ from pulsar_doctor.wording.printable import many, printable
 TEMPLATE = Path(__file__).with_name("page.html")
 VERDICTS_MOST = 50  # subscriptions; more are only counted
 COLUMNS = (
-    "consumer", "subscription", "from (UTC)", "to (UTC)", "delivered", "acknowledged",
+    "", "consumer", "subscription", "from (UTC)", "to (UTC)", "delivered", "acknowledged",
     "without permits",
 )  # fmt: skip
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
@@ -101,7 +101,7 @@ def page(checkup: Checkup, timelines: Timelines, case: Mapping[str, Any] | None 
             missing=[*_missing(checkup, timelines)],
             charts=charts,
             columns=COLUMNS,
-            consumers=[_cells(each) for each in timelines.consumers],
+            consumers=[_cells(*each) for each in enumerate(timelines.consumers, start=1)],
             version=__version__,
             case=None if case is None else safe(for_html(case)),
             library=drawn and safe(drawn.library),
@@ -188,7 +188,12 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
                 BY_BROKER,
                 (f"subscription-{number}",),
             )
+    if timelines.compares:
+        caption = "Each row is a consumer, by its number in the table below. A bar: no permits."
+        yield PageChart("chart-starved", "Times without permits", caption, ("starved",))
     for number, consumer in enumerate(timelines.consumers, start=1):
+        if not consumer.has_lines:
+            break
         title = f"{consumer.name} of {consumer.subscription} on {consumer.topic}"
         yield PageChart(
             f"chart-consumer-{number}",
@@ -208,15 +213,17 @@ def _caption(of: ConsumerTimeline) -> str:
     if of.sampled:
         acks = "acknowledgements and FLOWs are not reported by the broker's statistics"
     below = f"Below, up: messages delivered; {acks}." if of.moved else "Nothing was delivered."
-    return f"{lines} Hatched: without permits, {starved}. {below}"
+    hatched = f"Hatched: without permits, {starved}." if of.starved else "Never without permits."
+    return f"{lines} {hatched} {below}"
 
 
-def _cells(of: ConsumerTimeline) -> tuple[str, ...]:
+def _cells(number: int, of: ConsumerTimeline) -> tuple[str, ...]:
     """One consumer in the table, under COLUMNS."""
     name = f"{of.name} ({of.address})" if of.address else of.name
     since, until = (moment_of(us // 1000) or "" for us in (of.since_us, of.until_us))
     counts = ("not reported" if n is None else f"{n:,}" for n in (of.delivered, of.acknowledged))
     return (
+        str(number),
         printable(name),
         printable(f"{of.subscription} on {of.topic}"),
         since[:19].replace("T", " "),
