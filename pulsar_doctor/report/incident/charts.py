@@ -141,17 +141,9 @@ class _Figures:
         }
         data |= _lengths([each for _, each in rows])
         bars = drawn.hbar(
-            "y",
-            0.7,
-            "right",
-            "left",
-            source=_source(data),
-            fill_color=ORANGE,
-            line_color=ORANGE,
-            hatch_pattern="/",
-            hatch_color=ORANGE,
-            fill_alpha=0.4,
-        )
+            "y", 0.7, "right", "left", source=_source(data), fill_color=ORANGE, line_color=ORANGE,
+            hatch_pattern="/", hatch_color=ORANGE, fill_alpha=0.4,
+        )  # fmt: skip
         self._hover(drawn, bars, f"consumer @y, {STARVED}, from @left{MOMENT}", mode="mouse")
         return drawn
 
@@ -234,24 +226,16 @@ class _Figures:
             "left", "right", "top", 0, source=_source(data), fill_color=color, line_color=color,
             fill_alpha=0.6, hatch_pattern=hatch, hatch_color=color,
         )  # fmt: skip
-        self._hover(
-            drawn, bars, f"@messages{{0,0}} messages {what}, from @left{MOMENT}", mode="mouse"
-        )
+        text = f"@messages{{0,0}} messages {what}, from @left{MOMENT}"
+        self._hover(drawn, bars, text, mode="mouse")
 
     def _hover(self, drawn: Any, renderer: Any, text: str, *, mode: Any) -> None:
         from bokeh.models import HoverTool
 
         moment: Any = {f"@{name}": "datetime" for name in ("x", "x0", "left")}
-        drawn.add_tools(
-            HoverTool(
-                renderers=[renderer],
-                tooltips=text,
-                formatters=moment,
-                mode=mode,
-                visible=False,
-                point_policy="snap_to_data",
-            )
-        )
+        hover = HoverTool(renderers=[renderer], tooltips=text, formatters=moment, mode=mode)
+        hover.visible, hover.point_policy = False, "snap_to_data"
+        drawn.add_tools(hover)
 
 
 def _source(data: Mapping[str, Sequence[Any]]) -> Any:
