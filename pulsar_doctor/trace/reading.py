@@ -195,6 +195,8 @@ class Trace:
         after: int = 0,
         behind: int = -1,
     ) -> Iterator[Row]:
+        if columns is not None and "seq" not in columns:
+            columns = ["seq", *columns]  # it shows which rows were read already
         journals, index = self._snapshot()
         for part in index.parts:
             if part.number <= after or not part.name or _older(part, since_us):

@@ -112,6 +112,13 @@ def test_columns_and_old_row_groups_can_be_left_out(
     assert [row.seq for row in trace.rows(since_us=since_us)] == list(range(30, len(whole)))
 
 
+def test_every_row_comes_whichever_columns_are_wanted(sealed: Path) -> None:
+    trace = Trace(sealed)
+    whole = [row.command for row in trace.rows()]
+    assert [row.command for row in trace.rows(["command"])] == whole
+    assert len({part.number for part in trace.parts()}) > 1
+
+
 def test_the_ledgers_from_the_rows_are_the_saved_ones(sealed: Path) -> None:
     trace = Trace(sealed)
     assert folder.read_state(sealed, 3) == json.loads(json.dumps(trace.timeline().state()))

@@ -10,8 +10,8 @@ from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, Recording, Time
 from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED, Row
 from pulsar_doctor.wording.durations import duration
 
-COLUMNS = (  # seq: without it a reader takes rows of later segments for those it has read
-    "seq", "ts", "conn_id", "incarnation", "command", "client_addr", "topic", "subscription",
+COLUMNS = (
+    "ts", "conn_id", "incarnation", "command", "client_addr", "topic", "subscription",
     "consumer_name", "consumer_id", "messages", "permits", "available_permits", "parked_permits",
     "unsent_permits_min", "unacked_messages", "acknowledged_messages", "starved_since",
     "starved_from",
