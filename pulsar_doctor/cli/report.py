@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._calls import checks, say, say_more
+from pulsar_doctor.cli._calls import checks, connected, say, say_more, settings, told
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     argument,
     broker_version_option,
+    connection_options,
     option,
     proven_only_option,
     redact_option,
     set_option,
     taking,
-    talk_options,
 )
+from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import tell
 from pulsar_doctor.wording.sizes import in_words
 
 if TYPE_CHECKING:
-    from pulsar_doctor.checkup.incident import Recordings
+    from pulsar_doctor.checkup.incident import Incident, Recordings
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
 
 GROUP = "diagnose"
 BEGIN = b"<!DOCTYPE html>"
+RECORDED = re.compile(r"^-$|\.(ptrace|gz|jsonl?|html?)/?$|^[./~]")
 CASE_BYTES = 300_000  # a page has at most 2 MB, most of which draws the charts
 
 
@@ -48,6 +52,10 @@ class ReportRequest:
     subscription: str | None = option(
         "-s", "--subscription", metavar="SUB", help="Only this subscription."
     )
+    for_seconds: float = option(
+        "--for", type=DURATION, default="2m", show_default=True,
+        help="How long a live topic is watched.",
+    )
     topics: tuple[str, ...] = option(
         "--topic", metavar="TOPIC", multiple=True, help="Only this topic; may be repeated."
     )
@@ -60,20 +68,22 @@ class ReportRequest:
 
 @click.command(cls=Sections)
 @taking(ReportRequest)
-@talk_options
+@connection_options
 def command(request: ReportRequest) -> int:
     """Writes a page with the verdict and its timelines.
 
     The page is for a colleague or a ticket. A SOURCE is a trace (the folder that `tap`, `capture`
-    or `consume` recorded), a file of `stall-check --save` or `examine --save`, or a bundle. A trace
-    and a file of the same incident give one verdict together. The page is one HTML file of at most
-    2 MB that needs no network; `stall-check --case` gives its verdicts again.
+    or `consume` recorded), a file of `stall-check --save` or `examine --save`, a bundle, or a
+    topic, which is watched first. A trace and a file of the same incident give one verdict
+    together. The page is one HTML file of at most 2 MB that needs no network; `stall-check --case`
+    gives its verdicts again.
 
     \b
     pulsar-doctor report incident.ptrace -o incident.html
     pulsar-doctor report incident.gz -s billing
     pulsar-doctor report incident.ptrace incident.gz --topic orders
     pulsar-doctor report incident.tar.gz --redact
+    pulsar-doctor report orders -s billing --for 2m
 
     It shows the verdict of each subscription, what is missing and why, and over time: permits,
     messages held, deliveries, acknowledgements and FLOWs of each consumer, with every time without
@@ -83,12 +93,12 @@ def command(request: ReportRequest) -> int:
     This needs the extra [report]. Exit codes: 0 the page is written, whatever the verdict; 2 wrong
     usage or input that cannot be read; 3 where something could not be read or written.
     """
-    from pulsar_doctor.checkup.incident import of_recordings, redacted
+    from pulsar_doctor.checkup.incident import redacted
     from pulsar_doctor.report.incident.page import page
 
     _check_replaceable(request.output)
     judge = _judge(request)
-    incident = of_recordings(_recordings(request), judge, say, say_more)
+    incident = _incident(request, judge)
     incident.checkup.broker_version = request.broker_version or incident.checkup.broker_version
     if request.redact:
         incident = redacted(incident, judge, request.changes)
@@ -96,6 +106,34 @@ def command(request: ReportRequest) -> int:
     _write(request.output, content)
     tell(f"{request.output}: {in_words(len(content.encode()))}")
     return DoctorError.exit_code if incident.checkup.unreachable else 0
+
+
+def _incident(request: ReportRequest, judge: Judge) -> Incident:
+    """Of recordings, or of topics that are watched now."""
+    from pulsar_doctor.checkup.incident import of_recordings
+
+    topics = [source for source in request.sources if _is_topic(source)]
+    if not topics:
+        return of_recordings(_recordings(request), judge, say, say_more)
+    if len(topics) < len(request.sources):
+        raise InputError(f"{topics[0]} is no file; a live topic and recordings make two pages")
+    return _watched(request, topics, judge)
+
+
+def _is_topic(source: str) -> bool:
+    """Whether it is not a file, and is not written as one either."""
+    return "://" in source or not (Path(source).exists() or RECORDED.search(source))
+
+
+def _watched(request: ReportRequest, topics: Sequence[str], judge: Judge) -> Incident:
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.checkup.incident import of_live
+    from pulsar_doctor.checkup.live import LiveRequest
+    from pulsar_doctor.report.progress import ProgressBar
+
+    with connected(settings(headed=True)) as where:
+        plan, bar = SamplingPlan(request.for_seconds), ProgressBar(quiet=told("quiet"))
+        return of_live(LiveRequest(where, plan, say=say, progress=bar), topics, judge)
 
 
 def _carried(checkup: Checkup, request: ReportRequest) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ import pytest
 from pulsar_doctor import cli
 from pulsar_doctor.broker.samples.bundled import SAMPLES, packed
 from pulsar_doctor.report.incident.page import for_html
+from tests.broker.replayed import cluster, stuck
 from tests.trace.journals import slow_consumer, write_trace
 from tests.trace.said import Said
 
@@ -240,3 +241,30 @@ def test_what_cannot_be_read_is_said(
     code, out, err = run("report", *(a.format(trace=trace) for a in arguments), "-o", output)
     assert code in (2, 3)
     assert (said in err, out, output.exists()) == (True, "", False)
+
+
+def test_a_live_topic_is_watched_first_and_the_page_gives_its_verdict_again(
+    run: Any, made: Any, tmp_path: Path
+) -> None:
+    with cluster({"orders": stuck()}) as broker:
+        page = Page(made("orders", "--for", "300ms", "--admin-url", broker.url))
+        missing = ("report", "nothing-there", "--for", "0s", "-o", tmp_path / "none.html")
+        code, _, err = run(*missing, "--admin-url", broker.url)
+    assert "permits-exhausted of worker-1" in page.text
+    assert broker.url in page.text
+    assert json.loads(next(each for each in page.scripts if "case/1" in each))["subscriptions"]
+    assert run("stall-check", "--case", tmp_path / "page.html")[0] == 1
+    assert (code, "there is no topic" in err) == (3, True)
+    assert not (tmp_path / "none.html").exists()
+
+
+@pytest.mark.parametrize("source", ["incident.gz", "./orders", "gone.ptrace", "a.html"])
+def test_what_is_written_as_a_file_is_none_of_a_brokers_topics(run: Any, source: str) -> None:
+    code, _, err = run("report", source, "--admin-url", "http://127.0.0.1:9")
+    assert code == 2
+    assert "127.0.0.1" not in err
+
+
+def test_a_topic_and_a_recording_are_two_pages(run: Any) -> None:
+    code, _, err = run("report", "orders", STATES / "redelivery-storm.jsonl.gz")
+    assert (code, "make two pages" in err) == (2, True)
