@@ -25,7 +25,7 @@ from pulsar_doctor.broker.samples.bundled import (
 )
 from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, document_of
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.checkup.live import LiveRequest, of_topics
+from pulsar_doctor.checkup.live import LiveRequest, of_topics, require_any
 from pulsar_doctor.checkup.redacting import Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import in_short
@@ -89,10 +89,8 @@ def of_live(
     judge: keeps views. Raises DoctorError where nothing could be read.
     """
     checkup, samples = _sampled(request, topics, judge)
+    require_any(checkup, "put into a bundle")
     diagnoses = [*checkup.examined()]
-    if not diagnoses:
-        reasons = "; ".join(f"{topic}: {why}" for topic, why in checkup.unreachable)
-        raise DoctorError(reasons or "there is no subscription: nothing to put into a bundle")
     case = case_from(case_of(checkup, diagnoses), "the case")
     if names is not None:
         case, samples = names.case(case), _redacted(samples, names)

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.checkup.case import case_from, case_of, of_case
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.checkup.live import LiveRequest, of_topics
+from pulsar_doctor.checkup.live import LiveRequest, of_topics, require_any
 from pulsar_doctor.checkup.recorded import (
     ReadTrace,
     of_samples,
@@ -24,7 +24,6 @@ from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.checkup.timelines.of_rows import COLUMNS, RowTimelines
 from pulsar_doctor.checkup.timelines.of_samples import timelines_of_samples
 from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, SHOWN_MOST, Timelines, together
-from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import Consumer, full_name
 from pulsar_doctor.ledger.timeline import Timeline
 
@@ -54,10 +53,7 @@ def of_live(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Incide
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "samples.jsonl.gz"
         checkup = of_topics(replace(request, save=file), topics, judge)
-        checkup.diagnoses = [*checkup.diagnoses]
-        if not checkup.diagnoses:
-            reasons = "; ".join(f"{topic}: {why}" for topic, why in checkup.unreachable)
-            raise DoctorError(reasons or "there is no subscription: nothing to show on a page")
+        require_any(checkup, "show on a page")
         windows = read_files(SampleFiles([str(file)])).windows
     observed = (each for window in windows for each in judge.asked(window))
     return Incident(checkup, timelines_of_samples(observed))

@@ -136,6 +136,13 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     return checkup
 
 
+def require_any(checkup: Checkup, purpose: str) -> None:
+    """Raises DoctorError where nothing was judged. purpose: what the verdicts are for."""
+    if not checkup.diagnoses:
+        reasons = "; ".join(f"{topic}: {why}" for topic, why in checkup.unreachable)
+        raise DoctorError(reasons or f"there is no subscription: nothing to {purpose}")
+
+
 def by_version(windows: Iterable[TopicWindow], cluster: Cluster) -> Iterator[TopicWindow]:
     """With what brokers of that version do by default."""
     for each in windows:
