@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -205,9 +206,7 @@ def _refuse_beside_a_case(request: StallCheckRequest) -> None:
         "--after": request.after,
         "--decide": request.decide,
     }
-    for which, value in given.items():
-        if value:
-            raise InputError(f"--case has its own numbers, and {which} adds others; leave one out")
+    _refuse_any(given, "--case has its own numbers, and {} adds others; leave one out")
 
 
 def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
@@ -219,9 +218,14 @@ def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
         "--save": asked.save,
         "--watch": asked.watch,
     }
+    _refuse_any(given, f"{{}} needs a broker, and {source} uses none; leave one out")
+
+
+def _refuse_any(given: Mapping[str, object], sentence: str) -> None:
+    """Raises InputError with the first of these options that has a value."""
     for which, value in given.items():
         if value:
-            raise InputError(f"{which} needs a broker, and {source} uses none; leave one out")
+            raise InputError(sentence.format(which))
 
 
 def _refuse_to_decide(asked: StallCheckRequest) -> None:
