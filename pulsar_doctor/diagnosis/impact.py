@@ -58,15 +58,15 @@ def _waiting(case: _Case) -> Iterator[str]:
     behind, left = case.news(backlog), _left(case, backlog)
     if left is not None and left.exact is not None and left.exact == backlog:
         if behind:
-            yield say("{} in the backlog {} to be sent", _entries(left), _wait(left))
+            yield say("{:entries} in the backlog {} to be sent", left, _wait(left))
     elif left is not None and behind:
         waits = _wait(left)
         yield say("{} of the {:entries} in the backlog {} to be sent", left, backlog, waits)
     elif left is not None:
-        yield say("{} {} to be sent", _entries(left), _wait(left))
+        yield say("{:entries} {} to be sent", left, _wait(left))
     elif behind:
         verb = "is" if backlog == 1 else "are"
-        yield say("{} {} not acknowledged", _entries(Count(backlog, backlog)), verb)
+        yield say("{:entries} {} not acknowledged", backlog, verb)
     replay = told(view.replay)
     if case.news(replay) and (left is None or replay != left.least):
         wait = "waits" if replay == 1 else "wait"
@@ -82,10 +82,6 @@ def _left(case: _Case, backlog: int | None) -> Count | None:
     if bounded and (not case.news(left.most) or (backlog is not None and left.most == backlog)):
         return Count(left.least, None)
     return left
-
-
-def _entries(count: Count) -> str:
-    return say("{:entry}" if _is_one(count) else "{:entries}", count)
 
 
 def _wait(count: Count) -> str:

@@ -20,7 +20,7 @@ def say(template: str, *parts: object) -> Sentence:
     """Fills in a template as `str.format` does; `{:more messages}` writes a number with its unit.
 
     Each part counts as a value, a part that is a sentence as the values in it. The unit is the last
-    word.
+    word, a plural; of one it is written in the singular.
     """
     values: set[str] = set()
     return Sentence(template.format(*[_Part(part, values) for part in parts]), values)
@@ -54,4 +54,9 @@ class _Part:
             return text
         last = unit.rpartition(" ")[2]
         self._values.update([f"{value} {last}" for value in values])
-        return f"{text} {unit}"
+        one = text.removeprefix("at least ").removeprefix("at most ") == "1"
+        return f"{text} {_singular(unit) if one else unit}"
+
+
+def _singular(unit: str) -> str:
+    return f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")

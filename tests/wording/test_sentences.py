@@ -27,12 +27,20 @@ def test_a_number_is_known_as_it_is_written_and_with_its_unit() -> None:
         (Count(3, 3), "3 permits", {"3", "3 permits"}),
         (Count(3, None), "at least 3 permits", {"3", "3 permits"}),
         (Count(None, 3), "at most 3 permits", {"3", "3 permits"}),
+        (Count(1, 1), "1 permit", {"1", "1 permits"}),
+        (Count(1, None), "at least 1 permit", {"1", "1 permits"}),
+        (Count(0, 1), "0 to 1 permits", {"0", "0 permits", "1", "1 permits"}),
         (Count(3, 4), "3 to 4 permits", {"3", "3 permits", "4", "4 permits"}),
     ],
 )
 def test_of_a_count_the_bounds_are_known(value: Count, text: str, values: set[str]) -> None:
     assert say("{:permits}", value) == text
     assert values_in(say("{:permits}", value)) == values
+
+
+def test_one_of_them_is_written_in_the_singular() -> None:
+    assert say("{:unacknowledged entries}", 1) == "1 unacknowledged entry"
+    assert say("{:key hashes}, {:reads}", 11, 21) == "11 key hashes, 21 reads"
 
 
 def test_of_an_age_the_length_is_known() -> None:

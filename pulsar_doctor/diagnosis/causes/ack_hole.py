@@ -197,7 +197,7 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
         up_to = "up to "
         means = "it may be in progress or forgotten, and nothing after it can be deleted until then"
     where = "" if hole.position is None else say(" at {}", hole.position)
-    acked = say("{:acknowledged range}" if ranges == 1 else "{:acknowledged ranges}", ranges)
+    acked = say("{:acknowledged ranges}", ranges)
     seen = say("a message has not been acknowledged for {}{}", up_to, duration(stood.seconds))
     stands = say("mark-delete is stuck before it{}, with {} behind{}", where, acked, backlog)
     return say("{} while later ones were; {}: {}", seen, means, stands)

@@ -34,6 +34,7 @@ from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import ClosedConsumer, SubscriptionView
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
@@ -75,7 +76,7 @@ def _severity(closed: ClosedConsumer, took_within: float) -> Severity | None:
 def _undecided(closed: ClosedConsumer) -> str:
     how = "was closed" if closed.by_command else "ended with its process or its connection"
     return (
-        f"{closed.consumer.label} {how} while it held {_messages(closed.held)} and had "
+        f"{closed.consumer.label} {how} while it held {many(closed.held, 'message')} and had "
         "acknowledged none; whether the application had taken any is not visible on the wire"
     )
 
@@ -102,7 +103,7 @@ def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity)
 
 def _summary(closed: ClosedConsumer, severity: Severity) -> str:
     """What it did, what that means, and what became of the messages."""
-    had, held = closed.had_seconds, _messages(closed.held)
+    had, held = closed.had_seconds, say("{:messages}", closed.held)
     after = "" if had is None else say(" after {}", duration(had))
     why = (
         say("its application took {} or more and acknowledged none of them", closed.taken)
@@ -133,10 +134,6 @@ def _actions(view: SubscriptionView, closed: ClosedConsumer) -> Iterator[Action]
         "Close the consumer last: first wait for the work in progress and its acknowledgements.",
         check=check_line(view, expect),
     )
-
-
-def _messages(number: int) -> str:
-    return say("{:message}" if number == 1 else "{:messages}", number)
 
 
 HYPOTHESIS = Hypothesis(

@@ -57,7 +57,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver) -> Finding:
-    entries = say("{:entry}" if passed.entries == 1 else "{:entries}", passed.entries)
+    entries = say("{:entries}", passed.entries)
     unsent = say("{:message} is" if passed.messages == 1 else "{:messages} are", passed.messages)
     return Finding(
         code="lost-to-redeliver-race",
