@@ -159,6 +159,11 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class TooProbable(Unknown):
+    """Nothing forbids to call it healthy but the probability of a problem."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotReported:
     """This source can never tell, and why; makes nothing unknown."""
 

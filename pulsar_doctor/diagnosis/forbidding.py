@@ -12,19 +12,21 @@ from collections.abc import Callable, Iterator
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
-from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER, Limits
-from pulsar_doctor.evidence.consumer import since_last_delivery
+from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, IN_HAND, QUIET_AFTER, Limits
+from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
+
+ACKS_AGAIN_SECONDS = 600.0  # who has acknowledged before may take this long for the next time
 
 
 def forbidding(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """Why it cannot be called healthy. limits: of `healthy`."""
-    if not view.quiet_is_fine:
-        for fact in FACTS:
-            yield from fact(view, limits)
+    for fact in (_held_without_backlog,) if view.quiet_is_fine else FACTS:
+        yield from fact(view, limits)
 
 
 def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
@@ -45,11 +47,69 @@ def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Unkn
         if not kept or not each.never_acked or each.resting:
             continue
         if each.closed:
-            text = f"{each.label} ended while it held {kept} messages, and acknowledged none"
+            text = say(
+                "{} ended while it held {:messages}, and acknowledged none", each.label, kept
+            )
             yield Unknown(text, each.label)
         elif since is not None and since.seconds >= within:
-            text = f"{each.label} has held {kept} messages for {since}, and acknowledged none"
+            text = say(
+                "{} has held {:messages} for {}, and acknowledged none", each.label, kept, since
+            )
             yield Unknown(text, each.label)
+
+
+def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """A consumer acknowledged messages long ago, none since, and holds some that are not new.
+
+    Its checkpoints may lie that far apart, or its acknowledgements have stopped.
+    """
+    within = max(ACKS_AGAIN_SECONDS, limits[FIRST_ACK_WITHIN.name])
+    for each in view.served:
+        since, kept = each.since_last_ack, _not_new(view, each, within)
+        if kept and since is not None and since.seconds >= within and not each.resting:
+            yield Unknown(
+                say(
+                    "{} has acknowledged nothing for {}, and {:messages} or more are not new",
+                    *(each.label, since, kept),
+                ),
+                each.label,
+            )
+
+
+def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
+    """Messages that a consumer has held since before the window, or `within` seconds, at least.
+
+    Statistics do not report what a single active consumer holds. While it has permits it was sent
+    the backlog, or the broker has stopped reading. One sample shows no times: there few messages
+    count as new.
+    """
+    held, since = least(each.unacked_messages) or 0, each.holds_since
+    if since is not None and since.exact:
+        return held if since.seconds >= within else 0
+    if view.type in SINGLE_ACTIVE and each.may_receive_throughout and view.backlog is not None:
+        held = view.backlog.entries or 0
+    if view.watched:
+        return max(0, held - (each.delivered or 0))
+    return held if held >= FORGETS_FROM else 0
+
+
+def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """No message waits by the backlog, and a silent consumer holds some by its own counter.
+
+    They expired or were skipped while it held them, or one of the counters is wrong.
+    """
+    within = limits[FIRST_ACK_WITHIN.name]
+    for each in () if view.durable is False or view.backlog is None else view.served:
+        held = least(each.unacked_messages)
+        if held and each.quiet_at_least(within) and not each.resting:
+            yield Unknown(
+                say(
+                    "{} holds {:messages} and has not moved for {}, but the backlog is 0: they"
+                    " expired or were skipped, or a counter is wrong",
+                    *(each.label, held, each.quiet_for),
+                ),
+                each.label,
+            )
 
 
 def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
@@ -67,8 +127,10 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     ready = [each.label for each in view.served if each.may_receive_throughout]
     if ready and not moves:
         yield Unknown(
-            f"{due} entries could be sent and {ready[0]} has permits, but nothing moved within "
-            f"{duration(watched)}"
+            say(
+                "{:entries} could be sent and {} has permits, but nothing moved within {}",
+                *(due, ready[0], duration(watched)),
+            )
         )
 
 
@@ -83,8 +145,11 @@ def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     still = all(each.quiet_at_least(within) and not each.resting for each in empty)
     if STATS in view.sources and due > 0 and empty and still and len(empty) == len(view.served):
         yield Unknown(
-            f"{due} entries could be sent, and {empty[0].label} has had no permits and held "
-            f"nothing for {duration(within)} or more"
+            say(
+                "{:entries} could be sent, and {} has had no permits and held nothing for {} or"
+                " more",
+                *(due, empty[0].label, duration(within)),
+            )
         )
 
 
@@ -185,6 +250,7 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,
+    _acks_stopped,
     _due_and_still,
     _nobody_asks,
     _never_above_zero,

@@ -6,6 +6,10 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
 - a consumer has held messages for `first_ack_within` or longer and has never acknowledged any, or
   ended so. It may work on its first messages, or acknowledge at checkpoints that lie further apart:
   then set it to the time between two checkpoints, and some more;
+- a consumer has acknowledged before, but nothing for ten minutes or `first_ack_within`, if that is
+  longer, and holds messages that are not new;
+- no message waits by the backlog, and a silent consumer holds some: they expired or were skipped
+  while it held them, or one of the two counters is wrong;
 - entries could be sent (they are not delayed, and no transaction is open), a consumer has permits,
   and nothing moved within the window;
 - a consumer is below zero permits, messages wait, and all that it holds cannot bring them back;
@@ -15,7 +19,9 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
 - in a trace alone: a message was published that no consumer was sent, though one has had permits;
 - in a trace alone: consumers worked on messages that were published long before, and then nothing
   more came though they have permits, and it is not known that this was the end of the topic.
-Where nothing needs to move, all is consumed or nobody promised to consume it, nothing forbids it.
+Where nothing needs to move, all is consumed or nobody promised to consume it, only messages that
+are held without a backlog forbid it. Where a fact does, the probability that nothing is wrong is
+given as half at most: few of the states to which it was fitted show such facts.
 That a check was left out with --skip earns nothing.
 """
 

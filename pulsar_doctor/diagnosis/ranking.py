@@ -43,6 +43,7 @@ Undecided = Mapping[str, Sequence[Unknown]]  # what checks could not decide, by 
 MIN_WEIGHT = 0.05  # of a clue that is worth naming
 SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
 SHOWN_MOST = 6
+EVEN = 0.5
 LIKELY = 0.6  # from this share on a suspect is called likely
 POSSIBLE = 0.15  # from this share on a suspect is called possible, and told beside healthy
 
@@ -264,6 +265,17 @@ def shares_of(totals: Sequence[float]) -> list[float]:
     powers = [math.exp(total - highest) for total in (*totals, 0.0)]
     whole = sum(powers)
     return [power / whole for power in powers]
+
+
+def no_more_than_even(shares: Sequence[float], well: int) -> list[float]:
+    """The same where a fact forbids to call it healthy: that nothing is wrong has half at most.
+
+    well: the place of its share. The weights know of few such facts.
+    """
+    if shares[well] <= EVEN:
+        return list(shares)
+    others = EVEN / (1 - shares[well])
+    return [EVEN if at == well else share * others for at, share in enumerate(shares)]
 
 
 def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Weights) -> Suspect:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
-from pulsar_doctor.diagnosis.answers import Finding, Unknown
+from pulsar_doctor.diagnosis.answers import Finding, TooProbable, Unknown
 from pulsar_doctor.errors import DoctorError
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
@@ -38,7 +38,7 @@ def doubts_by_odds(problem: float, at_most: float, culprit: str | None) -> Itera
     culprit: the label of the consumer that the likeliest problem concerns.
     """
     if problem > at_most:
-        yield Unknown(
+        yield TooProbable(
             f"the probability of a problem is {problem:.0%}, and healthy allows {at_most:.0%}",
             culprit,
         )

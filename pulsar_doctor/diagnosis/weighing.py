@@ -35,7 +35,7 @@ from pulsar_doctor.diagnosis.forbidding import forbidding
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
-from pulsar_doctor.diagnosis.ranking import LIKELY, odds_of, suspects_of
+from pulsar_doctor.diagnosis.ranking import LIKELY, no_more_than_even, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
 from pulsar_doctor.diagnosis.thresholds import Limits
@@ -174,7 +174,8 @@ def _earned(
     hypotheses, own = hypotheses_of(causes, view.sources), limits[HEALTHY]
     odds = odds_of(view, hypotheses, {each.code for each in found.findings})
     by_odds = doubts_by_odds(odds.problem, own[PROBLEM_AT_MOST.name], odds.culprit)
-    doubts = (*forbidding(view, own), *by_odds)
+    facts = tuple(forbidding(view, own))
+    doubts = (*facts, *by_odds)
     if not doubts:
         return replace(found, suspects=_advised(view, odds.hidden, causes))
     return replace(
@@ -182,8 +183,20 @@ def _earned(
         status=status_of(found.findings, doubts),
         unknown=doubts,
         not_told=(*(f"{HEALTHY}: {doubt.reason}" for doubt in doubts), *found.not_told),
-        suspects=_advised(view, odds.suspects, causes),
+        suspects=_advised(view, _doubted(odds.suspects) if facts else odds.suspects, causes),
         ruled_out=ruled_out(view, hypotheses),
+    )
+
+
+def _doubted(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
+    """Where a fact forbids to call it healthy: that nothing is wrong has half at most."""
+    well = next((at for at, each in enumerate(suspects) if each.code == HEALTHY), None)
+    if well is None:
+        return tuple(suspects)
+    shares = no_more_than_even([each.probability for each in suspects], well)
+    return tuple(
+        replace(each, probability=round(share, 3))
+        for each, share in zip(suspects, shares, strict=True)
     )
 
 

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from pulsar_doctor.checkup.result import STATUSES
-from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, Action, Finding, Suspect
+from pulsar_doctor.diagnosis.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
+    Action,
+    Finding,
+    Suspect,
+    TooProbable,
+)
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.status import Status
@@ -65,9 +72,18 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         return decides
     if first is None and diagnosis.suspects:
         first = diagnosis.suspects[0]
+        if first.code == HEALTHY and (reason := doubt(diagnosis)):
+            return reason
     if first is not None:
         return f"{likelihood(first)} {accused(first, with_name=with_name)} ({share(first)})"
-    return printable(diagnosis.not_told[0]) if diagnosis.not_told else "not decided"
+    why = diagnosis.not_told[0] if diagnosis.not_told else "not decided"
+    return printable(why.removeprefix(f"{HEALTHY}: "))
+
+
+def doubt(diagnosis: Diagnosis) -> str:
+    """Why it is not healthy, though most likely nothing is wrong; "" where only the odds say so."""
+    why = (each for each in diagnosis.unknown if not isinstance(each, TooProbable))
+    return next((printable(each.reason) for each in why), "")
 
 
 def would_decide(diagnosis: Diagnosis) -> str:

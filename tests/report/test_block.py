@@ -103,9 +103,8 @@ HUNG = """
   more    pulsar-doctor explain permits-exhausted; -v for details
 """
 MAYBE = """
-? UNKNOWN  s on zero-queue-long-work-645ae7: likely nothing is wrong (NN%)
-  it is working, or waits for new messages; 0.0824 messages a second were sent lately; zero showed a sign of life 16 s
-  ago
+? UNKNOWN  s on zero-queue-long-work-645ae7: zero has 0 permits, quiet for 16 s: it asks for one message at a time:
+working and hanging look the same
   waits   the backlog: 20 entries
   decide  Watch for 60 s more: if messages are sent or acknowledgements arrive, nothing is wrong.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s

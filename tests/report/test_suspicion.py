@@ -9,7 +9,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pulsar_doctor.diagnosis.answers import NONE_OF_THESE, Clue, Probe, RuledOut, Suspect, Unknown
+from pulsar_doctor.diagnosis.answers import (
+    NONE_OF_THESE,
+    Clue,
+    Probe,
+    RuledOut,
+    Suspect,
+    TooProbable,
+    Unknown,
+)
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.words import cause
 from tests.report.checkups import (
@@ -40,7 +48,7 @@ BLOCK = """
   ruled out  no-consumer (2 consumers are attached); blocked-on-unacked-consumer (10 of 50000 used)
   more       pulsar-doctor explain key-shared-blocked
   backlog    498 entries
-  no data    key-shared-blocked: one sample does not show whether it moves
+  undecided  key-shared-blocked: one sample does not show whether it moves
   no data    permit-leak: needs a trace of the wire
 """
 SHORT = """
@@ -80,7 +88,7 @@ def test_what_no_source_here_can_tell_is_no_reason_beside_suspects() -> None:
     every = details(suspected(**ONE_UNDECIDED))
     assert "  no data    permit-leak: needs a trace of the wire" in every
     alone = details(suspected(suspects=(), ruled_out=(), **ONE_UNDECIDED))
-    assert "  no data  permit-leak: needs a trace of the wire" in alone
+    assert "  no data    permit-leak: needs a trace of the wire" in alone
 
 
 @pytest.mark.parametrize(
@@ -102,8 +110,10 @@ def test_how_likely_it_is_in_a_word(probability: float, says: str) -> None:
 
 def test_what_is_no_rule_of_ours_is_said_in_words() -> None:
     well, another = replace(WELL, probability=0.8), replace(ANOTHER, probability=0.2)
-    judged = suspected(suspects=(well, another))
+    judged = suspected(suspects=(well, another), unknown=(TooProbable("20%, and 10% is allowed"),))
     assert cause(judged) == "likely nothing is wrong (80%)"
+    doubted = replace(judged, unknown=(Unknown("w is silent"), *judged.unknown))
+    assert cause(doubted) == "w is silent"
     assert details(judged)[1:3] == [
         "  likely     nothing is wrong, 80%",
         "  possible   no known cause applies, 20%",

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Cluster, Taken
+from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import ReportedConsumer
@@ -266,8 +267,9 @@ def test_an_unknown_verdict_gives_its_first_reason_or_all_with_v() -> None:
         "? UNKNOWN  billing on orders: rule-0: not in this document",
         "  more    -v (4 more reasons)",
     ]
-    told = details([verdict("unknown", not_told=reasons)])
-    assert sum("no data  rule-" in line for line in told) == 5
+    why = tuple(map(Unknown, reasons))
+    told = details([verdict("unknown", not_told=reasons, unknown=why)])
+    assert sum("undecided  rule-" in line for line in told) == 5
 
 
 @pytest.mark.usefixtures("wide")

@@ -250,10 +250,15 @@ class Observed:
 
     def _rest_of(self, entries: int) -> Between:
         """What the one active consumer has not been sent of so many entries."""
-        held = self._held_by_cursor()
-        if held is None:
-            return Between(0, entries)
+        held = self._held_by_cursor() or self._held_of(entries)
         return Between(max(0, entries - held.most), max(0, entries - held.least))
+
+    def _held_of(self, entries: int) -> Between:
+        """By what was ever sent to the present consumers: a new active one begins anew."""
+        consumers = self.now.consumers
+        sent = [None] if consumers is None else [each.msg_out_counter for each in consumers]
+        most = entries if None in sent else min(entries, sum(each or 0 for each in sent))
+        return Between(0, max(0, most))
 
     def _held_by_cursor(self) -> Between | None:
         """Entries that were read and not acknowledged, where both positions are in one ledger.
@@ -301,7 +306,7 @@ class Observed:
             by_cursor = self._held_by_cursor()
             if by_cursor is not None or entries is None:
                 return by_cursor
-            return Between(0, max(0, entries))
+            return self._held_of(entries)
         if now.unacked_messages is None:
             return None
         messages = max(0, now.unacked_messages)

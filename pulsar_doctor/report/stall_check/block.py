@@ -24,6 +24,7 @@ from pulsar_doctor.report.words import (
     NO_RULE,
     accused,
     cause,
+    doubt,
     explaining,
     likelihood,
     pasted,
@@ -98,7 +99,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
             yield BlockRow("more", f"-v ({many(others, 'more reason')})")
         return
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
-    if text:
+    if text and cause(shown) != doubt(shown):
         yield BlockRow(SEEN, printable(f"{which}{text}"), most=2)
     if first.where and (where := whereabouts(first.where)):
         yield BlockRow("where", where)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
 from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
@@ -102,7 +102,10 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
         yield from _more(pen, shown.suspects[0].code)
     if pen.tells_backlog and (told := alike.backlog_words):
         yield "backlog", Text(told)
-    yield from (("no data", Text(printable(reason))) for reason in shown.not_told)
+    open_ = len(shown.unknown) if shown.status == "unknown" else 0
+    for number, reason in enumerate(shown.not_told):
+        name = "undecided" if number < open_ else "no data"
+        yield name, Text(printable(reason.removeprefix(f"{HEALTHY}: ")))
 
 
 def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:
