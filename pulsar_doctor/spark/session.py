@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.spark.archive import with_archive
@@ -121,6 +121,13 @@ def _of_another_thread() -> SparkSession | None:
     return SparkSession.builder.getOrCreate() if there else None
 
 
+def _running_here(where: Where) -> bool | None:
+    """Whether the context that this process has runs here, without a word to its Java."""
+    context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    there = context and context._active_spark_context
+    return is_local(there.master) if there and not (where.master or where.remote) else None
+
+
 def started(where: Where) -> contextlib.AbstractContextManager[SparkSession]:
     """A session of our own."""
     remote = where.remote or (None if where.master else os.environ.get("SPARK_REMOTE"))
@@ -133,6 +140,8 @@ def started(where: Where) -> contextlib.AbstractContextManager[SparkSession]:
 
 def will_be_here(where: Where) -> bool | None:
     """Whether that session will run on this machine, as `reading.look` wants it; starts nothing."""
+    if (here := _running_here(where)) is not None:
+        return here
     there = running(where) if "pyspark.sql" in sys.modules else None
     if there is not None:
         return is_here(there)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -22,7 +23,7 @@ from pulsar_doctor.spark.configuration import driver_mib, memory_bytes, told_els
 from pulsar_doctor.spark.failures import FAILURES, told_in_one_sentence, translated
 from pulsar_doctor.spark.java import fitted, spark_java_home
 from pulsar_doctor.spark.progress import Stage, described, phase, progress
-from pulsar_doctor.spark.session import Where, session, settings
+from pulsar_doctor.spark.session import Where, session, settings, will_be_here
 from tests.support import eventually
 from tests.support.processes import family, linux, listening
 
@@ -271,6 +272,18 @@ def test_a_session_of_another_thread_serves_as_well(spark):
     thread.start()
     thread.join(60)
     assert used == [3]
+
+
+@pytest.mark.parametrize(
+    ("master", "here"), [("local[2]", True), ("spark://127.0.0.1:7077", False)]
+)
+def test_where_a_session_runs_is_known_though_its_java_is_gone(monkeypatch, master, here):
+    from pyspark import SparkContext
+
+    gone = SimpleNamespace(master=master)  # any question to its Java would fail
+    monkeypatch.setattr(SparkContext, "_active_spark_context", gone)
+    assert will_be_here(Where()) is here
+    assert will_be_here(Where(master="local[1]")) is True
 
 
 def test_a_setting_that_spark_does_not_take_is_told_with_its_name(spark):
