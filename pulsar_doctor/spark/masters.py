@@ -85,4 +85,4 @@ def is_here(spark: SparkSession) -> bool | None:
     """Whether a session runs on this machine, not on a cluster; None through Spark Connect."""
     if is_connect(spark):
         return None
-    return is_local(spark.sparkContext.master)
+    return is_local(spark.sparkContext.master or "")
