@@ -107,9 +107,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if hole.ranges <= 0 or hole.moved or hole.delayed or not view.consumers:
         return
     stood, confidence = hole.stood, _sure(hole, limits["hole_after"])
-    if stood is not None and stood.seconds >= limits["hole_after"]:
-        if confidence is not None:
-            yield _finding(view, hole, stood, "warning", confidence)
+    old = stood is not None and stood.seconds >= limits["hole_after"]
+    if stood is not None and old and confidence is not None:
+        yield _finding(view, hole, stood, "warning", confidence)
     elif stood is not None and _skipped(hole, stood.seconds, limits):
         if stood.seconds >= limits["given_back_within"]:
             yield _finding(view, hole, stood, "warning", 0.6)
@@ -121,7 +121,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             f"({hole.ranges} ranges), but for how long is not known: give the time of the stats "
             "(--at)"
         )
-    elif stood is not None and _is_young(hole, stood.seconds, limits["young_after"]):
+    elif stood is not None and not old and _is_young(hole, stood.seconds, limits["young_after"]):
         yield _finding(view, hole, stood, "info", 0.9)
 
 
