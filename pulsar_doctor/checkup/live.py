@@ -119,7 +119,8 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         sampled, decided, cluster = _run(_sample(admin, topics, request, judge, watch, stopping))
         if recorder:
             for window in sampled.windows:
-                recorder.limits(full(window), window.limits, cluster.broker_version)
+                version = cluster.broker_version
+                recorder.limits(full(window), window.limits, version, window.place)
     sampled = replace(sampled, windows=tuple(by_version(sampled.windows, cluster)))
     if request.kept is not None:
         sampled = replace(sampled, windows=tuple(map(request.kept.window, sampled.windows)))

@@ -16,7 +16,7 @@ from pulsar_doctor.consume.visiting.presence import look
 from pulsar_doctor.errors import InputError
 from tests.broker.http_broker import Reply, serving
 from tests.cli.checked import QUICK, TOKEN, Check, check
-from tests.scalable.replaying import Replay, recorded, replayed
+from tests.scalable.replaying import STATES, Replay, recorded, replayed
 
 __all__ = ["check"]  # a fixture
 
@@ -49,6 +49,23 @@ def test_one_verdict_is_on_the_whole_and_names_the_segments(check: Check, name: 
     assert f"billing on {ORDERS}, all 2 segments: not-acknowledging of worker-seg-0" in told.out
     assert "segment 0: worker-seg-0 holds 260 messages or more" in told.out
     assert "500 entries in all segments" in told.out
+
+
+@pytest.mark.parametrize("state", sorted(each.stem for each in STATES.glob("*.json")))
+def test_what_is_saved_of_all_segments_is_judged_as_it_was(
+    check: Check, tmp_path: Path, state: str
+) -> None:
+    saved, topic = str(tmp_path / "all.gz"), f"topic://public/default/{recorded(state)['topic']}"
+    with replayed(state) as broker:
+        live = check(broker, topic, "-o", "json", "--save", saved)
+    again = check(None, "--stats", saved, "-o", "json")
+    assert again.out, again.err
+    assert (codes(again), again.code) == (codes(live), live.code)
+    wholes = [
+        [(one["subscription"], one["status"]) for one in told.document["scalable_topics"]]
+        for told in (live, again)
+    ]
+    assert wholes[0] == wholes[1]
 
 
 def test_json_has_each_segment_and_the_consumer_as_one(check: Check) -> None:

@@ -21,7 +21,9 @@ from pulsar_doctor import __version__
 from pulsar_doctor.broker.samples.files import first_line, opened, schema_of
 from pulsar_doctor.broker.samples.reading import SCHEMA, VERSION, StatsAnswer
 from pulsar_doctor.broker.stats.observed import ClusterLimits
+from pulsar_doctor.broker.stats.segments import SegmentPlace
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.wording.typed_json import to_json
 
 GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with the header and the end of gzip
 LEVEL = 6
@@ -70,14 +72,24 @@ class Recorder:
         """Keeps one reading, without what users attach to consumers and producers."""
         self._add(reading.line())
 
-    def limits(self, topic: str, limits: ClusterLimits, broker: str | None = None) -> None:
+    def limits(
+        self,
+        topic: str,
+        limits: ClusterLimits,
+        broker: str | None = None,
+        place: SegmentPlace | None = None,
+    ) -> None:
         """Keeps what the cluster allows on a topic or partition, and its broker's version.
 
-        topic: full name.
+        topic: full name. place: of a segment, whose other segments are kept as topics of their own.
         """
         known = asdict(limits)
         del known["unacked_ranges_by_default"]  # which follows from the version
-        self._add({"topic": topic, "limits": known, "broker_version": broker})
+        line: dict[str, Any] = {"topic": topic, "limits": known, "broker_version": broker}
+        if place is not None:
+            line["segments"] = [to_json(each) for each in place.segments.values()]
+            line["loaded"] = [*place.stats]
+        self._add(line)
 
     def _add(self, document: Mapping[str, Any]) -> None:
         line = json.dumps(document, separators=(",", ":")).encode() + b"\n"

@@ -17,9 +17,13 @@ from pulsar_doctor.broker.samples.reading import (
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.consumers import split_partition, split_segment
+from pulsar_doctor.wording.typed_json import Misread, of_json
+
+_Segments = tuple[dict[int, TopicSegment], list[int]]  # by number; the numbers of those loaded
 
 
 @dataclass(slots=True)
@@ -34,6 +38,7 @@ class Saved:
     wanted: dict[str, bool] = field(default_factory=dict)
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     limits: dict[str, ClusterLimits] = field(default_factory=dict)
+    segments: dict[str, _Segments] = field(default_factory=dict)
     cut: bool = False
     broker_version: str | None = None  # None: not reported
 
@@ -47,6 +52,8 @@ class Saved:
         limits = line.inner("limits")
         if limits is not None:
             self.limits[topic] = _limits(limits)
+        if "segments" in line.document:
+            self.segments[topic] = _segments(line)
         if "stats" in line.document and self._wants(topic):
             stats, internal = line.document["stats"], line.document.get("internal")
             sample = StatsAnswer(topic, line.time_ms("taken_ms"), stats, internal).sample()
@@ -66,14 +73,25 @@ class Saved:
                 f"{called(self.name)} holds no reading of any topic: nothing to judge"
             )
         check_found(self.topics, self.wanted, called(self.name))
-        return [self._window(topic) for topic in sorted(self.samples, key=_place)]
+        return [self._window(topic) for topic in sorted(self.samples, key=_partition)]
 
     def _window(self, topic: str) -> TopicWindow:
         base, partition = split_partition(topic)
         limits = self.limits.get(topic) or self.limits.get(base) or NOTHING_TOLD
         with located(f"{called(self.name)}, {topic}"):
             window = Window(tuple(self.samples[topic]))
-        return TopicWindow(base, partition, window, limits.on(self.broker_version))
+        limits = limits.on(self.broker_version)
+        return TopicWindow(base, partition, window, limits, place=self._place(topic))
+
+    def _place(self, topic: str) -> SegmentPlace | None:
+        """Where a segment is, if all those are in the file that its broker had loaded."""
+        segments, loaded = self.segments.get(topic, ({}, []))
+        names = {number: each.name for number, each in segments.items() if each.name}
+        own = next((segments[number] for number, name in names.items() if name == topic), None)
+        if own is None or any(names.get(number) not in self.samples for number in loaded):
+            return None
+        stats = {number: self.samples[names[number]][-1].topic for number in loaded}
+        return SegmentPlace(split_segment(topic)[0], own, segments, stats)
 
 
 def sharing(sample: Sample, before: Sample) -> Sample:
@@ -132,6 +150,15 @@ def _limits(told: Fields) -> ClusterLimits:
     return ClusterLimits(**{each.name: told.whole(each.name) for each in fields(ClusterLimits)})
 
 
-def _place(topic: str) -> tuple[str, int]:
+def _segments(line: Fields) -> _Segments:
+    given, loaded = line.document["segments"], line.document.get("loaded")
+    try:
+        found = [of_json(TopicSegment, each) for each in given]
+    except (Misread, TypeError) as error:
+        raise InputError(f"its segments cannot be read: {error}") from None
+    return {each.id: each for each in found}, list(loaded or ())
+
+
+def _partition(topic: str) -> tuple[str, int]:
     base, partition = split_partition(topic)
     return base, -1 if partition is None else partition
