@@ -149,7 +149,10 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
     filled = full is not None and full.exact and full.seconds < limits["quiet_after"]
     if filled and not (whole is None and consumer.asked_again):
         return None  # its queue has just been filled, as every queue is
-    asked = consumer.since_last_flow.seconds if consumer.since_last_flow else 0.0
+    flow = consumer.since_last_flow
+    if flow is not None and not flow.exact and not consumer.asked_again:
+        return _cannot_tell(consumer, consumer.unseen or "when it last asked is not known")
+    asked = flow.seconds if flow else 0.0
     as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
     if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
