@@ -29,6 +29,7 @@ ENVIRONMENT = (
     ("json_version", "PULSAR_DOCTOR_JSON_VERSION", "The same as --json-version."),
     ("sandbox", "PULSAR_DOCTOR_CACHE", "The folder that Apache Pulsar is downloaded to."),
     (None, "NO_COLOR", "The same as --no-color."),
+    (None, "LC_ALL", "Set to C, what is printed has characters of ASCII only."),
     (None, "PULSAR_DOCTOR_TRACEBACK", "Set to 1, a mistake in the program itself shows its stack."),
 )
 FILES = (

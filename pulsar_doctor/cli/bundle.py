@@ -18,7 +18,6 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.wording.gate import tell
 
 GROUP = "diagnose"
 
@@ -75,6 +74,7 @@ def command(request: BundleRequest) -> int:
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.live import LiveRequest
     from pulsar_doctor.checkup.redacting import Pseudonyms
+    from pulsar_doctor.report.paper import print_page
     from pulsar_doctor.report.progress import ProgressBar
 
     _check_free(request.output)
@@ -85,8 +85,7 @@ def command(request: BundleRequest) -> int:
         names = Pseudonyms() if request.redact else None
         bundle = of_live(live, request.topics, judge, names)
     _write(request.output, bundle.content)
-    for line in bundle.readme.splitlines():
-        tell(line)
+    print_page(*bundle.readme.splitlines())
     return 0
 
 

@@ -13,7 +13,7 @@ from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import adding, output_option, talk_options
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.addresses import bare
-from pulsar_doctor.wording.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.contexts import ClusterContext, Contexts
@@ -52,6 +52,8 @@ def list_contexts(output: str) -> None:
     pulsar-doctor context list
     pulsar-doctor context list -o json
     """
+    from pulsar_doctor.report.paper import print_page
+
     known = _known()
     if output == "json":
         found = [_document(each, known) for each in known.by_name.values()]
@@ -61,7 +63,7 @@ def list_contexts(output: str) -> None:
     for name, each in sorted(known.by_name.items()):
         mark = "*" if name == known.current else " "
         url = each.settings.get("admin_url") or each.settings.get("service_url") or "-"
-        tell(f"{mark} {name:<{width}}  {bare(str(url))}  ({each.file})")
+        print_page(f"{mark} {name:<{width}}  {bare(str(url))}  ({each.file})")
     if not known.by_name:
         say("there is no context; `pulsar-doctor context --help` says where they are written")
 
@@ -93,6 +95,8 @@ def show(name: str | None, output: str) -> None:
     pulsar-doctor context show
     pulsar-doctor context show prod -o json
     """
+    from pulsar_doctor.report.paper import print_page
+
     known = _known()
     if not (name or known.current):
         raise InputError("no context is the current one; `pulsar-doctor context list` lists them")
@@ -102,7 +106,7 @@ def show(name: str | None, output: str) -> None:
         return
     for key, value in _document(found, known).items():
         if value is not None:
-            tell(f"{key.replace('_', '-'):<20} {value}")
+            print_page(f"{key.replace('_', '-'):<20}  {value}")
 
 
 def _known() -> Contexts:

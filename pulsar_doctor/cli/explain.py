@@ -10,7 +10,7 @@ import click
 from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import adding, output_option, talk_options
-from pulsar_doctor.wording.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.cause import Cause
@@ -43,6 +43,7 @@ def command(code: str | None, *, output: str) -> None:
     """
     from pulsar_doctor.diagnosis import healthy
     from pulsar_doctor.diagnosis.causes import load, named
+    from pulsar_doctor.report.paper import print_text
 
     if code == healthy.STATUS.code:
         causes = [healthy.STATUS]
@@ -51,8 +52,8 @@ def command(code: str | None, *, output: str) -> None:
     if output == "json":
         tell_json({"schema": SCHEMA, "rules": [_rule(cause) for cause in causes]})
         return
-    for line in _in_full(causes[0]) if code else _overview(causes):
-        tell(*line.split("\n"))
+    for text in _in_full(causes[0]) if code else _overview(causes):
+        print_text(text)
 
 
 def _rule(cause: Cause) -> dict[str, Any]:

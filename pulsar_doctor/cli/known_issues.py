@@ -17,7 +17,7 @@ from pulsar_doctor.cli._options import (
     talk_options,
 )
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.wording.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell_json
 from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def list_issues(component: str | None, text: str | None, output: str) -> None:
     from pulsar_doctor.diagnosis.known.issue import load
     from pulsar_doctor.diagnosis.known.matching import is_affected
     from pulsar_doctor.diagnosis.known.versions import version_of
+    from pulsar_doctor.report.paper import print_page
 
     components = dict.fromkeys(issue.component for issue in load())
     if component is not None and component not in components:
@@ -76,8 +77,14 @@ def list_issues(component: str | None, text: str | None, output: str) -> None:
     if output == "json":
         tell_json({"schema": SCHEMA, "issues": [_document(issue) for issue in found]})
         return
-    for issue in found:
-        tell(f"{issue.id:<32} {', '.join(issue.fixed_in[:1]) or '-':<8} {issue.title}")
+    widest = max((len(issue.id) for issue in found), default=0)
+    print_page(
+        f"{'issue':<{widest}}  {'fixed in':<8}  title",
+        *(
+            f"{issue.id:<{widest}}  {', '.join(issue.fixed_in[:1]) or '-':<8}  {issue.title}"
+            for issue in found
+        ),
+    )
 
 
 @command.command()
@@ -93,6 +100,7 @@ def show(name: str, output: str) -> None:
     """
     from pulsar_doctor.diagnosis.known.issue import load
     from pulsar_doctor.report.known_issues import in_full
+    from pulsar_doctor.report.paper import print_page
 
     ids = [issue.id for issue in load()]
     found = [issue for issue in load() if name in (issue.id, issue.id.rpartition("#")[2])]
@@ -102,7 +110,7 @@ def show(name: str, output: str) -> None:
     if output == "json":
         tell_json({"schema": SCHEMA, "issues": [_document(found[0])]})
         return
-    tell(*in_full(found[0]))
+    print_page(*in_full(found[0]))
 
 
 @command.command()
@@ -127,6 +135,7 @@ def check(
     pulsar-doctor known-issues check --stats incident.gz --broker-version 4.0.8
     """
     from pulsar_doctor.checkup.versions import of_broker, of_files
+    from pulsar_doctor.report.paper import print_page
 
     if files and topics:
         raise InputError("name topics, or give --stats; not both")
@@ -141,7 +150,7 @@ def check(
         tell_json({"schema": SCHEMA, "versions": [_used(each) for each in used]})
         return
     for each in used:
-        tell(*_used_lines(each))
+        print_page(*_used_lines(each))
 
 
 @command.command()
@@ -163,7 +172,7 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     from pulsar_doctor.diagnosis.known.matching import matching, on_broker
     from pulsar_doctor.evidence.by_stats import subscription_view
     from pulsar_doctor.report.known_issues import GRADES, said
-    from pulsar_doctor.wording.printable import printable
+    from pulsar_doctor.report.paper import print_page
 
     samples = read(SampleFiles([file]))
     version = broker_version or samples.broker_version
@@ -184,9 +193,9 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
         return
     for observed, known in found:
         for each in known:
-            tell(f"{GRADES[each.grade]:<9} {printable(f'{observed.subscription}: {said(each)}')}")
+            print_page(f"{GRADES[each.grade]:<9}  {observed.subscription}: {said(each)}")
     if not any(known for _, known in found):
-        tell("no known issue fits")
+        print_page("no known issue fits")
 
 
 def _document(issue: Issue) -> dict[str, Any]:

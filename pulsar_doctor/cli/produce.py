@@ -17,7 +17,7 @@ from pulsar_doctor.cli._options import argument, connection_options, option, out
 from pulsar_doctor.cli._types import DURATION, RATE, SIZE
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.gate import tell, tell_json, warn
+from pulsar_doctor.wording.gate import tell_json, warn
 from pulsar_doctor.wording.printable import many, printable
 
 if TYPE_CHECKING:
@@ -183,12 +183,14 @@ def _show(asked: ProduceRequest, sent: SentSoFar, seconds: float) -> None:
     if asked.output == "json":
         tell_json(_document(asked, sent, seconds), indent=2)
         return
+    from pulsar_doctor.report.paper import print_page
+
     what = [f"{asked.size} bytes each"]
     what += [f"with {many(asked.keys, 'key')}"] if asked.keys else []
     what += [f"in batches of {asked.batch}"] if asked.batch > 1 else []
     what += [f"to be delivered after {duration(asked.delay)}"] if asked.delay else []
     pace = f"{sent.acknowledged / seconds:.0f}/s" if seconds else ""
-    tell(
+    print_page(
         f"{sent.acknowledged} of {many(asked.count, 'message')} acknowledged by the broker: "
         f"{printable(asked.topic)}, {', '.join(what)}; {duration(seconds)}, {pace}"
     )

@@ -17,7 +17,8 @@ from pulsar_doctor.broker.stats.cursors import (
     TRANSACTION_LOG,
 )
 from pulsar_doctor.checkup.holes.held import BrokerCursor, KeptLedgers
-from pulsar_doctor.report.tables import count, facts
+from pulsar_doctor.report.paper import FACT_WIDTH, print_rows
+from pulsar_doctor.report.tables import count
 from pulsar_doctor.wording.printable import listed, many, printable
 
 SHOWN_MOST = 20
@@ -38,7 +39,8 @@ def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
     pinning = sorted((each for each in cursors if each.pins), key=_urgency)
     for cursor in pinning[:SHOWN_MOST]:
         console.print(Text(f"{_place(cursor)}: a cursor of the broker's own"))
-        console.print(facts((label, printable(words)) for label, words in _lines(cursor)))
+        rows = ((label, printable(words)) for label, words in _lines(cursor))
+        print_rows(console, rows, FACT_WIDTH)
         console.print()
     if len(pinning) > SHOWN_MOST:
         console.print(Text(f"and {len(pinning) - SHOWN_MOST} more: -o json lists them all"))

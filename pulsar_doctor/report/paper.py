@@ -9,14 +9,24 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Iterable
 from typing import TextIO, cast
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
-from pulsar_doctor.wording.consoles import GatedConsole
-from pulsar_doctor.wording.gate import behind, survive
+from pulsar_doctor.wording.consoles import GatedConsole, wrapped
+from pulsar_doctor.wording.gate import behind, stdout, survive
+from pulsar_doctor.wording.printable import printable
 
+SET_IN = 4  # characters before the rest of a long line
 PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
+FACT_WIDTH = 18  # characters of a label in a list of facts
+ROOM_LEAST = 25  # characters beside a label, however narrow the terminal is
+PARAGRAPH = re.compile(r"(?<=\S)\n {0,2}(?=[^\s-])")  # a line end that only its source needs
+LABEL = re.compile(r" *(?:\S+(?: \S+)*  +)*(?:- )?")  # what a line begins with
 PADDING = re.compile(r"(?<! ) +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
 # Of a status, and of what is beside it.
 STYLES = {
@@ -40,6 +50,43 @@ def console_on(out: TextIO) -> Console:
         return GatedConsole(file=out, highlight=False)
     width = None if os.environ.get("COLUMNS", "").isdecimal() else PIPE_WIDTH
     return GatedConsole(file=cast(TextIO, Unpadded(out)), width=width, highlight=False)
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Whether all columns have room as they are; where they have not, lines are easier to read."""
+    endless = console.options.update(width=PIPE_WIDTH)
+    return Measurement.get(console, endless, table).maximum <= console.width
+
+
+def print_rows(console: Console, rows: Iterable[tuple[str, Text | str]], width: int) -> None:
+    """Labels in a column of this width and texts beside them, set in below a heading."""
+    for label, text in rows:
+        print_beside(console, f"  {label:<{width}}  ", text)
+
+
+def print_beside(console: Console, head: str, text: Text | str) -> None:
+    """A text behind `head`; where it needs more lines, they begin below its first word."""
+    for line in wrapped(Text.assemble(text), max(ROOM_LEAST, console.width - len(head))):
+        console.print(Text.assemble((head, "dim"), line), soft_wrap=True)
+        head = " " * len(head)
+
+
+def print_text(text: str) -> None:
+    """Prints text of our own on stdout; in a pipe with the line ends of the source."""
+    is_wrapped = console_on(stdout()).width != PIPE_WIDTH
+    print_page(*(PARAGRAPH.sub(" ", text) if is_wrapped else text).split("\n"))
+
+
+def print_page(*lines: str) -> None:
+    """Prints lines on stdout; the rest of one that is too long is set in, below the text."""
+    console = console_on(stdout())
+    for line in map(printable, lines):
+        label = LABEL.match(line)
+        set_in = label.end() if label else 0
+        if console.width - set_in < ROOM_LEAST:
+            set_in = SET_IN
+        for number, part in enumerate(wrapped(Text(line), console.width, set_in)):
+            console.print(Text(" " * set_in * (number > 0)).append_text(part), soft_wrap=True)
 
 
 class Unpadded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -24,8 +24,6 @@ RANK_OF_LINES = 3  # what lines tell: columns up to this rank
 NAME_LENGTH_MOST = 200
 BETWEEN = 3
 INDENT = 2
-MARGIN = 2
-LABEL_WIDTH = 18
 NOT_TOLD = "?"
 
 
@@ -87,16 +85,6 @@ def drawn(
 def indented(what: RenderableType) -> Padding:
     """What stands below a title."""
     return Padding(what, (0, 0, 0, INDENT))
-
-
-def facts(lines: Iterable[tuple[str, str]]) -> Padding:
-    """What there is to say of one thing: labels and words."""
-    table = Table.grid(padding=(0, MARGIN, 0, 0))
-    table.add_column(min_width=LABEL_WIDTH, no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, words in lines:
-        table.add_row(Text(label), Text(words))
-    return Padding(table, (0, 0, 0, MARGIN), expand=False)
 
 
 def _table(rows: Sequence[TableRow], columns: Sequence[TableColumn], view: View) -> Table:

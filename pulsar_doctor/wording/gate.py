@@ -9,12 +9,18 @@ the one who writes the line says so with `printable`; of what is told line by li
 
 from __future__ import annotations
 
+import codecs
 import io
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO, cast
 
 from pulsar_doctor.wording.printable import json_text, printable, printable_lines
+
+NOT_ENCODED = "pulsar-doctor"  # the error handler
+SIGNS = {"→": ">", "←": "<", "≤": "<=", "≥": ">=", "×": "x", "µ": "u", "…": "..."}
+COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python itself sets LC_CTYPE to
 
 
 def tell(*lines: str) -> None:
@@ -60,9 +66,34 @@ def behind(out: TextIO) -> TextIO:
 
 
 def survive(out: TextIO) -> None:
-    """A character that the stream's encoding has not is written as an escape, not an error."""
-    if isinstance(out, io.TextIOWrapper) and out.errors != "backslashreplace":
-        out.reconfigure(errors="backslashreplace")
+    """A character that the stream's encoding has not becomes a sign of ASCII or an escape.
+
+    In the C locale that is every one that is not ASCII, although Python writes UTF-8 there.
+    """
+    if isinstance(out, io.TextIOWrapper) and out.errors != NOT_ENCODED:
+        encoding = "ascii" if _is_ascii_only(os.environ) else out.encoding
+        out.reconfigure(encoding=encoding, errors=NOT_ENCODED)
+
+
+def _is_ascii_only(environment: Mapping[str, str]) -> bool:
+    """Whether the locale was set to C, and Python was not told an encoding."""
+    named = [environment.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
+    if named[1] in COERCED:
+        named[1] = ""
+    is_c = next(filter(None, named), "") in ("C", "POSIX")
+    return is_c and not any(environment.get(name) for name in ("PYTHONIOENCODING", "PYTHONUTF8"))
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
+    """The error handler: our own signs have others, the rest is escaped."""
+    if isinstance(error, UnicodeEncodeError):
+        sign = error.object[error.start]
+        if sign in SIGNS:
+            return SIGNS[sign], error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error(NOT_ENCODED, _in_ascii)
 
 
 class Gate:

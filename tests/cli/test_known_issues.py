@@ -45,7 +45,8 @@ def test_a_list_of_what_a_version_has(capsys: pytest.CaptureFixture[str]) -> Non
     some = said(capsys, "list", "--component", "broker", "--version", "4.0.8").splitlines()
     assert len(everything) > 100
     assert 20 < len(some) < 60
-    assert set(some) < set(everything)
+    ids = [{line.split()[0] for line in lines} for lines in (some, everything)]
+    assert ids[0] < ids[1]
     assert any(line.startswith("apache/pulsar#25581") and " 4.0.11 " in line for line in some)
     assert not any(line.startswith("apache/pulsar#26454") for line in some)  # from 4.0.12 on
 
@@ -82,7 +83,7 @@ def test_wrong_usage_is_said(
 
 def test_what_a_file_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
     out = said(capsys, "match", file, "--broker-version", "4.0.12")
-    assert out.startswith("known     s: apache/pulsar#26454: ")
+    assert out.startswith("known      s: apache/pulsar#26454: ")
     assert "no known issue fits\n" in said(capsys, "match", file, "--broker-version", "2.8.0")
     document = json.loads(said(capsys, "match", file, "-o", "json"))
     [subscription] = document["subscriptions"]

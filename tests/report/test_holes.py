@@ -176,7 +176,9 @@ def test_the_worst_comes_first_and_the_others_are_counted() -> None:
 
 def test_without_holes_it_speaks_of_holes_only_and_not_of_health() -> None:
     said = " ".join(written(told(None, ranges=0)).split())
-    assert "no holes (mark-delete 7:9), backlog 13; whether it stands still: " in said
+    assert (
+        "no holes (mark-delete 7:9), backlog 13 is it stalled? pulsar-doctor stall-check " in said
+    )
     assert said.endswith(f"pulsar-doctor stall-check {TOPIC} -s s")
     for claim in ("HEALTHY", "nothing is wrong"):
         assert claim not in said

@@ -32,17 +32,39 @@ def pulsar_doctor(
     return ran
 
 
-def answered(*arguments: str, broker: Any = None) -> subprocess.CompletedProcess[str]:
+def answered(
+    *arguments: str, broker: Any = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """The same in our own process, of a subcommand that neither starts any nor waits for a signal.
 
     Half a second less, most of which a process takes to read the program in.
     """
     out, err = io.StringIO(), io.StringIO()
-    ours = patch.dict(os.environ, environment(broker), clear=True)
+    ours = patch.dict(os.environ, environment(broker) | variables, clear=True)
     with ours, redirect_stdout(out), redirect_stderr(err):
         code = run(list(arguments))
     schemas.check_text(out.getvalue())
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+class Terminal(io.TextIOWrapper):
+    """A stdout that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(*arguments: str, width: int, **variables: str) -> str:
+    """What `answered` would have on stdout, printed on a terminal of this width."""
+    written = io.BytesIO()
+    out = Terminal(written, encoding="utf-8")
+    size = {"COLUMNS": str(width), "LINES": "24", "TERM": "xterm-256color"}
+    ours = patch.dict(os.environ, environment() | size | variables, clear=True)
+    with ours, redirect_stdout(out), redirect_stderr(io.StringIO()):
+        code = run(list(arguments))
+    assert code in (0, 1), arguments
+    out.flush()
+    return written.getvalue().decode()
 
 
 def environment(broker: Any = None) -> dict[str, str]:

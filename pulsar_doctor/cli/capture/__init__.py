@@ -15,7 +15,7 @@ from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli._screens import screen_of
 from pulsar_doctor.cli.capture.options import PIPE, SECTIONS, CaptureRequest
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
-from pulsar_doctor.wording.gate import stderr, tell, tell_json, warn
+from pulsar_doctor.wording.gate import stderr, tell_json, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.capture.files import Packet
@@ -226,12 +226,12 @@ def _report(
     asked: CaptureRequest,
 ) -> int:
     from pulsar_doctor.report import captured
+    from pulsar_doctor.report.paper import print_page
 
     if asked.output == "json":
         tell_json(told, indent=1)
     else:
-        for line in captured.lines(told):
-            tell(line)
+        print_page(*captured.lines(told))
     if error is not None:
         raise error
     if not told["rows"]:

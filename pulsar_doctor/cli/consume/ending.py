@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.cli._calls import say, told
-from pulsar_doctor.wording.gate import tell, tell_json
+from pulsar_doctor.wording.gate import tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.cli.consume.options import ConsumeOutput
@@ -21,6 +21,7 @@ def last_word(
 ) -> Callable[[list[Left]], None]:
     """The verdict, as of now, to be printed at the end, with what is left behind."""
     from pulsar_doctor.report.consume import summary as consumed
+    from pulsar_doctor.report.paper import print_page
     from pulsar_doctor.report.stall_check import verdict
 
     plan = plans[0]
@@ -35,8 +36,7 @@ def last_word(
 
         def print_end(left: list[Left]) -> None:
             verdict.print_diagnoses(diagnoses, verbose=told("verbose"))
-            for line in consumed.lines(totals):
-                tell(line)
+            print_page(*consumed.lines(totals))
 
         return print_end
     consumers, now_ns = list(running.timeline.living), running.timeline.now_ns

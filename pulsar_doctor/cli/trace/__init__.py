@@ -20,7 +20,7 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.cli.trace.showing import TraceRequest, show_rows
 from pulsar_doctor.errors import needing
-from pulsar_doctor.wording.gate import stdout, tell, tell_json
+from pulsar_doctor.wording.gate import stdout, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline
@@ -78,9 +78,8 @@ def summary(folder: Path, *, proven_only: bool, output: str) -> None:
     """
     trace = _open(folder, proven_only=proven_only)
     timeline = trace.timeline()
-    from pulsar_doctor.report.paper import console_on
+    from pulsar_doctor.report.paper import console_on, fits, print_page
     from pulsar_doctor.report.trace.consumers import (
-        TABLE_WIDTH,
         refusal_lines,
         summary_json,
         summary_lines,
@@ -95,13 +94,11 @@ def summary(folder: Path, *, proven_only: bool, output: str) -> None:
         tell_json(found, indent=1)
         return
     console = console_on(stdout())
-    if console.width >= TABLE_WIDTH:
-        console.print(summary_table(timeline, verdicts))
+    if fits(console, table := summary_table(timeline, verdicts)):
+        console.print(table)
     else:
-        for line in summary_lines(timeline, verdicts):
-            tell(line)
-    for line in refusal_lines(timeline):
-        tell(line)
+        print_page(*summary_lines(timeline, verdicts))
+    print_page(*refusal_lines(timeline))
 
 
 @command.command("verify")
@@ -128,6 +125,7 @@ def verify(folder: Path, *, output: str) -> int:
       pulsar-doctor trace verify incident.ptrace && rm -r incident.ptrace.old
     """
     with needing("trace", "reading a trace"):
+        from pulsar_doctor.report.paper import print_page
         from pulsar_doctor.report.trace.verification import verification_json, verification_lines
         from pulsar_doctor.trace.verifying import verify as verify_trace
 
@@ -135,8 +133,7 @@ def verify(folder: Path, *, output: str) -> int:
     if output == "json":
         tell_json(verification_json(found), indent=1)
     else:
-        for line in verification_lines(found):
-            tell(line)
+        print_page(*verification_lines(found))
     return found.missing.exit_code
 
 
@@ -159,6 +156,7 @@ def compact(folder: Path, *, output: str) -> None:
     """
     with needing("trace", "compacting a trace"):
         from pulsar_doctor.trace.compacting import compact as compact_trace
+    from pulsar_doctor.report.paper import print_page
     from pulsar_doctor.wording.sizes import in_words
 
     _open(folder)
@@ -166,7 +164,7 @@ def compact(folder: Path, *, output: str) -> None:
     if output == "json":
         tell_json({"schema": "pulsar-doctor/trace-compact/1", **asdict(done)}, indent=1)
         return
-    tell(
+    print_page(
         f"{done.segments_before:,} segments are now {done.segments:,} ({done.merged:,} new), "
         f"{in_words(done.bytes_before)} are {in_words(done.bytes)}; {done.rows:,} rows as before"
     )

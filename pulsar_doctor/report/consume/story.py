@@ -66,7 +66,7 @@ def wire(line: str) -> None:
     if _lines <= LINES_MOST:
         _print(f"  [dim]{line}[/dim]", soft_wrap=True)
     elif _lines == LINES_MOST + 1:
-        _print("  [dim]… and so on[/dim]")
+        _print("  [dim]... and so on[/dim]")
 
 
 def verdict(diagnosis: Diagnosis) -> None:

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TextIO
 
-from rich.padding import Padding
-from rich.text import Text
-
 from pulsar_doctor.evidence.process_told import ClientConsumer, ProcessTold, Sitting, TcpConnection
 from pulsar_doctor.report.examine.document import address
-from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.paper import console_on, print_beside
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -30,8 +27,8 @@ def write(told: ProcessTold, out: TextIO) -> None:
     """Its connections, its consumers, its threads, and what it did not tell."""
     console = console_on(out)
     for line in _lines(told):
-        text = line.lstrip(" ")  # what does not fit into a line goes on below its beginning
-        console.print(Padding(Text(printable(text)), (0, 0, 0, len(line) - len(text))))
+        text = line.lstrip(" ")
+        print_beside(console, " " * (len(line) - len(text)), printable(text))
     console.print()
 
 

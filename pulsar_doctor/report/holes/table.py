@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
@@ -22,11 +21,20 @@ from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.lives import print_lives
 from pulsar_doctor.report.holes_cursors import print_cursors
-from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS, console_on
-from pulsar_doctor.report.tables import MARGIN, NOT_TOLD, count, counted, facts, percent
+from pulsar_doctor.report.paper import (
+    FACT_WIDTH,
+    PLAIN_SYMBOLS,
+    STYLES,
+    SYMBOLS,
+    console_on,
+    print_beside,
+    print_rows,
+)
+from pulsar_doctor.report.tables import NOT_TOLD, count, counted, percent
 from pulsar_doctor.wording.printable import many, printable
 
 BLOCKS_MOST = 20
+MARGIN = 2  # characters before and behind a chart
 FINE = "NO WARNING"
 DAMAGED = "the trace is damaged: acknowledgements of it may be among what is lost"
 PARTIAL = (
@@ -51,9 +59,10 @@ def write(found: Acknowledged, out: TextIO) -> None:
         console.print(Text(f"and {len(shown) - BLOCKS_MOST} more: -o json lists them all"))
     whole = [each for each in accounts if not _is_shown(each)]
     for each in whole if not shown else ():
-        console.print(
-            Text.assemble(_badge(console, "healthy"), "  ", _place(each), f": {_nothing(each)}")
-        )
+        line = f"  {_place(each)}: {_nothing(each)}"
+        console.print(Text.assemble(_badge(console, "healthy"), line))
+        if not each.topic.startswith(NON_PERSISTENT):
+            console.print(Text(f"  is it stalled?  {_ask(each)}"), soft_wrap=True)
     if shown and whole:
         console.print(Text(f"{many(len(whole), 'other subscription')} without holes"))
     print_cursors(console, found.cursors)
@@ -79,7 +88,7 @@ def _nothing(account: Account) -> str:
         return "nothing is kept there, so there is no backlog and nothing to acknowledge"
     where = "" if account.mark_delete is None else f" (mark-delete {_at(account.mark_delete)})"
     backlog = "" if account.backlog is None else f", backlog {count(account.backlog)}"
-    return f"no holes{where}{backlog}; whether it stands still: {_ask(account)}"
+    return f"no holes{where}{backlog}"
 
 
 def _ask(account: Account) -> str:
@@ -90,11 +99,11 @@ def _ask(account: Account) -> str:
 
 def _print_block(console: Console, account: Account) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
-    console.print(facts(_lines(account)))
+    print_rows(console, _lines(account), FACT_WIDTH)
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
     width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
     for line in axis(account, width, signs):
-        console.print(Padding(line, (0, 0, 0, MARGIN), expand=False))
+        print_beside(console, MARGIN * " ", line)
     console.print()
 
 

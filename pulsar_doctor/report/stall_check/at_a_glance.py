@@ -8,30 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich import box
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.paper import fits, print_beside, print_rows
 from pulsar_doctor.report.stall_check.grouping import Unwell
-from pulsar_doctor.report.stall_check.pen import Pen, indented
+from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
 from pulsar_doctor.report.suspicion import probe_rows
 from pulsar_doctor.report.words import accused, backlog, cause
 from pulsar_doctor.wording.printable import many, printable
 
 ROWS_MOST = 100
 LARGEST_SHOWN_MOST = 3
-COLUMNS_LEAST = 110  # characters of width; where there are fewer, lines are easier to read
 CAUSE_LENGTH_MOST = 60
 
 
 def print_many(pen: Pen, groups: Sequence[Unwell]) -> None:
     """Draws what is not healthy, already in its order, and what to do about it."""
     rows = groups if pen.verbose else groups[:ROWS_MOST]
-    if pen.console.width >= COLUMNS_LEAST:
-        pen.console.print(_table(pen, rows))
+    if fits(pen.console, table := _table(pen, rows)):
+        pen.console.print(table)
     else:
         _print_lines(pen, rows)
     if len(groups) > len(rows):
@@ -44,7 +43,7 @@ def print_group(pen: Pen, group: Unwell) -> None:
     said = cause(group.shown, with_name=False)
     head = f"  {many(group.count, 'subscription')}: {said}, {group.cost}"
     pen.console.print(Text.assemble(pen.badge(group.status), head))
-    pen.console.print(indented(_of_group(group), below=0))
+    print_rows(pen.console, _of_group(group), LABEL_WIDTH)
     _print_remedies(pen, [group])
 
 
@@ -60,7 +59,7 @@ def _table(pen: Pen, rows: Sequence[Unwell]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("verdict", no_wrap=True)
     for title in ("subscription", "topic", "culprit", "cause"):
-        table.add_column(title, overflow="fold", min_width=len(title))
+        table.add_column(title)
     table.add_column("backlog", justify="right", no_wrap=True)
     for group in rows:
         cells = group.subscriptions, group.topics, _who(group) or "-", _why(group.shown)
@@ -78,7 +77,7 @@ def _who(group: Unwell) -> str:
 
 def _why(diagnosis: Diagnosis) -> str:
     said = cause(diagnosis, with_name=False)
-    return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 1]}…"
+    return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 3]}..."
 
 
 def _print_lines(pen: Pen, rows: Sequence[Unwell]) -> None:
@@ -88,7 +87,7 @@ def _print_lines(pen: Pen, rows: Sequence[Unwell]) -> None:
         pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
         who = f" of {_who(group)}" if _who(group) else ""
         said = f"{_why(group.shown)}{who}, {group.cost}"
-        pen.console.print(Padding(Text(said), (0, 0, 0, 2)))
+        print_beside(pen.console, "  ", said)
 
 
 def _print_remedies(pen: Pen, groups: Sequence[Unwell]) -> None:
@@ -111,7 +110,7 @@ def _print_remedy(pen: Pen, found: Finding | Suspect) -> None:
     """And where nothing is decided, how that is done, for the first of those."""
     if isinstance(found, Finding):
         pen.console.print(Text.assemble((found.code, "bold"), f": {printable(found.remedy)}"))
-        pen.console.print(Padding(Text(found.explain, style="dim"), (0, 0, 0, 2)))
+        print_beside(pen.console, "  ", Text(found.explain, style="dim"))
     elif found.decide:
         (name, text), *run = probe_rows(found.decide)
         said = accused(found, with_name=False)

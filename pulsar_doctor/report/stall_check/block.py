@@ -16,7 +16,7 @@ from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.paper import ROOM_LEAST, STYLES
 from pulsar_doctor.report.stall_check.folding import Alike, parts_of
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.suspicion import probe_text, said_of, undecided
@@ -32,6 +32,7 @@ from pulsar_doctor.report.words import (
     short_topic,
     whereabouts,
 )
+from pulsar_doctor.wording.consoles import wrapped
 from pulsar_doctor.wording.printable import many, printable
 
 WIDTH, LINES_MOST = 80, 8  # on a narrower terminal there are as many more
@@ -68,7 +69,7 @@ def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list
     rows = [] if alike.status == "healthy" else list(block_rows(pen, alike))
     most = max(LINES_MOST, LINES_MOST * WIDTH // pen.console.width)
     for shortened in _ever_shorter(rows):
-        lines = [line for row in shortened for line in _lines(pen, row)]
+        lines = [line for row in shortened for line in row_lines(pen, row)]
         if _height(pen, [*head, *lines]) <= most:
             break
     return [*head, *lines]
@@ -134,7 +135,7 @@ def _heading(pen: Pen, alike: Alike, before: str, beside: str) -> list[Text]:
     """The headline; without the word `certain` where that saves a line."""
     width = pen.console.width
     texts = (headline(pen, alike, word) for word in (" certain", ""))
-    both = [_wrapped(pen, Text.assemble(before, text, beside), width) for text in texts]
+    both = [[*wrapped(Text.assemble(before, text, beside), width)] for text in texts]
     return min(both, key=len)
 
 
@@ -194,13 +195,12 @@ def _more(pen: Pen, shown: Diagnosis, code: str) -> BlockRow:
     return BlockRow("more", f"{explain}-v {details}", most=2)
 
 
-def _lines(pen: Pen, row: BlockRow) -> list[Text]:
-    """One row, as wide as the console."""
-    indent = 2 if row.name == SEEN else 2 + NAME_WIDTH + 2
-    name = Text("  " if row.name == SEEN else f"  {row.name:<{NAME_WIDTH}}  ", style="dim")
-    cut = _pasted(pen, row, indent) if row.to_paste else _cut(pen, row, indent)
-    first, *others = cut
-    return [name.append_text(first), *(Text(" " * indent).append_text(each) for each in others)]
+def row_lines(pen: Pen, row: BlockRow, width: int = NAME_WIDTH) -> list[Text]:
+    """One row, as wide as the console. width: of the column of names."""
+    head = "  " if row.name == SEEN else f"  {row.name:<{width}}  "
+    cut = _pasted(pen, row, len(head)) if row.to_paste else _cut(pen, row, len(head))
+    heads = [head] + [" " * len(head)] * len(cut)
+    return [Text.assemble((head, "dim"), line) for head, line in zip(heads, cut, strict=False)]
 
 
 def _pasted(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
@@ -209,9 +209,10 @@ def _pasted(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
     if indent + line.cell_len <= pen.console.width:
         line.stylize("dim", len(row.text))
         return [line]
-    if row.most == 1:
+    if row.most == 1 or not row.comment:
         return [Text(row.text)]
-    return [Text(row.text), *_cut(pen, BlockRow("", f"# {row.comment}"), indent)]
+    comment = BlockRow("", f"# {row.comment}", most=row.most - 1)
+    return [Text(row.text), *_cut(pen, comment, indent)]
 
 
 def _height(pen: Pen, lines: Sequence[Text]) -> int:
@@ -221,11 +222,11 @@ def _height(pen: Pen, lines: Sequence[Text]) -> int:
 
 def _cut(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
     """A sentence in so many lines at most: without its last clauses, or else with an ellipsis."""
-    width = max(20, pen.console.width - indent)
+    width = max(ROOM_LEAST, pen.console.width - indent)
     for text in (row.text, *_shorter(row.text, int(LEAST_SHARE * width * row.most))):
-        if len(lines := _wrapped(pen, Text(text), width)) <= row.most:
+        if len(lines := [*wrapped(Text(text), width)]) <= row.most:
             return lines
-    *lines, last = _wrapped(pen, Text(row.text), width - len(ELLIPSIS))[: row.most]
+    *lines, last = [*wrapped(Text(row.text), width - len(ELLIPSIS))][: row.most]
     return [*lines, last.append(ELLIPSIS)]
 
 
@@ -235,10 +236,3 @@ def _shorter(text: str, least: int) -> Iterator[str]:
         end = sign.start()
         if end >= least and text.count("(", 0, end) == text.count(")", 0, end):
             yield text[:end]
-
-
-def _wrapped(pen: Pen, text: Text, width: int) -> list[Text]:
-    lines = [*text.wrap(pen.console, width, overflow="fold")] or [text]
-    for line in lines:
-        line.rstrip()
-    return lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
 from rich.text import Text
 
@@ -11,9 +10,10 @@ from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
 from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
-from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.paper import STYLES, print_rows
+from pulsar_doctor.report.stall_check.block import BlockRow, row_lines
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions, parts_of
-from pulsar_doctor.report.stall_check.pen import Pen, indented
+from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
 from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import (
     NO_RULE,
@@ -27,6 +27,8 @@ from pulsar_doctor.report.words import (
 from pulsar_doctor.wording.printable import many, printable
 
 PASTED = ("run", "check")  # lines that no terminal may break
+COMMENT_MOST = 9  # lines
+EXPECT = "  # "  # before what a check should show
 
 
 def print_details(pen: Pen, alike: Alike) -> None:
@@ -39,14 +41,17 @@ def print_details(pen: Pen, alike: Alike) -> None:
 def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
     """Each with its name; what is to be pasted on a line of its own, however long."""
     lines = list(rows)
-    widest = max(7, *(len(name) for name, _ in lines))
-    for to_paste, some in groupby(lines, lambda line: line[0] in PASTED):
-        if not to_paste:
-            pen.console.print(indented(some, below=0, width=widest))
-            continue
-        for name, text in some:
-            line = Text.assemble((f"  {name:<{widest}}  ", "dim"), text)
-            pen.console.print(line, soft_wrap=True)
+    widest = max(LABEL_WIDTH, *(len(name) for name, _ in lines))
+    for name, text in lines:
+        if name in PASTED:
+            row = BlockRow(name, text.plain, to_paste=True)
+            if name == "check" and EXPECT in text.plain:
+                command, _, expect = text.plain.rpartition(EXPECT)
+                row = BlockRow(name, command, to_paste=True, comment=expect, most=COMMENT_MOST)
+            for line in row_lines(pen, row, widest):
+                pen.console.print(line, soft_wrap=True)
+        else:
+            print_rows(pen.console, [(name, text)], widest)
 
 
 def print_healthy(pen: Pen, folded: Folded) -> None:
@@ -54,7 +59,7 @@ def print_healthy(pen: Pen, folded: Folded) -> None:
     pen.console.print(healthy_line(pen, folded))
     if folded.info is not None:
         info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
-        pen.console.print(indented([("info", Text(info))], below=0))
+        print_rows(pen.console, [("info", Text(info))], LABEL_WIDTH)
     if folded.doubt is not None:
         rows = suspect_rows(folded.doubt, in_short=True)
         _print_rows(pen, ((name, Text(text)) for name, text in rows))

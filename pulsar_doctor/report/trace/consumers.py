@@ -21,7 +21,6 @@ from pulsar_doctor.wording.printable import many, printable
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8
 UNKNOWN = "-"
-TABLE_WIDTH = 120  # characters; where there are fewer, lines are easier to read
 
 
 def summary_json(
@@ -117,16 +116,14 @@ def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> d
 def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
     """The same for a terminal, a row for each incarnation."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title_justify="left")
-    table.add_column("consumer", overflow="fold")
-    table.add_column("topic, subscription", overflow="fold", ratio=1)
-    for title in ("queue", "FLOWs of"):
-        table.add_column(title, overflow="fold")
+    for title in ("consumer", "topic, subscription", "queue", "FLOWs of"):
+        table.add_column(title)
     table.add_column("messages, acked", justify="right", min_width=len("cumulative"))
     for title in ("granted, spent", "available", "unacked"):
         table.add_column(title, justify="right")
     table.add_column("without permits, longest", justify="right")
     table.add_column("ack delay, most", justify="right")
-    table.add_column("verdict", overflow="fold")
+    table.add_column("verdict")
     for consumer in timeline.consumers:
         table.add_row(*map(Text, _cells(consumer, timeline.now_ns, verdicts)))
     return table

@@ -168,7 +168,7 @@ def _line(texts: list[str], shown: list[ShownColumn]) -> str:
 
 
 def _cut(text: str, column: ShownColumn) -> str:
-    return text[: column.width - 1] + "…"
+    return f"{text[: column.width - 3]}..."
 
 
 def seconds(us: int) -> str:
