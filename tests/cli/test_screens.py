@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.support.command_line import answered, on_terminal
+from tests.support.command_line import on_terminal
 from tests.trace.journals import slow_consumer, write_trace
 
 ROOT = Path(__file__).parents[2]
@@ -57,13 +57,12 @@ SCREENS: Mapping[str, str] = STALLED | {
     "documents": "schema",
     "a schema": "schema trace-verify",
     "versions": "sandbox versions",
-    "completion": "completion bash",
     "capture": f"capture tests/capture/recorded/tcpdump-lo.pcap.gz --port 46557 --trace {NEW}",
     "help": "--help",
     "help of stall-check": "stall-check --help",
 }
 
-AS_IT_IS = ("a schema", "completion", "help", "help of stall-check")  # at any width
+AS_IT_IS = ("a schema", "help", "help of stall-check")  # at any width
 
 
 @dataclass(frozen=True)
@@ -80,11 +79,7 @@ class Screens:
                  for each in shlex.split(line)]  # fmt: skip
         told = {"XDG_CONFIG_HOME": str(self.folder), "NO_COLOR": "1"} | variables
         with chdir(ROOT):
-            text = (
-                on_terminal(*words, width=width, **told)
-                if width
-                else answered(*words, **told, COLUMNS="").stdout
-            )
+            text = on_terminal(*words, width=width, **told)
         return text.replace(names[NEW], "new").replace(str(self.folder), "/folder").splitlines()
 
 

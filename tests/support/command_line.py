@@ -32,15 +32,13 @@ def pulsar_doctor(
     return ran
 
 
-def answered(
-    *arguments: str, broker: Any = None, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def answered(*arguments: str, broker: Any = None) -> subprocess.CompletedProcess[str]:
     """The same in our own process, of a subcommand that neither starts any nor waits for a signal.
 
     Half a second less, most of which a process takes to read the program in.
     """
     out, err = io.StringIO(), io.StringIO()
-    ours = patch.dict(os.environ, environment(broker) | variables, clear=True)
+    ours = patch.dict(os.environ, environment(broker), clear=True)
     with ours, redirect_stdout(out), redirect_stderr(err):
         code = run(list(arguments))
     schemas.check_text(out.getvalue())
@@ -55,10 +53,10 @@ class Terminal(io.TextIOWrapper):
 
 
 def on_terminal(*arguments: str, width: int, **variables: str) -> str:
-    """What `answered` would have on stdout, printed on a terminal of this width."""
+    """What `answered` would have on stdout, printed on a terminal; width 0: in a pipe."""
     written = io.BytesIO()
-    out = Terminal(written, encoding="utf-8")
-    size = {"COLUMNS": str(width), "LINES": "24", "TERM": "xterm-256color"}
+    out = (Terminal if width else io.TextIOWrapper)(written, encoding="utf-8")
+    size = {"COLUMNS": str(width or ""), "LINES": "24", "TERM": "xterm-256color"}
     ours = patch.dict(os.environ, environment() | size | variables, clear=True)
     with ours, redirect_stdout(out), redirect_stderr(io.StringIO()):
         code = run(list(arguments))
