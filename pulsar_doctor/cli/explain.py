@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 GROUP = "diagnose"
 PERCENTAGES = """\
-What a percentage means: a share of states, measured by bench/calibration on states of which the
-truth is known and which the fit had not seen. Of what is said with about 70%, two thirds were the
-root of the trouble, and more were true beside it. A finding says so of its cause, a suspect of what
-it may be; from 60% on a suspect is called likely, from 15% on possible, below that unlikely, and
-all suspects of a subscription are 100%.
+What a percentage means: how often a cause was the true one. bench/calibration measures it on states
+with a known cause that were not used to fit the numbers. Of the causes that were given about 70%,
+two thirds were the root cause, and some of the others were real too. A finding has the percentage
+of its cause. A suspect is called likely from 60% on, possible from 15% on, and unlikely below; all
+suspects of a subscription add up to 100%.
 
-What raises it: a window in place of one sample (--window), a second file (--stats, once more), the
-time of a file (--at), the internal stats (--internal-stats), a trace of the wire (tap, --trace)."""
+What makes a verdict more certain: a window instead of one sample (--window), a second file (another
+--stats), the time of a file (--at), the internal stats (--internal-stats), a trace of the wire
+(tap, --trace)."""
 SCHEMA = "pulsar-doctor/explain/1"
 
 

@@ -225,7 +225,9 @@ def _used_lines(each: InUse) -> list[str]:
     count = f", {many(each.consumers, 'consumer')}" if each.consumers else ""
     known = many(len(each.issues), "known issue")
     lines = [f"{each.component} {each.version.text}{count}: {known}"]
-    lines += [f"  {issue.id:<32} {issue.title}" for issue in each.issues]
+    widest = max((len(issue.id) for issue in each.issues), default=0)
+    lines += [f"  {issue.id:<{widest}}  {issue.title}" for issue in each.issues]
     for better in upgrades(each):
-        lines.append(f"  {better.to} removes {better.removes} of these and has {len(better.left)}")
+        left = many(len(better.left), "known issue")
+        lines.append(f"  {better.to} fixes {better.removes} of these; it has {left} itself")
     return lines

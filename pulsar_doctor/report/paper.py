@@ -26,7 +26,7 @@ PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as
 FACT_WIDTH = 18  # characters of a label in a list of facts
 ROOM_LEAST = 25  # characters beside a label, however narrow the terminal is
 PARAGRAPH = re.compile(r"(?<=\S)\n {0,2}(?=[^\s-])")  # a line end that only its source needs
-LABEL = re.compile(r" *(?:\S+(?: \S+)*  +)*(?:- )?")  # what a line begins with
+LABEL = re.compile(r" *(?:\S+(?: \S+)*  +)*(?:- |note: )?")  # what a line begins with
 PADDING = re.compile(r"(?<! ) +((?:\x1b\[[\d;]*m)*)$", re.MULTILINE)
 # Of a status, and of what is beside it.
 STYLES = {

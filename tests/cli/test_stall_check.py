@@ -421,10 +421,10 @@ def test_explain_says_what_a_percentage_means_and_what_raises_it(
     for arguments in ([], ["permits-exhausted"]):
         assert run(["explain", *arguments]) == 0
         said = " ".join(capsys.readouterr().out.split())
-        assert "a share of states, measured by bench/calibration" in said
+        assert "bench/calibration measures it on states with a known cause" in said
         for raising in ("--window", "--at", "--internal-stats", "--trace"):
-            assert raising in said.partition("What raises it")[2]
-    assert f"from {LIKELY:.0%} on a suspect is called likely, from {POSSIBLE:.0%} on" in said
+            assert raising in said.partition("What makes a verdict more certain")[2]
+    assert f"called likely from {LIKELY:.0%} on, possible from {POSSIBLE:.0%} on" in said
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in load()])

@@ -84,13 +84,13 @@ HOG = """
 NARROW = """
 ✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of
 hog (NN% certain)
-  hog holds 496 of the 496 unacknowledged messages, and...
+  hog holds 496 of the 496 unacknowledged messages, and
+  needs at least 19 min for them
   where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
   fix     Restart its process with a queue of 1; its other
           consumers stop too
   check   pulsar-doctor stall-check prefetch-hogging-5b6f5b -s s
-  more    pulsar-doctor explain prefetch-hogging; -v for
-          details
+  more    pulsar-doctor explain prefetch-hogging
 """
 HUNG = """
 ✖ STALLED  s on permits-exhausted-shared-hung-40edd2: permits-exhausted of hung (NN% certain)

@@ -38,8 +38,9 @@ MARGIN = 2  # characters before and behind a chart
 FINE = "NO WARNING"
 DAMAGED = "the trace is damaged: acknowledgements of it may be among what is lost"
 PARTIAL = (
-    "Batches acknowledged in part are in no range and not counted here. With at most {few} ranges, "
-    "an unload forgets what of them was acknowledged, on brokers without #26474."
+    "Batches that are acknowledged in part are in no range, and not counted here. Brokers without "
+    "apache/pulsar#26474 forget these acknowledgements at an unload, if there are at most {few} "
+    "ranges."
 )
 
 LabelledLine = tuple[str, str]
@@ -221,7 +222,7 @@ def _unacked(account: Account) -> str:
     numbers = ", ".join(f"{count(n)} {what}" for n, what in told)
     if account.type in SINGLE_ACTIVE:
         return f"what is sent and unacknowledged is not counted on {account.type}"
-    return f"{numbers}: all of the subscription, in holes or behind them"
+    return f"{numbers}; these count the whole subscription, in holes or behind them"
 
 
 def _persisted(account: Account) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.paper import console_on, print_page
 from pulsar_doctor.report.simulate.document import document, formulas_json
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, drawn, percent
@@ -29,19 +29,17 @@ def print_json(report: Simulated) -> None:
 def print_table(report: Simulated) -> None:
     """The table and what follows from it, on stdout."""
     console = console_on(stdout())
-    for line in _about(report):
-        console.print(Text(line))
+    print_page(*_about(report))
     if report.outcomes:
         utf = (console.encoding or "").startswith("utf")
         rows = [_row(each, report) for each in report.outcomes]
         for part in drawn(rows, _columns(report), View(console.width, utf, None, None)):
             console.print(part)
-    for line in (*_refused(report), *_consumers(report), *_formula_lines(report)):
-        console.print(Text(line))
+    print_page(*_refused(report), *_consumers(report), *_formula_lines(report))
     if report.recommendation is not None:
         chosen = report.recommendation
         console.print(Text(f"recommended: {chosen.receiver_queue_size}", style="bold"))
-        console.print(Text(f"  {chosen.reason}"))
+        print_page(f"  {chosen.reason}")
     if report.diagnosis is not None:
         print_diagnoses([report.diagnosis])
 

@@ -41,6 +41,7 @@ NAME_WIDTH = 6
 SEEN = "seen"
 BETWEEN_CLAUSES = re.compile("[;:] |, (?=(while|so) )")
 ELLIPSIS = "..."
+CLAUSE_LEAST = 20  # characters; what is shorter before a colon only announces the rest
 LEAST_SHARE = 0.4  # of the room: a sentence that would be shorter is cut between words instead
 
 
@@ -76,13 +77,13 @@ def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list
 
 
 def _ever_shorter(rows: Sequence[BlockRow]) -> Iterator[Sequence[BlockRow]]:
-    """All of it; then with fewer lines of what matters least; then without who waits."""
+    """All of it; then with fewer and fewer lines of what matters least."""
     yield rows
-    for names in (("fix", "run"), (SEEN,), ("decide",)):
+    for names in (("fix", "run"), ("more",), ("waits",), (SEEN,), ("decide",)):
         rows = [_in_one_line(row) if row.name in names else row for row in rows]
+        rows = [row for row in rows if row.name != "waits" or "waits" not in names]
         yield rows
-    for without in (("waits",), ("waits", "more")):
-        yield [row for row in rows if row.name not in without]
+    yield [row for row in rows if row.name != "more"]
 
 
 def _in_one_line(row: BlockRow) -> BlockRow:
@@ -234,5 +235,6 @@ def _shorter(text: str, least: int) -> Iterator[str]:
     """Without more and more of its clauses; what is in brackets stays together."""
     for sign in reversed([*BETWEEN_CLAUSES.finditer(text)]):
         end = sign.start()
-        if end >= least and text.count("(", 0, end) == text.count(")", 0, end):
+        label = sign[0] == ": " and end - text.rfind("; ", 0, end) < CLAUSE_LEAST
+        if end >= least and not label and text.count("(", 0, end) == text.count(")", 0, end):
             yield text[:end]
