@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import click
 
 from pulsar_doctor.wording.spelling import near
 
 OPTIONS = "Options"
+HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+UNBROKEN = "\N{NON-BREAKING HYPHEN}"
 EXAMPLES_MOST = 3
 WHOLE = "`{} -v --help` and the manual page have all details and the exit codes."
+
+
+class HelpText(click.HelpFormatter):
+    """Breaks no line of --help at a hyphen: names of commands and options stay whole."""
+
+    def write_text(self, text: str) -> None:
+        """A paragraph."""
+        super().write_text(HYPHEN.sub(UNBROKEN, text))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *args: Any, **options: Any) -> None:
+        """Options, or subcommands, and what they are."""
+        super().write_dl(
+            [(name, HYPHEN.sub(UNBROKEN, text)) for name, text in rows], *args, **options
+        )
+
+    def write(self, string: str) -> None:
+        """What has been broken into lines."""
+        super().write(string.replace(UNBROKEN, "-"))
+
+
+class HelpContext(click.Context):
+    """Where --help is written."""
+
+    formatter_class = HelpText
 
 
 class ConnectionOption(click.Option):
@@ -32,6 +60,7 @@ class Sections(click.Command):
     then the connection. With --verbose before it, --help prints the whole description.
     """
 
+    context_class = HelpContext
     sections: Mapping[str, tuple[str, ...]] = {}
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -93,6 +122,7 @@ def _is_verbose(ctx: click.Context) -> bool:
 class Suggesting(click.Group):
     """A group that knows what somebody may have meant who mistypes one of its subcommands."""
 
+    context_class = HelpContext
     command_class = Sections
 
     def resolve_command(

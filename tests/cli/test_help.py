@@ -56,6 +56,7 @@ def test_help_is_a_sentence_examples_and_options_with_the_connection_last(name: 
     assert headings[-len(last) :] == last
     assert not connects or len(options[-2].splitlines()) <= 12
     assert "-v --help" in more
+    assert re.search(r"\w-$", shown(*name.split()), re.M) is None, "a name is broken"
 
 
 @pytest.mark.parametrize("name", LEAVES)
