@@ -23,17 +23,17 @@ async def identified(admin: Admin) -> AsyncIterator[Identify]:
     async def told() -> Cluster:
         await asyncio.wait([asked], timeout=PATIENCE_SECONDS)
         known = asked.done() and not asked.cancelled() and asked.exception() is None
-        return Cluster(
-            name=_short(admin.cluster_name),
-            admin_url=admin.place,
-            broker_version=_short(asked.result()) if known else None,
-            context=admin.context,
-        )
+        return cluster_of(admin, asked.result() if known else None)
 
     try:
         yield told
     finally:
         asked.cancel()
+
+
+def cluster_of(admin: Admin, version: str | None) -> Cluster:
+    """The cluster as its header names it. version: of the broker, if it is known."""
+    return Cluster(_short(admin.cluster_name), admin.place, _short(version), admin.context)
 
 
 def _short(text: str | None) -> str | None:

@@ -15,7 +15,9 @@ from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
+from pulsar_doctor.checkup.identity import cluster_of
 from pulsar_doctor.checkup.named_topics import sample_named
+from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
 from pulsar_doctor.diagnosis.known.matching import is_affected
 from pulsar_doctor.diagnosis.known.versions import Version, client_of, version_of
@@ -84,24 +86,31 @@ def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
     return in_use(topics, broker or read.broker_version)
 
 
-def of_broker(settings: Settings, topics: Sequence[str]) -> list[InUse]:
-    """Of a live cluster: by these topics, or by all that its brokers have loaded (superuser)."""
+def of_broker(settings: Settings, topics: Sequence[str]) -> tuple[Cluster, list[InUse]]:
+    """A live cluster, and what is in use by these topics, or by all that are loaded (superuser)."""
     return asyncio.run(_of_broker(settings, topics))
 
 
-async def _of_broker(settings: Settings, topics: Sequence[str]) -> list[InUse]:
+async def _of_broker(settings: Settings, topics: Sequence[str]) -> tuple[Cluster, list[InUse]]:
     async with Admin(settings) as admin:
         version = await admin.version()
-        if topics:
-            sampled = await sample_named(admin, topics, ONCE, Watch())
-            if sampled.unread:
-                raise DoctorError(f"{sampled.unread[0].topic}: {sampled.unread[0].reason}")
-            return in_use((each.window.last.topic for each in sampled.windows), version)
-        found = []
-        for broker in await admin.brokers():
-            async with aclosing(admin.loaded_topics(broker)) as loaded:
-                found += [topic_stats(each.stats) async for each in loaded]
-        return in_use(found, version)
+        found = await (_named(admin, topics) if topics else _loaded(admin))
+        return cluster_of(admin, version), in_use(found, version)
+
+
+async def _named(admin: Admin, topics: Sequence[str]) -> list[TopicStats]:
+    sampled = await sample_named(admin, topics, ONCE, Watch())
+    if sampled.unread:
+        raise DoctorError(f"{sampled.unread[0].topic}: {sampled.unread[0].reason}")
+    return [each.window.last.topic for each in sampled.windows]
+
+
+async def _loaded(admin: Admin) -> list[TopicStats]:
+    found: list[TopicStats] = []
+    for broker in await admin.brokers():
+        async with aclosing(admin.loaded_topics(broker)) as loaded:
+            found += [topic_stats(each.stats) async for each in loaded]
+    return found
 
 
 def _clients(topics: Iterable[TopicStats]) -> Iterator[tuple[str, Version]]:

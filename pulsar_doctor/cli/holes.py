@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.cli._calls import connected, say
+from pulsar_doctor.cli._calls import connected, say, settings
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
@@ -160,7 +160,7 @@ def _found(asked: HolesRequest) -> Acknowledged:
         )
     if asked.files:
         return holes_of_files(replace(asked.files, named=asked.topics), asked.subscription)
-    with connected() as where:
+    with connected(settings(headed=True)) as where:
         if asked.namespaces:
             return holes_of_namespaces(where, asked.namespaces, asked.subscription)
         return holes_of_topics(where, asked.topics, asked.subscription)

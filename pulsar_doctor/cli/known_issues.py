@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli import _completing
-from pulsar_doctor.cli._calls import connected
+from pulsar_doctor.cli._calls import connected, settings
 from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import (
     adding,
@@ -134,21 +134,28 @@ def check(
     pulsar-doctor known-issues check orders -o json
     pulsar-doctor known-issues check --stats incident.gz --broker-version 4.0.8
     """
+    from dataclasses import asdict
+
     from pulsar_doctor.checkup.versions import of_broker, of_files
     from pulsar_doctor.report.paper import print_page
+    from pulsar_doctor.report.stall_check.header import cluster_words
 
     if files and topics:
         raise InputError("name topics, or give --stats; not both")
     if broker_version and not files:
         raise InputError("--broker-version needs --stats: a live broker reports its own version")
     if files:
-        used = of_files(files, broker_version)
+        cluster, used = None, of_files(files, broker_version)
     else:
-        with connected() as where:
-            used = of_broker(where, topics)
+        with connected(settings(headed=True)) as where:
+            cluster, used = of_broker(where, topics)
     if output == "json":
-        tell_json({"schema": SCHEMA, "versions": [_used(each) for each in used]})
+        named = None if cluster is None else asdict(cluster)
+        versions = [_used(each) for each in used]
+        tell_json({"schema": SCHEMA, "cluster": named, "versions": versions})
         return
+    if cluster is not None:
+        print_page(cluster_words(cluster))
     for each in used:
         print_page(*_used_lines(each))
 

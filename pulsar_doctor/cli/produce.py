@@ -16,6 +16,7 @@ from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import argument, connection_options, option, output_option, taking
 from pulsar_doctor.cli._types import DURATION, RATE, SIZE
 from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.gate import tell_json, warn
 from pulsar_doctor.wording.printable import many, printable
@@ -126,6 +127,7 @@ def command(asked: ProduceRequest) -> int:
     sending = producing.Sending(
         asked.count, asked.rate, asked.keys, asked.size, asked.batch, asked.delay
     )
+    say(f"sending to {asked.topic} at {bare(where.service_url)}")
     sent, began = producing.SentSoFar(), time.monotonic()
     try:
         _send(where, asked, sending, sent)

@@ -173,9 +173,9 @@ def test_context_lists_shows_and_chooses_and_never_prints_a_token(
     assert {each["auth_params"] for each in told} == {"given"}
     assert "canary" not in listed.stdout + shown.stdout + json.dumps(told)
     asked = pulsar_doctor(
-        "holes", "orders", "--context", "ctl", "--admin-url", "http://127.0.0.1:1"
+        "produce", "orders", "--context", "ctl", "--service-url", "pulsar://127.0.0.1:1"
     )
-    assert asked.stderr.startswith("context ctl: http://127.0.0.1:1\n")
+    assert asked.stderr.startswith("context ctl: http://ctl:8080\n")
 
 
 def _without_a_context() -> dict[str, str]:

@@ -147,8 +147,11 @@ def test_the_versions_of_a_live_cluster(
 ) -> None:
     with replayed(b"4.0.12", named) as broker:
         out = said(capsys, "check", *topics, "--admin-url", broker.url, "-o", "json")
+        first = said(capsys, "check", *topics, "--admin-url", broker.url).splitlines()[0]
     told = {each["component"]: each["version"] for each in json.loads(out)["versions"]}
     assert told == {"broker": "4.0.12", "java": "4.0.8"}
+    assert json.loads(out)["cluster"]["admin_url"] == broker.url
+    assert first == f"{broker.url}, Pulsar 4.0.12"
 
 
 def test_a_topic_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

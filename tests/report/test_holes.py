@@ -15,6 +15,7 @@ from pulsar_doctor.checkup.holes.bounds import Bounds
 from pulsar_doctor.checkup.holes.from_stats import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.checkup.holes.shape import Shape
+from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing
 from pulsar_doctor.ledger.acks.ranges import gaps
@@ -172,6 +173,13 @@ def test_the_worst_comes_first_and_the_others_are_counted() -> None:
     )
     assert said.index("many on") < said.index("few on")
     assert "1 other subscription without holes" in said
+
+
+def test_the_first_line_names_the_cluster_that_was_read() -> None:
+    out = io.StringIO()
+    found = Acknowledged("broker", cluster=Cluster("eu-1", "http://b:8080", "4.0.8", "prod"))
+    holes.write(found, out)
+    assert out.getvalue().startswith("context prod, eu-1 at http://b:8080, Pulsar 4.0.8\n")
 
 
 def test_without_holes_it_speaks_of_holes_only_and_not_of_health() -> None:

@@ -155,7 +155,7 @@ def internal(**fields: Any) -> dict[str, Any]:
 
 def of_files(*subscriptions: dict[str, Any]) -> dict[str, Any]:
     return {
-        "schema": "pulsar-doctor/holes/1", "source": "files",
+        "schema": "pulsar-doctor/holes/1", "source": "files", "cluster": None,
         "subscriptions": list(map(bounded, subscriptions)), "cursors": [], "not_loaded": [],
         "unreachable": [],
     }  # fmt: skip
@@ -358,6 +358,9 @@ class Broker:
 def live(broker: Broker, *arguments: str, code: int = 0) -> Any:
     with serving(broker) as front:
         found = document(*arguments, "--admin-url", front.url, code=code)
+        cluster = found["cluster"]
+        assert (cluster["admin_url"], cluster["context"]) == (front.url, None)
+        found["cluster"] = None  # as of files
     for entry in found["subscriptions"]:
         assert entry.pop("mark_delete_stood_seconds") > 0
     return found

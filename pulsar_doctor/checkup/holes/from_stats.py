@@ -35,8 +35,10 @@ from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.holes.account import Account, account
 from pulsar_doctor.checkup.holes.cursors import broker_cursors_of, subscriptions_of
 from pulsar_doctor.checkup.holes.held import BrokerCursor
+from pulsar_doctor.checkup.identity import cluster_of
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
+from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing, storing_of
@@ -57,7 +59,7 @@ class Acknowledged:
 
     cursors: those that the broker keeps for itself. biographies: of entries in holes, by topic and
     subscription, where a trace tells them. kinds: (full name, sentence), of topics that were named
-    and have no subscription, or keep nothing.
+    and have no subscription, or keep nothing. cluster: the one that was read; None: files, a trace.
     """
 
     source: str
@@ -68,6 +70,7 @@ class Acknowledged:
     notes: list[str] = field(default_factory=list)
     kinds: list[tuple[str, str]] = field(default_factory=list)
     biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
+    cluster: Cluster | None = None
 
     def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
         """The subscriptions of a topic, as its last sample has them.
@@ -113,7 +116,7 @@ async def _of_topics(admin: Admin, topics: Sequence[str], subscription: str | No
     found = Acknowledged("broker")
     async with admin:
         reading = sample_named(admin, topics, NAMED)
-        sampled, storing = await asyncio.gather(reading, _storing(admin))
+        sampled, storing = await asyncio.gather(reading, _storing(admin, found))
         windows = await _looked_at_again(admin, sampled.windows, subscription)
     found.notes += sampled.notes
     found.not_loaded += sampled.not_loaded
@@ -161,7 +164,7 @@ async def _of_namespaces(
     found, fleet = Acknowledged("broker"), Fleet(admin, Scope(tuple(namespaces)), _empty)
     fleet.plan, doubtful = NAMED, list[TopicWindow]()
     async with admin:
-        storing = await _storing(admin)
+        storing = await _storing(admin, found)
         async with aclosing(fleet.windows()) as windows:
             async for window in windows:
                 if _is_doubtful(window, subscription):
@@ -185,10 +188,10 @@ def _empty(window: TopicWindow) -> bool:
     return all(map(is_empty, (topic.subscriptions or {}).values())) and not any(behind)
 
 
-async def _storing(admin: Admin) -> Storing:
+async def _storing(admin: Admin, found: Acknowledged) -> Storing:
     """How the broker that answers stores ranges, as far as these credentials are told."""
-
     told = await broker_settings(admin)
+    found.cluster = cluster_of(admin, told["version"])
     return storing_of(told["configuration"], told["version"])
 
 

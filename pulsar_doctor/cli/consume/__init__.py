@@ -15,7 +15,6 @@ from pulsar_doctor.cli._calls import (
     connected,
     end_as_with_ctrl_c,
     say,
-    say_more,
     settings,
     told,
 )
@@ -31,6 +30,7 @@ from pulsar_doctor.cli.consume.options import (
     work_options,
 )
 from pulsar_doctor.errors import DoctorError, needing
+from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.gate import stdout, tell, tell_json, warn
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
         "json": None,
     }[asked.output]
     run = RunOptions(asked.engine, asked.count, asked.trace_dir, on_row)
-    say_more(f"attaching to {plans[0].topic} at {where.service_url}")
+    say(f"attaching to {plans[0].topic} at {bare(where.service_url)}")
     left: list[Left] = []
     try:
         with (

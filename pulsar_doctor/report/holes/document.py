@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.holes.account import Account
@@ -22,7 +23,8 @@ def write(found: Acknowledged, out: TextIO) -> None:
     """
     of_trace = found.source == "trace"
     out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(found.source)}, ')
-    out.write('"subscriptions": [')
+    cluster = None if found.cluster is None else asdict(found.cluster)
+    out.write(f'"cluster": {json_text(cluster)}, "subscriptions": [')
     for number, each in enumerate(found.accounts):
         out.write(",\n" if number else "\n")
         told = account_json(each)

@@ -30,6 +30,7 @@ from pulsar_doctor.report.paper import (
     print_beside,
     print_rows,
 )
+from pulsar_doctor.report.stall_check.header import cluster_words
 from pulsar_doctor.report.tables import NOT_TOLD, count, counted, percent
 from pulsar_doctor.wording.printable import many, printable
 
@@ -52,6 +53,8 @@ def write(found: Acknowledged, out: TextIO) -> None:
     Behind them the cursors of the broker's own, and sentences on topics without a subscription.
     """
     console, accounts = console_on(out), found.accounts
+    if found.cluster is not None:
+        console.print(Text(printable(cluster_words(found.cluster)), style="dim"))
     shown = sorted(filter(_is_shown, accounts), key=_urgency)
     for each in shown[:BLOCKS_MOST]:
         _print_block(console, each)

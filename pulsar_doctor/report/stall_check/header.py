@@ -18,7 +18,7 @@ def header(checkup: Checkup) -> str:
 
 def _parts(checkup: Checkup) -> Iterator[str]:
     if checkup.cluster is not None:
-        yield _cluster(checkup.cluster)
+        yield cluster_words(checkup.cluster)
     if checkup.files:
         yield listed(checkup.files, FILES_NAMED_MOST)
     yield from _when(checkup)
@@ -43,7 +43,8 @@ def _how(checkup: Checkup) -> Iterator[str]:
         yield f"skipped: {', '.join(checkup.skipped)}"
 
 
-def _cluster(cluster: Cluster) -> str:
+def cluster_words(cluster: Cluster) -> str:
+    """`context prod, eu-1 at http://broker:8080, Pulsar 4.0.8`."""
     named = f"{cluster.name} at {cluster.admin_url}" if cluster.name else cluster.admin_url
     context = f"context {cluster.context}, " if cluster.context else ""
     version = f", Pulsar {cluster.broker_version}" if cluster.broker_version else ""
