@@ -7,11 +7,9 @@ import gzip
 import json
 import platform
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from pulsar_doctor import __version__
@@ -23,9 +21,9 @@ from pulsar_doctor.broker.samples.bundled import (
     VERSIONS,
     packed,
 )
-from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, document_of
+from pulsar_doctor.checkup.case import SavedCase, case_of, document_of
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.checkup.live import LiveRequest, of_topics, require_any
+from pulsar_doctor.checkup.live import LiveRequest, kept_samples
 from pulsar_doctor.checkup.redacting import Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import in_short
@@ -88,10 +86,9 @@ def of_live(
 
     judge: keeps views. Raises DoctorError where nothing could be read.
     """
-    checkup, samples = _sampled(request, topics, judge)
-    require_any(checkup, "put into a bundle")
-    diagnoses = [*checkup.examined()]
-    case = case_from(case_of(checkup, diagnoses), "the case")
+    with kept_samples(request, topics, judge, "put into a bundle") as (checkup, file):
+        samples = file.read_bytes()
+    diagnoses, case = [*checkup.examined()], case_of(checkup)
     if names is not None:
         case, samples = names.case(case), _redacted(samples, names)
     settings = asyncio.run(_settings(request))
@@ -104,13 +101,6 @@ def of_live(
     files = {name: content for name, content in files.items() if content}
     readme = "\n".join(_readme(case, diagnoses, files, redacted=names is not None)) + "\n"
     return Bundle(checkup, readme, packed({README: readme.encode(), **files}))
-
-
-def _sampled(request: LiveRequest, topics: Sequence[str], judge: Judge) -> tuple[Checkup, bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / SAMPLES
-        checkup = of_topics(replace(request, save=path), topics, judge)
-        return checkup, path.read_bytes()
 
 
 async def _settings(request: LiveRequest) -> dict[str, str]:
@@ -160,7 +150,7 @@ def _readme(
     case: SavedCase, diagnoses: Sequence[Diagnosis], files: Mapping[str, bytes], *, redacted: bool
 ) -> Iterator[str]:
     head = case.head
-    made = (head.checked_at or "")[:19].replace("T", " ")
+    made = (case.checked_at or "")[:19].replace("T", " ")
     yield f"A bundle of pulsar-doctor {__version__}, {made} UTC"
     yield f"Watched for {duration(head.window_seconds)}, {many(head.samples, 'sample')}"
     yield "\nVerdicts"

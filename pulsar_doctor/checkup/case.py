@@ -7,7 +7,7 @@ on any machine, by the same causes and thresholds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -15,13 +15,12 @@ from typing import Any
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.checkup.result import Checkup, Cluster, Source, Taken
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.facts import FactTable
-from pulsar_doctor.evidence.process_told import ProcessTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
@@ -29,38 +28,6 @@ from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
 SCHEMA = "pulsar-doctor/case/"
 VERSION = 1
 NAMED_MOST = 10
-
-Notes = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseHead:
-    """The fields of a Checkup beside its verdicts, by the same names.
-
-    checked_at: ISO 8601; None where no broker was read, so that the same recording makes the same
-    case. changes: of --set, as they were typed.
-    """
-
-    source: Source
-    checked_at: str | None = None
-    window_seconds: float
-    samples: int
-    read_once: int = 0
-    read_once_seconds_ago: int = 0
-    watched: int = 0
-    not_loaded: tuple[str, ...] = ()
-    unreachable: Notes = ()
-    notes: Notes = ()
-    trace_notes: tuple[str, ...] = ()
-    cluster: Cluster | None = None
-    files: tuple[str, ...] = ()
-    taken: Taken | None = None
-    guess_ms: int | None = None
-    process: ProcessTold | None = None
-    skipped: tuple[str, ...] = ()
-    stopped: bool = False
-    broker_version: str | None = None
-    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +55,27 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SavedCase:
-    """A document of the schema, read."""
+    """The content of a document of the schema. head: all but the verdicts.
 
-    head: CaseHead
+    checked_at: ISO 8601; None where no broker was read, so that the same recording makes the same
+    case. changes: of --set, as they were typed.
+    """
+
+    head: Checkup
     subscriptions: tuple[Judged, ...]
+    checked_at: str | None = None
+    changes: tuple[str, ...] = ()
 
 
-HEAD_NAMES = {each.name for each in fields(CaseHead)} - {"changes", "checked_at", "files"}
-
-
-def case_of(
-    checkup: Checkup, diagnoses: Iterable[Diagnosis], changes: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The document. diagnoses: all of `checkup.examined()`, by a Judge that keeps views."""
-    subscriptions = tuple(map(_judged, diagnoses))
-    head = CaseHead(
-        checked_at=checkup.checked_at.isoformat() if checkup.cluster else None,
-        files=tuple(PurePath(each).name for each in checkup.files),
-        changes=tuple(changes),
-        **{name: getattr(checkup, name) for name in HEAD_NAMES},
+def case_of(checkup: Checkup, changes: Sequence[str] = ()) -> SavedCase:
+    """What its verdicts were made of, by a Judge that keeps views."""
+    files = tuple(PurePath(each).name for each in checkup.files)
+    return SavedCase(
+        replace(checkup, files=files),
+        tuple(map(_judged, checkup.diagnoses)),
+        checkup.checked_at.isoformat() if checkup.cluster else None,
+        tuple(changes),
     )
-    return document_of(SavedCase(head, subscriptions))
 
 
 def document_of(case: SavedCase) -> dict[str, Any]:
@@ -130,7 +97,7 @@ def case_from(document: Any, name: str) -> SavedCase:
         )
     try:
         case = of_json(SavedCase, document)
-        datetime.fromisoformat(case.head.checked_at or "2000-01-01")
+        datetime.fromisoformat(case.checked_at or "2000-01-01")
     except ValueError as error:  # a Misread, or not a time
         detail = f"it {error}" if isinstance(error, Misread) else error
         raise InputError(f"{name} is a damaged case: {detail}") from None
@@ -146,11 +113,9 @@ def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> 
         diagnoses = [_diagnosed(each, judge) for each in chosen]
     except (LookupError, ArithmeticError, ValueError):  # each value has its type
         raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
-    head = {each: getattr(case.head, each) for each in HEAD_NAMES}
-    head |= {each: list(head[each]) for each in ("not_loaded", "unreachable", "notes")}
-    checkup = Checkup(diagnoses=diagnoses, files=case.head.files, **head)
-    if case.head.checked_at is not None:
-        checkup.checked_at = datetime.fromisoformat(case.head.checked_at)
+    checkup = replace(case.head, diagnoses=diagnoses)
+    if case.checked_at is not None:
+        checkup.checked_at = datetime.fromisoformat(case.checked_at)
     return checkup
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
-from pulsar_doctor.checkup.case import case_from, case_of, of_case
+from pulsar_doctor.checkup.case import case_of, of_case
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.checkup.live import LiveRequest, of_topics, require_any
+from pulsar_doctor.checkup.live import LiveRequest, kept_samples
 from pulsar_doctor.checkup.recorded import (
     ReadTrace,
     of_samples,
@@ -50,13 +50,9 @@ class Incident:
 
 def of_live(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Incident:
     """Topics of a live broker over the window of the request. Raises DoctorError, InputError."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "samples.jsonl.gz"
-        checkup = of_topics(replace(request, save=file), topics, judge)
-        require_any(checkup, "show on a page")
-        windows = read_files(SampleFiles([str(file)])).windows
-    observed = (each for window in windows for each in judge.asked(window))
-    return Incident(checkup, timelines_of_samples(observed))
+    with kept_samples(request, topics, judge, "show on a page") as (checkup, file):
+        read = read_files(SampleFiles([str(file)]))
+    return Incident(checkup, _sampled(read, judge))
 
 
 def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> Incident:
@@ -78,8 +74,8 @@ def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> I
 def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incident:
     """The same with pseudonyms in place of names; judge: which made its verdicts, keeps views."""
     names, drawn = Pseudonyms(), incident.timelines
-    case = case_from(case_of(incident.checkup, incident.checkup.diagnoses, changes), "the case")
-    checkup = of_case(names.case(case), replace(judge, subscription=None), (), "the case")
+    case = names.case(case_of(incident.checkup, changes))
+    checkup = of_case(case, replace(judge, subscription=None), (), "the case")
     notes = (LEFT_OUT,) if drawn.notes else ()
     return Incident(checkup, replace(names.value(replace(drawn, notes=())), notes=notes))
 
@@ -92,8 +88,11 @@ def _named(checkup: Checkup, timelines: Timelines) -> Incident:
 
 def _of_files(those: Recordings, judge: Judge, say: Say) -> tuple[Checkup, Timelines]:
     read = read_files(those.files)
-    observed = (each for window in read.windows for each in judge.asked(window))
-    return of_samples(read, those.files, judge, say), timelines_of_samples(observed)
+    return of_samples(read, those.files, judge, say), _sampled(read, judge)
+
+
+def _sampled(read: ReadSamples, judge: Judge) -> Timelines:
+    return timelines_of_samples(each for window in read.windows for each in judge.asked(window))
 
 
 def _of_rows(checkup: Checkup, trace: ReadTrace, *, proven_only: bool) -> Timelines:

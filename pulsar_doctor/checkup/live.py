@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
 from pulsar_doctor.broker.admin import Admin, topic_name
@@ -137,11 +138,21 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     return checkup
 
 
-def require_any(checkup: Checkup, purpose: str) -> None:
-    """Raises DoctorError where nothing was judged. purpose: what the verdicts are for."""
-    if not checkup.diagnoses:
-        reasons = "; ".join(f"{topic}: {why}" for topic, why in checkup.unreachable)
-        raise DoctorError(reasons or f"there is no subscription: nothing to {purpose}")
+@contextmanager
+def kept_samples(
+    request: LiveRequest, topics: Sequence[str], judge: Judge, purpose: str
+) -> Iterator[tuple[Checkup, Path]]:
+    """The verdicts, and meanwhile a file of --save with the samples. purpose: what they are for.
+
+    Raises DoctorError where nothing was judged, and as `of_topics` does.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "samples.jsonl.gz"
+        checkup = of_topics(replace(request, save=file), topics, judge)
+        if not checkup.diagnoses:
+            reasons = "; ".join(f"{topic}: {why}" for topic, why in checkup.unreachable)
+            raise DoctorError(reasons or f"there is no subscription: nothing to {purpose}")
+        yield checkup, file
 
 
 def by_version(windows: Iterable[TopicWindow], cluster: Cluster) -> Iterator[TopicWindow]:

@@ -42,7 +42,7 @@ class ReadTrace:
     seconds: float
     timeline: Timeline
     told_by: ReportedBy = "trace"
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
     broker_version: str | None = None
 
 

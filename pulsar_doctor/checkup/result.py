@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, get_args
@@ -93,10 +93,11 @@ class Checkup:
     process: what was looked at, of `examine`. skipped: codes of causes that were left out.
     stopped: by Ctrl-C within a window, so that this is what was certain by then.
     expectations: of `tap`, met or not. broker_version: where somebody told it.
+    Fields that are not compared are not part of a case.
     """
 
     source: Source
-    diagnoses: Iterable[Diagnosis]  # may be a generator over very many
+    diagnoses: Iterable[Diagnosis] = field(default=(), compare=False)  # may be a generator
     window_seconds: float = 0.0
     samples: int = 0
     read_once: int = 0
@@ -105,8 +106,8 @@ class Checkup:
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
-    trace_notes: Sequence[str] = ()
-    checked_at: datetime = field(default_factory=_now)
+    trace_notes: tuple[str, ...] = ()
+    checked_at: datetime = field(default_factory=_now, compare=False)
     cluster: Cluster | None = None
     files: tuple[str, ...] = ()
     taken: Taken | None = None
@@ -114,12 +115,12 @@ class Checkup:
     process: ProcessTold | None = None
     skipped: tuple[str, ...] = ()
     stopped: bool = False
-    expectations: tuple[Expectation, ...] = ()
+    expectations: tuple[Expectation, ...] = field(default=(), compare=False)
     broker_version: str | None = None
-    _counts: Counter[Status] = field(default_factory=Counter)
-    _suspected: int = 0
-    _not_yet: int = 0
-    _sources: set[ReportedBy] = field(default_factory=set)
+    _counts: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
+    _suspected: int = field(default=0, init=False, compare=False)
+    _not_yet: int = field(default=0, init=False, compare=False)
+    _sources: set[ReportedBy] = field(default_factory=set, init=False, compare=False)
 
     def took(self, window: Window) -> None:
         """Notes how one topic of a fleet was read."""

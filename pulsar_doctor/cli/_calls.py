@@ -6,16 +6,20 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.gate import warn
 from pulsar_doctor.wording.printable import many
 
 if TYPE_CHECKING:
+    from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.checkup.live import LiveRequest
     from pulsar_doctor.diagnosis.cause import Cause
     from pulsar_doctor.diagnosis.weighing import CauseLimits
 
@@ -73,6 +77,27 @@ def connected(where: Settings | None = None) -> Iterator[Settings]:
 
     with lifetime.connected(where, say) as there:
         yield there
+
+
+def live_request(where: Settings, plan: SamplingPlan, save: Path | None = None) -> LiveRequest:
+    """How topics of a live broker are read, with a progress bar on stderr."""
+    from pulsar_doctor.checkup.live import LiveRequest
+    from pulsar_doctor.report.progress import ProgressBar
+
+    progress = ProgressBar(quiet=told("quiet"))
+    return LiveRequest(where, plan, save=save, say=say, progress=progress)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file, wholly or not at all, that its owner alone may read. Raises DoctorError."""
+    from pulsar_doctor.trace.folder import write_file
+
+    try:
+        write_file(path, content)
+    except OSError as error:
+        raise DoctorError(
+            f"cannot write {path}: {error.strerror}; name another file with -o"
+        ) from None
 
 
 def checks(changes: Sequence[str] = ()) -> tuple[Sequence[Cause], CauseLimits]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pulsar_doctor.cli._calls import checks, connected, how_much, say, settings
+from pulsar_doctor.cli._calls import checks, connected, live_request, settings, write_whole
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
@@ -17,7 +17,7 @@ from pulsar_doctor.cli._options import (
     topics_argument,
 )
 from pulsar_doctor.cli._types import DURATION
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import InputError
 
 GROUP = "diagnose"
 
@@ -72,19 +72,16 @@ def command(request: BundleRequest) -> int:
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.bundle import of_live
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.checkup.live import LiveRequest
     from pulsar_doctor.checkup.redacting import Pseudonyms
     from pulsar_doctor.report.paper import print_page
-    from pulsar_doctor.report.progress import ProgressBar
 
     _check_free(request.output)
     judge = Judge(*checks(), subscription=request.subscription, keep_views=True)
     plan = SamplingPlan(request.window_seconds, request.interval_seconds)
+    names = Pseudonyms() if request.redact else None
     with connected(settings(headed=True)) as where:
-        live = LiveRequest(where, plan, say=say, progress=ProgressBar(quiet=how_much("quiet") > 0))
-        names = Pseudonyms() if request.redact else None
-        bundle = of_live(live, request.topics, judge, names)
-    _write(request.output, bundle.content)
+        bundle = of_live(live_request(where, plan), request.topics, judge, names)
+    write_whole(request.output, bundle.content)
     print_page(*bundle.readme.splitlines())
     return 0
 
@@ -94,12 +91,3 @@ def _check_free(path: Path) -> None:
         raise InputError(f"{path} exists already; name another file")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} is not a folder")
-
-
-def _write(path: Path, content: bytes) -> None:
-    from pulsar_doctor.trace.folder import write_file
-
-    try:
-        write_file(path, content)
-    except OSError as error:
-        raise DoctorError(f"cannot write {path}: {error.strerror}; name another file") from None

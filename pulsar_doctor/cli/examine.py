@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pulsar_doctor.cli._calls import accepted, checks, connected, say, settings, told
+from pulsar_doctor.cli._calls import (
+    accepted,
+    checks,
+    connected,
+    live_request,
+    say,
+    settings,
+    told,
+)
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
@@ -219,13 +227,11 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
 def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
     from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.checkup.live import LiveRequest, of_topics
+    from pulsar_doctor.checkup.live import of_topics
     from pulsar_doctor.checkup.namespaces import of_fleet
-    from pulsar_doctor.report.progress import ProgressBar
 
     plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
-    progress = ProgressBar(quiet=told("quiet"))
-    asking = LiveRequest(where, plan, save=asked.save, say=say, progress=progress)
+    asking = live_request(where, plan, asked.save)
     topics = [*process.topics, *_topics(asked)]
     if topics:
         return of_topics(asking, topics, judge)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._calls import checks, connected, say, say_more, settings, told
+from pulsar_doctor.cli._calls import (
+    checks,
+    connected,
+    live_request,
+    say,
+    say_more,
+    settings,
+    write_whole,
+)
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     argument,
@@ -94,30 +101,34 @@ def command(request: ReportRequest) -> int:
     usage or input that cannot be read; 3 where something could not be read or written.
     """
     from pulsar_doctor.checkup.incident import redacted
+    from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.report.incident.page import page
 
     _check_replaceable(request.output)
-    judge = _judge(request)
+    judge = Judge(*checks(request.changes), request.subscription, keep_views=True)
     incident = _incident(request, judge)
     incident.checkup.broker_version = request.broker_version or incident.checkup.broker_version
     if request.redact:
         incident = redacted(incident, judge, request.changes)
-    content = page(incident.checkup, incident.timelines, _carried(incident.checkup, request))
-    _write(request.output, content)
-    tell(f"{request.output}: {in_words(len(content.encode()))}")
+    case = _carried(incident.checkup, request)
+    content = page(incident.checkup, incident.timelines, case).encode()
+    write_whole(request.output, content)
+    tell(f"{request.output}: {in_words(len(content))}")
     return DoctorError.exit_code if incident.checkup.unreachable else 0
 
 
 def _incident(request: ReportRequest, judge: Judge) -> Incident:
     """Of recordings, or of topics that are watched now."""
-    from pulsar_doctor.checkup.incident import of_recordings
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.checkup.incident import of_live, of_recordings
 
     topics = [source for source in request.sources if _is_topic(source)]
     if not topics:
         return of_recordings(_recordings(request), judge, say, say_more)
     if len(topics) < len(request.sources):
         raise InputError(f"{topics[0]} is no file; a live topic and recordings make two pages")
-    return _watched(request, topics, judge)
+    with connected(settings(headed=True)) as where:
+        return of_live(live_request(where, SamplingPlan(request.for_seconds)), topics, judge)
 
 
 def _is_topic(source: str) -> bool:
@@ -125,22 +136,11 @@ def _is_topic(source: str) -> bool:
     return "://" in source or not (Path(source).exists() or RECORDED.search(source))
 
 
-def _watched(request: ReportRequest, topics: Sequence[str], judge: Judge) -> Incident:
-    from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.checkup.incident import of_live
-    from pulsar_doctor.checkup.live import LiveRequest
-    from pulsar_doctor.report.progress import ProgressBar
-
-    with connected(settings(headed=True)) as where:
-        plan, bar = SamplingPlan(request.for_seconds), ProgressBar(quiet=told("quiet"))
-        return of_live(LiveRequest(where, plan, say=say, progress=bar), topics, judge)
-
-
 def _carried(checkup: Checkup, request: ReportRequest) -> dict[str, Any] | None:
     """What the verdicts are made of; None, and a message, where it is too large for a page."""
-    from pulsar_doctor.checkup.case import case_of
+    from pulsar_doctor.checkup.case import case_of, document_of
 
-    case = case_of(checkup, checkup.diagnoses, request.changes)
+    case = document_of(case_of(checkup, request.changes))
     if len(json.dumps(case)) <= CASE_BYTES:
         return case
     say("the page does not carry its case, which is too large; choose one --topic or -s SUB")
@@ -159,28 +159,9 @@ def _recordings(request: ReportRequest) -> Recordings:
     return Recordings(folder, SampleFiles(files, named=request.topics), request.proven_only)
 
 
-def _judge(request: ReportRequest) -> Judge:
-    from pulsar_doctor.checkup.judge import Judge
-
-    causes, limits = checks(request.changes)
-    return Judge(causes, limits, request.subscription, keep_views=True)
-
-
 def _check_replaceable(path: Path) -> None:
     """Raises InputError where something is there that is not a page."""
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if file.read(len(BEGIN)) != BEGIN:
                 raise InputError(f"{path} is there and is not a page; name another file with -o")
-
-
-def _write(path: Path, content: str) -> None:
-    """Wholly or not at all, for its owner alone: names and addresses stand in it."""
-    from pulsar_doctor.trace.folder import write_file
-
-    try:
-        write_file(path, content.encode())
-    except OSError as error:
-        raise DoctorError(
-            f"cannot write {path}: {error.strerror}; name another file with -o"
-        ) from None

@@ -100,7 +100,7 @@ def _way_of(hint: Any) -> _Way:
         return _either(inner)
     if origin is Literal:
         return _one_of(inner)
-    if origin in (tuple, frozenset):
+    if origin in (tuple, frozenset, list):
         return _many(origin, inner)
     if origin is dict:
         return _named(_way_of(inner[1]))
@@ -143,7 +143,7 @@ def _one_of(known: tuple[Any, ...]) -> _Way:
 
 def _many(kind: Callable[[Any], Any], inner: tuple[Any, ...]) -> _Way:
     """Values of one type in any number, or, of a tuple, exactly so many of these types."""
-    alike = kind is frozenset or inner[1:] == (...,)
+    alike = kind is not tuple or inner[1:] == (...,)
     ways = [_way_of(hint) for hint in (inner[:1] if alike else inner)]
 
     def each(given: Any) -> Iterator[tuple[_Way, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections import Counter
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -14,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, of_case
+from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, document_of, of_case
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.checkup.result import Checkup, Cluster
@@ -43,20 +42,21 @@ def judge(*changes: str, keep_views: bool = True) -> Judge:
 def document(checkup: Checkup, format_name: str = "json") -> str:
     """What is printed of it."""
     out = io.StringIO()
-    once = replace(checkup, _counts=Counter(), _suspected=0, _sources=set())
-    write(format_name, once, out, wanted=Wanted("stalled", verbose=True, consumers=True))
+    write(
+        format_name, replace(checkup), out, wanted=Wanted("stalled", verbose=True, consumers=True)
+    )
     return out.getvalue()
 
 
 def sent(checkup: Checkup, *changes: str) -> SavedCase:
     """The case of a checkup, as it comes out of a file."""
-    text = json.dumps(case_of(checkup, [*checkup.diagnoses], changes), allow_nan=False)
+    text = json.dumps(document_of(case_of(checkup, changes)), allow_nan=False)
     return case_from(json.loads(text), "incident.json")
 
 
 def again(case: SavedCase) -> Checkup:
     time.sleep(0.002)  # so that the time of this call is another one
-    return of_case(case, judge(*case.head.changes, keep_views=False), (), "incident.json")
+    return of_case(case, judge(*case.changes, keep_views=False), (), "incident.json")
 
 
 def made_again(checkup: Checkup, *changes: str) -> Checkup:
@@ -136,7 +136,7 @@ def test_a_field_that_is_left_out_reads_as_not_reported() -> None:
 def incident(tmp_path: Path, wrap: str = "{}") -> str:
     checkup = recorded(VERSIONS[-1], "redelivery-storm")
     path = tmp_path / "incident"
-    path.write_text(wrap.format(json.dumps(case_of(checkup, [*checkup.diagnoses]))))
+    path.write_text(wrap.format(json.dumps(document_of(case_of(checkup)))))
     return str(path)
 
 
@@ -183,15 +183,16 @@ def test_what_is_no_case_is_refused_in_a_sentence(
 
 @pytest.mark.parametrize("change", [("checked_at", "noon"), ("samples", "many"), ("source", "x")])
 def test_a_damaged_head_is_refused(change: tuple[str, Any]) -> None:
-    document = case_of(Checkup("files", []), [])
-    document["head"] = document["head"] | dict([change])
+    document = document_of(case_of(Checkup("files", [])))
+    part = document if change[0] == "checked_at" else document["head"]
+    part |= dict([change])
     with pytest.raises(InputError, match="damaged case"):
         case_from(document, "incident.json")
 
 
 def test_numbers_that_contradict_each_other_are_refused() -> None:
     (view,) = [views_of(case)["stats"] for case in CASES["inactive-failover"][:1]]
-    document = case_of(Checkup("files", []), [judge().diagnosed(view, ("stats",))])
+    document = document_of(case_of(Checkup("files", [judge().diagnosed(view, ("stats",))])))
     document["subscriptions"][0]["view"]["active"] = 99
     with pytest.raises(InputError, match="its numbers contradict each other"):
         again(case_from(document, "incident.json"))

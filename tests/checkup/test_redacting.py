@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from pulsar_doctor.broker.samples.reading import StatsAnswer, harmless
-from pulsar_doctor.checkup.case import SavedCase, case_of, document_of
+from pulsar_doctor.checkup.case import SavedCase, document_of
 from pulsar_doctor.checkup.redacting import LEFT_OUT, Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.ledger.consumers import split_segment
@@ -48,8 +48,8 @@ class Planting:
             return hint(**{each.name: self.value(hints[each.name], depth - 1) for each in compared})
         if origin is Literal:
             return inner[0]
-        if origin in (tuple, frozenset):
-            alike = origin is frozenset or inner[1:] == (...,)
+        if origin in (tuple, frozenset, list):
+            alike = origin is not tuple or inner[1:] == (...,)
             if alike and depth <= 0:
                 return origin()
             return origin(
@@ -69,9 +69,8 @@ def planted_cases() -> Iterator[tuple[SavedCase, list[str]]]:
     while found < 1000:
         planting = Planting()
         case = planting.value(SavedCase)
-        head = replace(case.head, checked_at="2026-05-01T12:00:00+00:00", changes=())
         found += len(planting.planted)
-        yield replace(case, head=head), planting.planted
+        yield replace(case, checked_at="2026-05-01T12:00:00+00:00", changes=()), planting.planted
 
 
 def test_of_a_thousand_canaries_in_a_case_none_is_left() -> None:
@@ -203,7 +202,6 @@ def test_notes_of_a_redacted_case_keep_their_topics_alone() -> None:
     checkup = Checkup("files", [])
     checkup.notes, checkup.unreachable = [(ORDERS, "of acme")], [("(the rest)", "acme refused")]
     head = Pseudonyms().case(sent(checkup)).head
-    assert head.unreachable == (("(the rest)", LEFT_OUT),)
+    assert head.unreachable == [("(the rest)", LEFT_OUT)]
     ((topic, note),) = head.notes
     assert (topic != ORDERS, note) == (True, LEFT_OUT)
-    assert case_of(checkup, [])

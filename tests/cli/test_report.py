@@ -12,7 +12,7 @@ import pytest
 
 from pulsar_doctor import cli
 from pulsar_doctor.broker.samples.bundled import SAMPLES, packed
-from pulsar_doctor.report.incident.page import for_html
+from pulsar_doctor.report.incident.charts import for_html
 from tests.broker.replayed import cluster, stuck
 from tests.trace.journals import slow_consumer, write_trace
 from tests.trace.said import Said

@@ -155,22 +155,11 @@ class Recording:
             for line in (self.permits, self.unsent, self.held)
         )
         return ConsumerTimeline(
-            self.topic,
-            self.subscription,
-            self.name,
-            self.address,
-            self.since_us,
-            self.seen_us,
-            permits,
-            unsent,
-            held,
-            self.moved.values(slots) if self.lines else (),
-            self.starved.values(slots),
-            self.delivered,
-            self.acknowledged,
-            self.permits_at_most,
+            self.topic, self.subscription, self.name, self.address, self.since_us, self.seen_us,
+            permits, unsent, held, self.moved.values(slots) if self.lines else (),
+            self.starved.values(slots), self.delivered, self.acknowledged, self.permits_at_most,
             self.sampled,
-        )
+        )  # fmt: skip
 
 
 def in_all(starved: Iterable[Starved]) -> Starved:

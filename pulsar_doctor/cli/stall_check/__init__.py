@@ -165,7 +165,7 @@ def _again(file: str, request: StallCheckRequest) -> int:
     from pulsar_doctor.checkup.case_files import read_case
 
     case = read_case(file)
-    changes, skip = (*case.head.changes, *request.changes), (*case.head.skipped, *request.skip)
+    changes, skip = (*case.changes, *request.changes), (*case.head.skipped, *request.skip)
     request = replace(request, changes=changes, skip=tuple(dict.fromkeys(skip)))
     checkup = of_case(case, _judge(request), request.topics, file)
     checkup.broker_version = request.broker_version or checkup.broker_version

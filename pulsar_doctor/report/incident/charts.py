@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pulsar_doctor.checkup.timelines.thinned import Point, Starved
+from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Starved
 from pulsar_doctor.checkup.timelines.timeline import (
     ConsumerTimeline,
     SubscriptionTimeline,
@@ -20,18 +22,21 @@ BLUE, ORANGE, GREY = "#3b82c4", "#c2620e", "#808488"  # readable on white and on
 MOMENT = "{%F %H:%M:%S.%3N} UTC"
 STARVED = "without permits: @times, @total{0,0.000} s in all, longest @longest{0,0.000} s"
 HEIGHT, LOW = 220, 130  # pixels
+FOR_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+MODEL = re.compile(r'(?<="id":")p\d+(?=")')  # a document of Bokeh has no text from outside
+
+ReadColumn = Callable[[Any], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ChartDrawing:
-    """What a browser draws. library: JavaScript. document: JSON of Bokeh; roots: chart -> its id.
+    """What a browser draws. library: JavaScript. document: JSON of Bokeh, and of each chart its id.
 
     A chart is `starved`, `consumer-1`, `moved-1` or `subscription-1`, by the order of timelines.
     """
 
     library: str
-    document: Mapping[str, Any]
-    roots: Mapping[str, str]
+    document: str
 
 
 def drawing(timelines: Timelines) -> ChartDrawing:
@@ -56,12 +61,22 @@ def drawing(timelines: Timelines) -> ChartDrawing:
     document = Document()
     for root in roots.values():
         document.add_root(root)
-    renamed = _Renamed()
-    content = renamed.all(document.to_json(deferred=False))
     library = Resources(mode="inline", components=["bokeh"]).js_raw[0]
+    places = [{"id": root.id, "place": place} for place, root in roots.items()]
     return ChartDrawing(
-        library, content, {name: renamed.name(root.id) for name, root in roots.items()}
+        library, _renamed(for_html({"document": document.to_json(deferred=False), "roots": places}))
     )
+
+
+def for_html(document: Mapping[str, Any]) -> str:
+    """JSON that may stand in an HTML file: nothing in it can end its element."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).translate(FOR_HTML)
+
+
+def _renamed(document: str) -> str:
+    """Models have names of their own, the same in every process."""
+    names: dict[str, str] = {}
+    return MODEL.sub(lambda match: names.setdefault(match[0], f"m{len(names)}"), document)
 
 
 def _span(timelines: Timelines) -> tuple[float, float]:
@@ -107,19 +122,14 @@ class _Figures:
         """Deliveries upwards, acknowledgements downwards, FLOWs as triangles."""
         values = [n for each in of.moved for n in (each.delivered, -each.acknowledged)]
         drawn = self._figure(LOW, values, None)
-        delivered = [each for each in of.moved if each.delivered]
-        acked = [each for each in of.moved if each.acknowledged]
+        self._bars(drawn, "delivered", of.moved, lambda each: each.delivered)
+        self._bars(drawn, "acknowledged", of.moved, lambda each: -each.acknowledged)
         flows = [each for each in of.moved if each.flows]
-        self._bars(drawn, delivered, "delivered", [each.delivered for each in delivered])
-        self._bars(drawn, acked, "acknowledged", [-each.acknowledged for each in acked])
-        data: dict[str, list[Any]] = {
-            "x": [each.since_us / 1000 for each in flows],
-            "y": [0] * len(flows),
-            "flows": [each.flows for each in flows],
-            "permits": [each.permits for each in flows],
-        }
+        source = _source(
+            flows, x=_since, y=lambda _: 0, flows=lambda e: e.flows, permits=lambda e: e.permits
+        )
         marks = drawn.scatter(
-            "x", "y", source=_source(data), marker="triangle", size=6, color=GREY, line_color=GREY
+            "x", "y", source=source, marker="triangle", size=6, color=GREY, line_color=GREY
         )
         self._hover(drawn, marks, f"@flows FLOW, @permits permits, @x{MOMENT}", mode="mouse")
         return drawn
@@ -134,14 +144,10 @@ class _Figures:
         drawn.yaxis.ticker = FixedTicker(ticks=list(range(1, len(those) + 1, step)))
         drawn.yaxis.axis_label = "consumer"
         rows = [(at, each) for at, of in enumerate(those, start=1) for each in of.starved]
-        data: dict[str, list[Any]] = {
-            "y": [at for at, _ in rows],
-            "left": [each.since_us / 1000 for _, each in rows],
-            "right": [each.until_us / 1000 for _, each in rows],
-        }
-        data |= _lengths([each for _, each in rows])
+        source = _source([each for _, each in rows], left=_since, right=_until, **LENGTHS)
+        source.add([float(at) for at, _ in rows], "y")
         bars = drawn.hbar(
-            "y", 0.7, "right", "left", source=_source(data), fill_color=ORANGE, line_color=ORANGE,
+            "y", 0.7, "right", "left", source=source, fill_color=ORANGE, line_color=ORANGE,
             hatch_pattern="/", hatch_color=ORANGE, fill_alpha=0.4,
         )  # fmt: skip
         self._hover(drawn, bars, f"consumer @y, {STARVED}, from @left{MOMENT}", mode="mouse")
@@ -190,40 +196,34 @@ class _Figures:
     ) -> None:
         if not points:
             return
-        x, y = _numbers(points)
+        source = _source(points, x=lambda point: point[0] / 1000, y=lambda point: point[1])
         line = drawn.step(
-            "x", "y", source=_source({"x": x, "y": y}), mode="after", line_width=2,
-            line_color=color, line_dash=dash,
-        )  # fmt: skip
+            "x", "y", source=source, mode="after", line_width=2, line_color=color, line_dash=dash
+        )
         self._hover(drawn, line, f"{name} @y{{0,0}}, @x{MOMENT}", mode="vline")
 
     def _starved(self, drawn: Any, of: ConsumerTimeline) -> None:
         if not of.starved:
             return
-        data: dict[str, list[Any]] = {
-            "x0": [each.since_us / 1000 for each in of.starved],
-            "x1": [each.until_us / 1000 for each in of.starved],
-        }
-        data |= _lengths(of.starved)
         strips = drawn.vstrip(
-            "x0", "x1", source=_source(data), fill_color=ORANGE, fill_alpha=0.12,
-            line_color=ORANGE, line_width=1, hatch_pattern="/", hatch_color=ORANGE,
-            hatch_alpha=0.5,
+            "x0", "x1", source=_source(of.starved, x0=_since, x1=_until, **LENGTHS),
+            fill_color=ORANGE, fill_alpha=0.12, line_color=ORANGE, line_width=1,
+            hatch_pattern="/", hatch_color=ORANGE, hatch_alpha=0.5,
         )  # fmt: skip
         self._hover(drawn, strips, f"{STARVED}, from @x0{MOMENT}", mode="mouse")
 
-    def _bars(self, drawn: Any, slots: Sequence[Any], what: str, counts: list[int]) -> None:
+    def _bars(
+        self, drawn: Any, what: str, moved: Iterable[Moved], count: Callable[[Moved], int]
+    ) -> None:
+        slots = [each for each in moved if count(each)]
         if not slots:
             return
-        data: dict[str, list[Any]] = {
-            "left": [each.since_us / 1000 for each in slots],
-            "right": [each.until_us / 1000 for each in slots],
-            "top": counts,
-            "messages": [abs(count) for count in counts],
-        }
-        color, hatch = (BLUE, " ") if counts[0] > 0 else (ORANGE, "/")
+        source = _source(
+            slots, left=_since, right=_until, top=count, messages=lambda each: abs(count(each))
+        )
+        color, hatch = (BLUE, " ") if count(slots[0]) > 0 else (ORANGE, "/")
         bars = drawn.quad(
-            "left", "right", "top", 0, source=_source(data), fill_color=color, line_color=color,
+            "left", "right", "top", 0, source=source, fill_color=color, line_color=color,
             fill_alpha=0.6, hatch_pattern=hatch, hatch_color=color,
         )  # fmt: skip
         text = f"@messages{{0,0}} messages {what}, from @left{MOMENT}"
@@ -238,28 +238,30 @@ class _Figures:
         drawn.add_tools(hover)
 
 
-def _source(data: Mapping[str, Sequence[Any]]) -> Any:
-    """The columns of a chart; numbers as bytes, which are shorter than text."""
+def _since(each: Any) -> float:
+    return float(each.since_us / 1000)
+
+
+def _until(each: Any) -> float:
+    return float(each.until_us / 1000)
+
+
+LENGTHS: dict[str, ReadColumn] = {  # the columns that STARVED names
+    "times": lambda each: each.times,
+    "total": lambda each: each.total_us / 1e6,
+    "longest": lambda each: each.longest_us / 1e6,
+}
+
+
+def _source(rows: Sequence[Any], **columns: ReadColumn) -> Any:
+    """The columns of a chart, as bytes, which are shorter than text. None: not drawn."""
     import numpy
     from bokeh.models import ColumnDataSource
 
-    columns = {name: numpy.asarray(values, dtype="float64") for name, values in data.items()}
-    return ColumnDataSource(columns)
-
-
-def _numbers(points: Sequence[Point]) -> tuple[list[float], list[float]]:
-    """Milliseconds and values; what is not known is not drawn."""
-    times = [us / 1000 for us, _ in points]
-    return times, [float("nan") if value is None else float(value) for _, value in points]
-
-
-def _lengths(starved: Sequence[Starved]) -> dict[str, list[Any]]:
-    """The columns that STARVED names."""
-    return {
-        "times": [each.times for each in starved],
-        "total": [each.total_us / 1e6 for each in starved],
-        "longest": [each.longest_us / 1e6 for each in starved],
-    }
+    numbers = {name: list(map(read, rows)) for name, read in columns.items()}
+    return ColumnDataSource(
+        {k: numpy.asarray(each, dtype="float64") for k, each in numbers.items()}
+    )
 
 
 def without_permits(starved: Starved) -> str:
@@ -272,29 +274,3 @@ def without_permits(starved: Starved) -> str:
         if starved.times > 1
         else in_all
     )
-
-
-class _Renamed:
-    """Gives the models of a document names of their own, the same in every process."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-
-    def name(self, model_id: str) -> str:
-        """The new name of a model."""
-        return self._names.setdefault(model_id, f"m{len(self._names)}")
-
-    def all(self, value: Any) -> Any:
-        """The same JSON with new names."""
-        if isinstance(value, dict):
-            return dict(self._pairs(value))
-        if isinstance(value, list | tuple):
-            return [self.all(each) for each in value]
-        return value
-
-    def _pairs(self, value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        for key, inner in value.items():
-            yield (
-                key,
-                self.name(inner) if key == "id" and isinstance(inner, str) else self.all(inner),
-            )

@@ -6,7 +6,6 @@ here, nor the time of the call: the same input makes the same page.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +15,10 @@ from rich.text import Text
 
 from pulsar_doctor import __version__
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.checkup.timelines.timeline import (
-    ConsumerTimeline,
-    Timelines,
-)
+from pulsar_doctor.checkup.timelines.timeline import ConsumerTimeline, Timelines
 from pulsar_doctor.diagnosis.short_form import culprit
 from pulsar_doctor.errors import needing
-from pulsar_doctor.report.incident.charts import drawing, without_permits
+from pulsar_doctor.report.incident.charts import drawing, for_html, without_permits
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block_rows, headline
 from pulsar_doctor.report.stall_check.details import PASTED, detail_rows, heading, healthy_line
@@ -42,7 +38,6 @@ COLUMNS = (
     "without permits",
 )  # fmt: skip
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
-FOR_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,6 @@ def page(checkup: Checkup, timelines: Timelines, case: Mapping[str, Any] | None 
         autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    safe = Markup
     return str(
         template.render(
             title=_title(checkup, fleet.unwell, fleet.healthy),
@@ -103,24 +97,11 @@ def page(checkup: Checkup, timelines: Timelines, case: Mapping[str, Any] | None 
             columns=COLUMNS,
             consumers=[_cells(*each) for each in enumerate(timelines.consumers, start=1)],
             version=__version__,
-            case=None if case is None else safe(for_html(case)),
-            library=drawn and safe(drawn.library),
-            document=drawn
-            and safe(
-                for_html(
-                    {
-                        "document": drawn.document,
-                        "roots": {root: place for place, root in drawn.roots.items()},
-                    }
-                )
-            ),
+            case=None if case is None else Markup(for_html(case)),
+            library=drawn and Markup(drawn.library),
+            document=drawn and Markup(drawn.document),
         )
     ).lstrip()
-
-
-def for_html(document: Mapping[str, Any]) -> str:
-    """JSON that may stand in an HTML file: nothing in it can end its element."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).translate(FOR_HTML)
 
 
 def _title(checkup: Checkup, unwell: Sequence[Folded], healthy: Sequence[Folded]) -> str:
