@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -10,6 +10,9 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.checkup.case import case_of, of_case
+from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.found import holes_in
+from pulsar_doctor.checkup.holes.from_trace import ACK_COLUMNS, AckedRows
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.live import LiveRequest, kept_samples
 from pulsar_doctor.checkup.recorded import (
@@ -24,10 +27,12 @@ from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.checkup.timelines.of_rows import COLUMNS, RowTimelines
 from pulsar_doctor.checkup.timelines.of_samples import timelines_of_samples
 from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, SHOWN_MOST, Timelines, together
-from pulsar_doctor.ledger.consumers import Consumer, full_name
+from pulsar_doctor.ledger.consumers import Consumer, full_name, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.wording.printable import many
 
 NO_BACKLOG = "the backlog is not drawn: it is not part of a trace"
+NO_HOLES = "the holes of {} are not drawn: where they are is not reported"
 Say = Callable[[str], None]
 
 
@@ -42,33 +47,34 @@ class Recordings:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """The verdicts, and the timelines of the consumers that they are about."""
+    """The verdicts, the timelines of the consumers that they are about, and holes."""
 
     checkup: Checkup
     timelines: Timelines
+    holes: tuple[Account, ...] = ()
 
 
 def of_live(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Incident:
     """Topics of a live broker over the window of the request. Raises DoctorError, InputError."""
     with kept_samples(request, topics, judge, "show on a page") as (checkup, file):
         read = read_files(SampleFiles([str(file)]))
-    return Incident(checkup, _sampled(read, judge))
+    return _shown(_of_samples(checkup, read, judge))
 
 
 def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> Incident:
     """Raises MissingExtra, TraceError, InputError, and DoctorError for what is not there."""
     if those.folder is None:
-        return _named(*_of_files(those, judge, say))
+        return _shown(_of_files(those, judge, say))
     trace = read_trace(those.folder, say=say, say_more=say_more, proven_only=those.proven_only)
     if those.files:
         both = replace(judge, wires=trace.wires, wires_by=trace.told_by)
-        checkup, sampled = _of_files(those, both, say)
+        sampled = _of_files(those, both, say)
     else:
-        checkup, sampled = of_trace(trace, those.files.named, judge), Timelines(notes=(NO_BACKLOG,))
-    checkup.trace_notes = trace.notes
-    checkup.broker_version = checkup.broker_version or trace.broker_version
-    recorded = _of_rows(checkup, trace, proven_only=those.proven_only)
-    return _named(checkup, together(recorded, sampled))
+        checkup = of_trace(trace, those.files.named, judge)
+        sampled = Incident(checkup, Timelines(notes=(NO_BACKLOG,)))
+    sampled.checkup.trace_notes = trace.notes
+    sampled.checkup.broker_version = sampled.checkup.broker_version or trace.broker_version
+    return _shown(_with_rows(sampled, trace, proven_only=those.proven_only))
 
 
 def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incident:
@@ -77,44 +83,71 @@ def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incide
     case = names.case(case_of(incident.checkup, changes))
     checkup = of_case(case, replace(judge, subscription=None), (), "the case")
     notes = (LEFT_OUT,) if drawn.notes else ()
-    return Incident(checkup, replace(names.value(replace(drawn, notes=())), notes=notes))
+    timelines = replace(names.value(replace(drawn, notes=())), notes=notes)
+    return Incident(checkup, timelines, tuple(_renamed(each, names) for each in incident.holes))
 
 
-def _named(checkup: Checkup, timelines: Timelines) -> Incident:
-    """Files without their folders, which are of no use elsewhere."""
-    checkup.files = tuple(PurePath(each).name for each in checkup.files)
-    return Incident(checkup, timelines)
+def _renamed(account: Account, names: Pseudonyms) -> Account:
+    topic, partition = split_partition(names.of("topic", account.full_topic))
+    subscription = names.of("subscription", account.subscription)
+    return replace(account, topic=topic, partition=partition, subscription=subscription)
 
 
-def _of_files(those: Recordings, judge: Judge, say: Say) -> tuple[Checkup, Timelines]:
+def _shown(incident: Incident) -> Incident:
+    """Files without their folders, which mean nothing elsewhere; holes that there is room for."""
+    incident.checkup.files = tuple(PurePath(each).name for each in incident.checkup.files)
+    drawn, accounts = incident.timelines, incident.holes
+    holes = sorted((each for each in accounts if each.has_holes), key=lambda each: each.urgency)
+    notes = list(drawn.notes)
+    if unknown := sum(each.holes is None and not each.has_holes for each in accounts):
+        notes.append(NO_HOLES.format(many(unknown, "subscription")))
+    if len(holes) > DRAWN_MOST:
+        more = many(len(holes) - DRAWN_MOST, "more subscription")
+        notes.append(f"{more} with holes not drawn: the first have most ranges")
+    return replace(
+        incident, timelines=replace(drawn, notes=tuple(notes)), holes=tuple(holes[:DRAWN_MOST])
+    )
+
+
+def _of_files(those: Recordings, judge: Judge, say: Say) -> Incident:
     read = read_files(those.files)
-    return of_samples(read, those.files, judge, say), _sampled(read, judge)
+    return _of_samples(of_samples(read, those.files, judge, say), read, judge)
 
 
-def _sampled(read: ReadSamples, judge: Judge) -> Timelines:
-    return timelines_of_samples(each for window in read.windows for each in judge.asked(window))
+def _of_samples(checkup: Checkup, read: ReadSamples, judge: Judge) -> Incident:
+    drawn = timelines_of_samples(each for window in read.windows for each in judge.asked(window))
+    found = holes_in(read.windows, judge.subscription)
+    notes = *drawn.notes, *(why for _, why in found.unreachable)
+    return Incident(checkup, replace(drawn, notes=notes), tuple(found.accounts))
 
 
-def _of_rows(checkup: Checkup, trace: ReadTrace, *, proven_only: bool) -> Timelines:
+def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Incident:
     """Reads the trace a second time: its first reading keeps no row."""
     opened = open_folder(trace.folder, lambda _: None, proven_only=proven_only)
-    timeline = trace.timeline
-    lives = _worst_first(checkup, timeline)
+    timeline, verdicts = trace.timeline, _verdicts(sampled.checkup)
+    lives = _worst_first(verdicts, timeline)
     shown = lives[:SHOWN_MOST]
-    ends_us = {each.incarnation: each.closed_us or timeline.now_us for each in shown}
-    made = RowTimelines(ends_us)
-    for row in opened.rows(COLUMNS):
-        made.add(row)
-    return replace(made.finished(timeline.now_us), left_out=len(lives) - len(shown))
+    made = RowTimelines({e.incarnation: e.closed_us or timeline.now_us for e in shown})
+    rows = opened.rows((*COLUMNS, *ACK_COLUMNS))
+    acked = AckedRows(map(made.added, rows), opened.meta.storing)
+    recorded = replace(made.finished(timeline.now_us), left_out=len(lives) - len(shown))
+    accounts = {key: acked.account(key)[0] for key in acked.subscriptions if key in verdicts}
+    holes = {key: replace(each, damaged=opened.damaged) for key, each in accounts.items()}
+    holes |= {(e.full_topic, e.subscription): e for e in sampled.holes if e.ranges is not None}
+    return Incident(sampled.checkup, together(recorded, sampled.timelines), tuple(holes.values()))
 
 
-def _worst_first(checkup: Checkup, timeline: Timeline) -> list[Consumer]:
-    """The consumers of subscriptions that were judged, what was longest without permits first; but
-    before all others a few of the worst verdicts."""
-    verdicts = {
+def _verdicts(checkup: Checkup) -> dict[tuple[str, str], int]:
+    """By full topic and subscription, the worst is 0."""
+    return {
         (full_name(each.topic, each.partition), each.subscription): STATUSES.index(each.status)
         for each in checkup.diagnoses
     }
+
+
+def _worst_first(verdicts: Mapping[tuple[str, str], int], timeline: Timeline) -> list[Consumer]:
+    """The consumers of subscriptions that were judged, what was longest without permits first; but
+    before all others a few of the worst verdicts."""
 
     def longest(consumer: Consumer) -> tuple[int, int, int]:
         longest_ns = consumer.ledger.starvation(timeline.now_ns).longest_ns

@@ -24,7 +24,7 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import complain, stdout
 
 if TYPE_CHECKING:
-    from pulsar_doctor.checkup.holes.from_stats import Acknowledged
+    from pulsar_doctor.checkup.holes.found import Acknowledged
     from pulsar_doctor.diagnosis.status import FailOn
 
 GROUP = "diagnose"

@@ -94,8 +94,8 @@ def command(request: ReportRequest) -> int:
 
     It shows the verdict of each subscription, what is missing and why, and over time: permits,
     messages held, deliveries, acknowledgements and FLOWs of each consumer, with every time without
-    permits. It holds names of topics, subscriptions and consumers, and addresses; no payloads, keys
-    or credentials.
+    permits. Holes are drawn as `holes` draws them. It holds names of topics, subscriptions and
+    consumers, and addresses; no payloads, keys or credentials.
 
     This needs the extra [report]. Exit codes: 0 the page is written, whatever the verdict; 2 wrong
     usage or input that cannot be read; 3 where something could not be read or written.
@@ -111,7 +111,7 @@ def command(request: ReportRequest) -> int:
     if request.redact:
         incident = redacted(incident, judge, request.changes)
     case = _carried(incident.checkup, request)
-    content = page(incident.checkup, incident.timelines, case).encode()
+    content = page(incident, case).encode()
     write_whole(request.output, content)
     tell(f"{request.output}: {in_words(len(content))}")
     return DoctorError.exit_code if incident.checkup.unreachable else 0

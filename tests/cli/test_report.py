@@ -187,6 +187,46 @@ def test_nothing_that_is_not_there_is_drawn(made: Any) -> None:
     assert page.text.count("Never without permits. Nothing was delivered.") == 3
 
 
+def test_holes_are_drawn_as_by_holes(
+    run: Any, made: Any, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "76")
+    said = Said().open().attached(1, "worker").flow(30).messages(range(30)).ack([3, 4, 8])
+    holed = write_trace(trace.parent / "holed.ptrace", said.ack(range(12, 20)).wait(60).blocks)
+    for option, source in (
+        ("--trace", holed),
+        ("--stats", STATES / "ack-hole.jsonl.gz"),
+        ("--stats", STATES / "holes-over-limit.jsonl.gz"),
+    ):
+        _, out, _ = run("holes", option, source)
+        blocks, letters = drawing_in(out)
+        text = made(source)
+        assert f"<pre>{blocks}\n{letters}" in text, source
+        assert "u in a hole" in Page(text).text.casefold()
+        for line in (each for each in out.splitlines() if "behind mark-delete" in each):
+            assert line.partition("acknowledged ")[2].strip() in Page(text).text
+        assert f"<pre>{blocks}\n{letters}" in made(source, "--redact")
+
+
+def drawing_in(out: str) -> tuple[str, str]:
+    """The blocks and the letters below them, as `holes` prints them."""
+    lines = out.splitlines()
+    (at,) = (at for at, line in enumerate(lines) if re.fullmatch("  [\u2581-\u2588·]+", line))
+    return lines[at][2:], lines[at + 1][2:]
+
+
+def test_where_holes_are_not_known_the_page_says_why(made: Any, tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    stats: Any = stuck()[0]["stats"]  # type: ignore[index]
+    stats["subscriptions"]["billing"]["nonContiguousDeletedMessagesRanges"] = 5
+    file.write_text(json.dumps(stats))
+    page = Page(made(file))
+    why = "the holes of 1 subscription are not drawn: where they are is not reported"
+    assert why in page.text
+    assert "Holes between" not in page.text
+    assert "Holes between" not in Page(made(STATES / "healthy-idle.jsonl.gz")).text
+
+
 def test_headings_and_tables_are_marked_as_such(made: Any, trace: Path) -> None:
     tags = [tag for tag, _ in Page(made(trace)).tags]
     assert tags.count("h1") == tags.count("main") == tags.count("caption") == 1

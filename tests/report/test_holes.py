@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.holes.bounds import Bounds
-from pulsar_doctor.checkup.holes.from_stats import Acknowledged
+from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.checkup.holes.shape import Shape
 from pulsar_doctor.checkup.result import Cluster

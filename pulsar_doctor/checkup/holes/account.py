@@ -111,6 +111,16 @@ class Account:
         return Bounds(*((each, each) for each in known))
 
     @property
+    def has_holes(self) -> bool:
+        """Whether there is one for certain."""
+        return bool(self.between.holes[0])
+
+    @property
+    def urgency(self) -> tuple[bool, int, str]:
+        """Orders accounts: warnings first, then most ranges."""
+        return self.status == "healthy", -(self.ranges or 0), self.subscription
+
+    @property
     def origin(self) -> str | None:
         """The main one; None where there are no holes."""
         return main_origin(self.origins)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import aclosing
+from dataclasses import replace
 
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.broker_settings import broker_settings
@@ -32,15 +32,11 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.checkup.holes.account import Account, account
-from pulsar_doctor.checkup.holes.cursors import broker_cursors_of, subscriptions_of
-from pulsar_doctor.checkup.holes.held import BrokerCursor
+from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.identity import cluster_of
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
-from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing, storing_of
 from pulsar_doctor.ledger.consumers import split_partition
 
@@ -51,53 +47,6 @@ AGAIN = SamplingPlan(
 )
 
 Say = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class Acknowledged:
-    """What was found. source: broker, files or trace. unreachable: what was not read, and why.
-
-    cursors: those that the broker keeps for itself. biographies: of entries in holes, by topic and
-    subscription, where a trace tells them. kinds: (full name, sentence), of topics that were named
-    and have no subscription, or keep nothing. cluster: the one that was read; None: files, a trace.
-    """
-
-    source: str
-    accounts: list[Account] = field(default_factory=list)
-    cursors: list[BrokerCursor] = field(default_factory=list)
-    not_loaded: list[str] = field(default_factory=list)
-    unreachable: list[tuple[str, str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    kinds: list[tuple[str, str]] = field(default_factory=list)
-    biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
-    cluster: Cluster | None = None
-
-    def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
-        """The subscriptions of a topic, as its last sample has them.
-
-        Raises InputError where a file holds what a broker cannot have written.
-        """
-        for observed in subscriptions_of(window, storing):
-            if subscription in (None, observed.subscription):
-                with self._named(window, observed.subscription):
-                    self.accounts.append(account(observed, storing))
-        with self._named(window, "a cursor of the broker's own"):
-            self.cursors += [
-                each
-                for each in broker_cursors_of(window, storing)
-                if subscription in (None, each.account.subscription)
-            ]
-
-    @contextmanager
-    def _named(self, window: TopicWindow, what: str) -> Iterator[None]:
-        """What cannot be read is said of the file; of a broker, the rest is told all the same."""
-        try:
-            yield
-        except InputError as error:
-            where = f"{what} on {window.topic}"
-            if self.source == "files":
-                raise InputError(f"{where}: {error}") from None
-            self.unreachable.append((full(window), f"{where}: {error}"))
 
 
 def holes_of_topics(

@@ -7,7 +7,7 @@ was withheld (delayed, or its key was busy), or went to a consumer that was not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.checkup.holes.account import Account
-from pulsar_doctor.checkup.holes.from_stats import Acknowledged
+from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
 from pulsar_doctor.checkup.holes.trace_bounds import certain_of
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from pulsar_doctor.ledger.acks.subscription import Acknowledgements
 
 T = TypeVar("T")
+ACK_COLUMNS = (
+    "ts", "conn_id", "direction", "command", "request_id", "incarnation", "topic", "subscription",
+    "subscription_type", "consumer_name", "ledger_id", "entry_id", "message_ids", "messages",
+    "ack_set", "ack_type", "error_code", "transaction",
+)  # fmt: skip
 SubscriptionKey = tuple[str, str]  # full name of a topic, subscription
 
 
@@ -50,26 +55,47 @@ def holes_of_trace(
     batch_index_acks: whether the broker keeps them; None: as the trace recorded it. Raises
     TraceError, and DoctorError where the trace has no such topic or subscription.
     """
-    found, types = Acknowledged("trace"), dict[SubscriptionKey, str]()
+    found = Acknowledged("trace")
     trace = open_folder(folder, found.notes.append)
     storing = trace.meta.storing
     if batch_index_acks is not None:
         storing = replace(storing, batch_index_acks=batch_index_acks)
-    rows = _noting(trace.rows(), types)
-    told = of_rows(rows, until_us=at_us, batch_index_acks=storing.batch_index_acks)
-    for key, each in sorted(told.items()):
+    acked = AckedRows(trace.rows(), storing, until_us=at_us)
+    for key in acked.subscriptions:
         if _is_asked(key, topics, subscription):
-            account, lives = _either(key, each, type_=types.get(key), storing=storing)
+            account, found.biographies[key] = acked.account(key)
             found.accounts.append(replace(account, damaged=trace.damaged))
-            found.biographies[key] = lives
     if not found.accounts:
-        there = ", ".join(f"{name} on {topic}" for topic, name in sorted(told)) or "no subscription"
+        there = (
+            ", ".join(f"{name} on {topic}" for topic, name in acked.subscriptions)
+            or "no subscription"
+        )
         nothing = f"{folder} has nothing that was selected; it has {there}"
         raise DoctorError("; ".join((nothing, *trace.notes)))
     return found
 
 
-def _noting(rows: Iterator[Row], types: dict[SubscriptionKey, str]) -> Iterator[Row]:
+class AckedRows:
+    """What the rows of a trace tell of the acknowledgements of each subscription.
+
+    rows: with ACK_COLUMNS. storing: how the broker keeps ranges. until_us: as `at_us` above.
+    """
+
+    def __init__(
+        self, rows: Iterable[Row], storing: Storing, *, until_us: int | None = None
+    ) -> None:
+        self._storing, self._types = storing, dict[SubscriptionKey, str]()
+        kept, noted = storing.batch_index_acks, _noting(rows, self._types)
+        self._told = of_rows(noted, until_us=until_us, batch_index_acks=kept)
+        self.subscriptions = sorted(self._told)
+
+    def account(self, key: SubscriptionKey) -> tuple[Account, list[Biography]]:
+        """Its ranges, and the entries in its holes."""
+        told, type_ = self._told[key], self._types.get(key)
+        return _either(key, told, type_=type_, storing=self._storing)
+
+
+def _noting(rows: Iterable[Row], types: dict[SubscriptionKey, str]) -> Iterator[Row]:
     for row in rows:
         if row.subscription_type and row.topic and row.subscription:
             types[row.topic, row.subscription] = row.subscription_type

@@ -34,6 +34,11 @@ class RowTimelines:
         self._connection: dict[int, int | None] = {}  # by incarnation
         self._now_us = self._ahead_us = 0
 
+    def added(self, row: Row) -> Row:
+        """The row, which counts from now on."""
+        self.add(row)
+        return row
+
     def add(self, row: Row) -> None:
         """One row, in the order of the trace."""
         us, number = self._moment(row.ts), row.incarnation

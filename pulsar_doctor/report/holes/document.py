@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.holes.account import Account
-from pulsar_doctor.checkup.holes.from_stats import Acknowledged
+from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST

@@ -11,7 +11,7 @@ from rich.text import Text
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.holes.bounds import Bounds
-from pulsar_doctor.checkup.holes.from_stats import Acknowledged
+from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.diagnosis.actions.commands import quoted
 from pulsar_doctor.evidence.subscription import replay_waits
@@ -55,7 +55,7 @@ def write(found: Acknowledged, out: TextIO) -> None:
     console, accounts = console_on(out), found.accounts
     if found.cluster is not None:
         console.print(Text(printable(cluster_words(found.cluster)), style="dim"))
-    shown = sorted(filter(_is_shown, accounts), key=_urgency)
+    shown = sorted(filter(_is_shown, accounts), key=lambda each: each.urgency)
     for each in shown[:BLOCKS_MOST]:
         _print_block(console, each)
         print_lives(console, found.biographies.get((each.full_topic, each.subscription), ()))
@@ -83,10 +83,6 @@ def _is_shown(account: Account) -> bool:
     return account.ranges != 0 or account.backlog_wrong is True or account.damaged
 
 
-def _urgency(account: Account) -> tuple[bool, int, str]:
-    return account.status == "healthy", -(account.ranges or 0), account.subscription
-
-
 def _nothing(account: Account) -> str:
     if account.topic.startswith(NON_PERSISTENT):
         return "nothing is kept there, so there is no backlog and nothing to acknowledge"
@@ -103,7 +99,7 @@ def _ask(account: Account) -> str:
 
 def _print_block(console: Console, account: Account) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
-    print_rows(console, _lines(account), FACT_WIDTH)
+    print_rows(console, hole_lines(account), FACT_WIDTH)
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
     width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
     for line in axis(account, width, signs):
@@ -122,7 +118,8 @@ def _place(account: Account) -> str:
     return f"{printable(account.subscription)} on {printable(account.full_topic)}{type_}"
 
 
-def _lines(account: Account) -> Iterator[LabelledLine]:
+def hole_lines(account: Account) -> Iterator[LabelledLine]:
+    """What is known of a subscription's holes, as names and texts."""
     if account.backlog_wrong:
         yield "backlog", _backlog(account)
     yield "mark-delete", _mark_delete(account)

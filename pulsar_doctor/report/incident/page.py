@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from pulsar_doctor import __version__
+from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.checkup.timelines.timeline import ConsumerTimeline, Timelines
 from pulsar_doctor.diagnosis.short_form import culprit
 from pulsar_doctor.errors import needing
+from pulsar_doctor.report.charts import UNICODE
+from pulsar_doctor.report.holes.axis import axis
+from pulsar_doctor.report.holes.table import hole_lines
 from pulsar_doctor.report.incident.charts import drawing, for_html, without_permits
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block_rows, headline
@@ -31,8 +35,12 @@ from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.wording.durations import moment_of
 from pulsar_doctor.wording.printable import many, printable
 
+if TYPE_CHECKING:
+    from pulsar_doctor.checkup.incident import Incident
+
 TEMPLATE = Path(__file__).with_name("page.html")
 VERDICTS_MOST = 50  # subscriptions; more are only counted
+HOLES_WIDTH = 72  # characters
 COLUMNS = (
     "", "consumer", "subscription", "from (UTC)", "to (UTC)", "delivered", "acknowledged",
     "without permits",
@@ -69,11 +77,22 @@ class PageChart:
     parts: tuple[str, ...]
 
 
-def page(checkup: Checkup, timelines: Timelines, case: Mapping[str, Any] | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class PageHoles:
+    """One subscription as `holes` draws it; drawing: lines of text, none where it has no scale."""
+
+    title: str
+    drawing: str
+    legend: str
+    rows: tuple[PageRow, ...]
+
+
+def page(incident: Incident, case: Mapping[str, Any] | None = None) -> str:
     """The whole file. case: what the verdicts are made of, which stays in it.
 
     Raises MissingExtra.
     """
+    checkup, timelines = incident.checkup, incident.timelines
     with needing("report", "an incident page"):
         import jinja2
         from markupsafe import Markup
@@ -94,6 +113,7 @@ def page(checkup: Checkup, timelines: Timelines, case: Mapping[str, Any] | None 
             verdicts=verdicts,
             missing=[*_missing(checkup, timelines)],
             charts=charts,
+            holes=[*map(_holes, incident.holes)],
             columns=COLUMNS,
             consumers=[_cells(*each) for each in enumerate(timelines.consumers, start=1)],
             version=__version__,
@@ -182,6 +202,13 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
             _caption(consumer),
             (f"consumer-{number}", f"moved-{number}")[: 2 if consumer.moved else 1],
         )
+
+
+def _holes(account: Account) -> PageHoles:
+    *drawing, legend = [line.plain for line in axis(account, HOLES_WIDTH, UNICODE)] or [""]
+    title = printable(f"{account.subscription} on {account.full_topic}")
+    rows = tuple(PageRow(name, printable(text)) for name, text in hole_lines(account))
+    return PageHoles(title, "\n".join(drawing), legend, rows)
 
 
 def _caption(of: ConsumerTimeline) -> str:

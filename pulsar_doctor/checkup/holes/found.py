@@ -1,0 +1,72 @@
+"""What was found of holes, from whatever source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.checkup.holes.account import Account, account
+from pulsar_doctor.checkup.holes.cursors import broker_cursors_of, subscriptions_of
+from pulsar_doctor.checkup.holes.held import BrokerCursor
+from pulsar_doctor.checkup.judge import full
+from pulsar_doctor.checkup.result import Cluster
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.acks.biographies import Biography
+from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """What was found. source: broker, files or trace. unreachable: what was not read, and why.
+
+    cursors: those that the broker keeps for itself. biographies: of entries in holes, by topic and
+    subscription, where a trace tells them. kinds: (full name, sentence), of topics that were named
+    and have no subscription, or keep nothing. cluster: the one that was read; None: files, a trace.
+    """
+
+    source: str
+    accounts: list[Account] = field(default_factory=list)
+    cursors: list[BrokerCursor] = field(default_factory=list)
+    not_loaded: list[str] = field(default_factory=list)
+    unreachable: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kinds: list[tuple[str, str]] = field(default_factory=list)
+    biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
+    cluster: Cluster | None = None
+
+    def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
+        """The subscriptions of a topic, as its last sample has them.
+
+        Raises InputError where a file holds what a broker cannot have written.
+        """
+        for observed in subscriptions_of(window, storing):
+            if subscription in (None, observed.subscription):
+                with self._named(window, observed.subscription):
+                    self.accounts.append(account(observed, storing))
+        with self._named(window, "a cursor of the broker's own"):
+            self.cursors += [
+                each
+                for each in broker_cursors_of(window, storing)
+                if subscription in (None, each.account.subscription)
+            ]
+
+    @contextmanager
+    def _named(self, window: TopicWindow, what: str) -> Iterator[None]:
+        """What cannot be read is said of the file; of a broker, the rest is told all the same."""
+        try:
+            yield
+        except InputError as error:
+            where = f"{what} on {window.topic}"
+            if self.source == "files":
+                raise InputError(f"{where}: {error}") from None
+            self.unreachable.append((full(window), f"{where}: {error}"))
+
+
+def holes_in(windows: Iterable[TopicWindow], subscription: str | None) -> Acknowledged:
+    """What windows that were read before tell; what cannot be right is in `unreachable`."""
+    found = Acknowledged("broker")
+    for window in windows:
+        found.add(window, NOTHING_TOLD, subscription)
+    return found
