@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -38,12 +38,11 @@ from pulsar_doctor.wording.sizes import in_words
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.incident import Incident, Recordings
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.checkup.result import Checkup
 
 GROUP = "diagnose"
 BEGIN = b"<!DOCTYPE html>"
 RECORDED = re.compile(r"^-$|\.(ptrace|gz|jsonl?|html?)/?$|^[./~]")
-CASE_BYTES = 300_000  # a page has at most 2 MB, most of which draws the charts
+PAGE_BYTES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,6 @@ def command(request: ReportRequest) -> int:
     """
     from pulsar_doctor.checkup.incident import redacted
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.report.incident.page import page
 
     _check_replaceable(request.output)
     judge = Judge(*checks(request.changes), request.subscription, keep_views=True)
@@ -110,8 +108,7 @@ def command(request: ReportRequest) -> int:
     incident.checkup.broker_version = request.broker_version or incident.checkup.broker_version
     if request.redact:
         incident = redacted(incident, judge, request.changes)
-    case = _carried(incident.checkup, request)
-    content = page(incident, case).encode()
+    content = _content(incident, request.changes)
     write_whole(request.output, content)
     tell(f"{request.output}: {in_words(len(content))}")
     return DoctorError.exit_code if incident.checkup.unreachable else 0
@@ -136,15 +133,17 @@ def _is_topic(source: str) -> bool:
     return "://" in source or not (Path(source).exists() or RECORDED.search(source))
 
 
-def _carried(checkup: Checkup, request: ReportRequest) -> dict[str, Any] | None:
-    """What the verdicts are made of; None, and a message, where it is too large for a page."""
-    from pulsar_doctor.checkup.case import case_of, document_of
+def _content(incident: Incident, changes: Sequence[str]) -> bytes:
+    """The page with its case; without it, and a message, where there is no room for it."""
+    from pulsar_doctor.checkup.case import case_of
+    from pulsar_doctor.checkup.case_files import for_page
+    from pulsar_doctor.report.incident.page import page
 
-    case = document_of(case_of(checkup, request.changes))
-    if len(json.dumps(case)) <= CASE_BYTES:
-        return case
+    whole = page(incident, for_page(case_of(incident.checkup, changes))).encode()
+    if len(whole) <= PAGE_BYTES:
+        return whole
     say("the page does not carry its case, which is too large; choose one --topic or -s SUB")
-    return None
+    return page(incident).encode()
 
 
 def _recordings(request: ReportRequest) -> Recordings:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import time
+from base64 import b64encode
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -14,6 +16,7 @@ import pytest
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, document_of, of_case
+from pulsar_doctor.checkup.case_files import for_page
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.checkup.result import Checkup, Cluster
@@ -133,21 +136,21 @@ def test_a_field_that_is_left_out_reads_as_not_reported() -> None:
             assert not nullable or field.default in (None, MISSING), (kind, field.name)
 
 
-def incident(tmp_path: Path, wrap: str = "{}") -> str:
-    checkup = recorded(VERSIONS[-1], "redelivery-storm")
+def incident(tmp_path: Path, *, page: bool = False) -> str:
+    case = case_of(recorded(VERSIONS[-1], "redelivery-storm"))
     path = tmp_path / "incident"
-    path.write_text(wrap.format(json.dumps(document_of(case_of(checkup)))))
+    path.write_text(PAGE.format(for_page(case)) if page else json.dumps(document_of(case)))
     return str(path)
 
 
-PAGE = '<!doctype html><script type="application/json" id="pulsar-doctor-case">{}</script><p>'
+PAGE = '<!doctype html><script type="application/gzip" id="pulsar-doctor-case">{}</script><p>'
 
 
-@pytest.mark.parametrize("wrap", ["{}", PAGE])
-def test_the_command_reads_a_case_and_a_page(check: Check, tmp_path: Path, wrap: str) -> None:
+@pytest.mark.parametrize("page", [False, True])
+def test_the_command_reads_a_case_and_a_page(check: Check, tmp_path: Path, *, page: bool) -> None:
     state = str(FOLDER / VERSIONS[-1] / "redelivery-storm.jsonl.gz")
     before = check(None, "--stats", state, "-o", "json", credentials=())
-    now = check(None, "--case", incident(tmp_path, wrap), "-o", "json", credentials=())
+    now = check(None, "--case", incident(tmp_path, page=page), "-o", "json", credentials=())
     assert now.code == before.code
     assert now.document | {"checked_at": 0} == before.document | {"checked_at": 0}
     skipped = check(
@@ -166,14 +169,16 @@ def test_the_command_reads_a_case_and_a_page(check: Check, tmp_path: Path, wrap:
         ('{"schema": "pulsar-doctor/case/1", "head": {}}', "damaged case: it has no"),
         ("[" * 100_000, "not readable JSON"),
         ("<html>", "a page without a case"),
+        (PAGE.format("H4sIAA=="), "has a damaged case"),
+        (PAGE.format("a"), "has a damaged case"),
+        (PAGE.format(b64encode(gzip.compress(bytes(2_000))).decode()), "longer than any case"),
     ],
 )
 def test_what_is_no_case_is_refused_in_a_sentence(
-    check: Check,
-    tmp_path: Path,
-    content: str,
-    why: str,
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, why: str
 ) -> None:
+    if "longer" in why:
+        monkeypatch.setattr("pulsar_doctor.checkup.case_files.CASE_BYTES", 1_000)
     path = tmp_path / "incident"
     path.write_text(content)
     refused = check(None, "--case", str(path), credentials=())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from base64 import b64decode, b64encode
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,15 @@ class Page(HTMLParser):
             self.scripts.append(data)
         elif "style" not in self.open:
             self.texts.append(data)
+
+    @property
+    def case(self) -> Any:
+        (packed,) = (
+            script
+            for script in self.scripts
+            if script.startswith(b64encode(b"\x1f\x8b\x08").decode())
+        )
+        return json.loads(gzip.decompress(b64decode(packed)))
 
     @property
     def text(self) -> str:
@@ -163,21 +174,49 @@ def test_a_redacted_page_has_the_same_verdict_and_no_name(
     assert [each["code"] for each in one["findings"]] == [e["code"] for e in other["findings"]]
     names = {one["topic"].rpartition("/")[2], *(each["label"] for each in one["consumers"])}
     addresses = {each["address"] for each in one["consumers"]} - {None}
-    assert [each for each in names | addresses if each not in named] == []
+    whole = named + json.dumps(Page(named).case)
+    assert [each for each in names | addresses if each not in whole] == []
     seen = Page(redacted)
     scripts = [script for script in seen.scripts if script.startswith("{")]
-    text = "\n".join((seen.text, after, *scripts))
+    text = "\n".join((seen.text, after, json.dumps(seen.case), *scripts))
     assert [each for each in names | addresses if re.search(rf"\b{re.escape(each)}\b", text)] == []
 
 
 def test_a_case_that_is_too_large_is_left_out(
     run: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pulsar_doctor.cli.report.CASE_BYTES", 100)
+    monkeypatch.setattr("pulsar_doctor.cli.report.PAGE_BYTES", 100)
     code, _, err = run("report", trace, "-o", tmp_path / "page.html")
     assert (code, "does not carry its case" in err) == (0, True)
     code, _, err = run("stall-check", "--case", tmp_path / "page.html")
     assert (code, "is a page without a case" in err) == (2, True)
+
+
+def many_subscriptions(folder: Path, number: int) -> Path:
+    """A file of --save in which a recorded subscription is there so many times."""
+    lines = gzip.decompress((STATES / "prefetch-hogging.jsonl.gz").read_bytes()).splitlines()
+    documents = [json.loads(line) for line in lines]
+    for document in documents:
+        stats, internal = document.get("stats"), document.get("internal")
+        for those in (stats and stats["subscriptions"], internal and internal["cursors"]):
+            for name, one in list((those or {}).items()):
+                those.update((f"{name}-{n}", one) for n in range(number - 1))
+    path = folder / "many.jsonl"
+    path.write_text("\n".join(map(json.dumps, documents)))
+    return path
+
+
+def test_a_large_case_is_carried_and_gives_the_same_document(
+    run: Any, made: Any, tmp_path: Path
+) -> None:
+    file = many_subscriptions(tmp_path, 40)
+    text = made(file)
+    assert len(text.encode()) <= LARGEST
+    assert len(json.dumps(Page(text).case)) > 300_000
+    before = run("stall-check", "--stats", file, "-o", "json")[1]
+    after = run("stall-check", "--case", tmp_path / "page.html", "-o", "json")[1]
+    times = re.compile(r'"checked_at": "[^"]*"')
+    assert times.sub("", after) == times.sub("", before).replace(f"{tmp_path}/", "")
 
 
 def test_nothing_that_is_not_there_is_drawn(made: Any) -> None:
@@ -241,9 +280,9 @@ def test_hostile_names_stay_text(made: Any, tmp_path: Path) -> None:
     assert not [tag for tag, _ in page.tags if tag == "img"]
     assert "\x1b" not in text
     assert "\u202e" not in text
-    case, charts = (json.loads(script) for script in page.scripts if script.startswith("{"))
+    (charts,) = (json.loads(script) for script in page.scripts if script.startswith("{"))
     assert set(charts) == {"document", "roots"}
-    assert HOSTILE in case["subscriptions"][0]["view"]["topic"]
+    assert HOSTILE in page.case["subscriptions"][0]["view"]["topic"]
     assert "</script><img" in page.text  # as text
 
 
@@ -292,7 +331,7 @@ def test_a_live_topic_is_watched_first_and_the_page_gives_its_verdict_again(
         code, _, err = run(*missing, "--admin-url", broker.url)
     assert "permits-exhausted of worker-1" in page.text
     assert broker.url in page.text
-    assert json.loads(next(each for each in page.scripts if "case/1" in each))["subscriptions"]
+    assert page.case["subscriptions"]
     assert run("stall-check", "--case", tmp_path / "page.html")[0] == 1
     assert (code, "there is no topic" in err) == (3, True)
     assert not (tmp_path / "none.html").exists()

@@ -6,10 +6,10 @@ here, nor the time of the call: the same input makes the same page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -22,7 +22,7 @@ from pulsar_doctor.errors import needing
 from pulsar_doctor.report.charts import UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.table import hole_lines
-from pulsar_doctor.report.incident.charts import drawing, for_html, without_permits
+from pulsar_doctor.report.incident.charts import drawing, without_permits
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block_rows, headline
 from pulsar_doctor.report.stall_check.details import PASTED, detail_rows, heading, healthy_line
@@ -87,8 +87,8 @@ class PageHoles:
     rows: tuple[PageRow, ...]
 
 
-def page(incident: Incident, case: Mapping[str, Any] | None = None) -> str:
-    """The whole file. case: what the verdicts are made of, which stays in it.
+def page(incident: Incident, case: str | None = None) -> str:
+    """The whole file. case: what the verdicts are made of, in Base64, which stays in it.
 
     Raises MissingExtra.
     """
@@ -117,7 +117,7 @@ def page(incident: Incident, case: Mapping[str, Any] | None = None) -> str:
             columns=COLUMNS,
             consumers=[_cells(*each) for each in enumerate(timelines.consumers, start=1)],
             version=__version__,
-            case=None if case is None else Markup(for_html(case)),
+            case=case and Markup(case),
             library=drawn and Markup(drawn.library),
             document=drawn and Markup(drawn.document),
         )
