@@ -8,16 +8,19 @@ import json
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.samples.bundled import (
+    BUNDLE_BYTES,
     CASE,
     CONFIGURATION,
     README,
     SAMPLES,
+    TRACE,
     VERSIONS,
     packed,
 )
@@ -56,13 +59,22 @@ WHAT = {
     "topic; `stall-check --stats BUNDLE` reads them",
     VERSIONS: "versions of the broker, the clients and pulsar-doctor",
     CONFIGURATION: "numbers and switches of the broker's configuration that matter for deliveries",
+    TRACE: "what was captured meanwhile, as a trace; `report BUNDLE` draws it, "
+    "`stall-check --trace BUNDLE` reads it alone",
 }
 NEVER = (
     "payloads and keys of messages: they are never read",
     "credentials, and what users attach to consumers, producers and subscriptions: may be secret",
     "the rest of the broker's configuration: may be secret",
-    "packets and processes of clients: `capture` and `examine` record them where they are",
 )
+NOT_CAPTURED = "packets of clients: --capture adds them"
+NOT_EXAMINED = "processes of clients: --examine adds what is seen of one"
+NO_PACKETS = "packets: nothing that passed could be read as Pulsar"
+TOO_LARGE = "packets: the trace is larger than a bundle may be; `capture --trace` keeps it"
+NOT_REDACTED = (
+    "the trace of the packets: it cannot be redacted; case.json has what it showed, without names"
+)
+TRACE_BYTES_MOST = BUNDLE_BYTES // 2
 REFUSED = "the broker's configuration: not readable (it needs a superuser)"
 REDACTED = (
     "names and addresses: pseudonyms are in their place, which agree within this bundle",
@@ -79,19 +91,41 @@ class Bundle:
     content: bytes
 
 
-def of_live(
-    request: LiveRequest, topics: Sequence[str], judge: Judge, names: Pseudonyms | None = None
-) -> Bundle:
-    """Reads these topics over one window. names: with them the bundle is redacted.
+@dataclass(frozen=True, slots=True)
+class BundleParts:
+    """What is in a bundle beside the broker's answers.
 
-    judge: keeps views. Raises DoctorError where nothing could be read.
+    names: with them it is redacted. trace: of a capture that the judge ends; None: none was
+    requested, or was possible. left_out: why something that was requested is not in it.
+    """
+
+    names: Pseudonyms | None = None
+    trace: Path | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def of_live(
+    request: LiveRequest, topics: Sequence[str], judge: Judge, parts: BundleParts
+) -> Bundle:
+    """Reads these topics over one window. judge: keeps views, may have a process or a capture.
+
+    Raises DoctorError where nothing could be read.
     """
     with kept_samples(request, topics, judge, "put into a bundle") as (checkup, file):
         samples = file.read_bytes()
+    return bundle_of(checkup, samples, asyncio.run(_settings(request)), judge, parts)
+
+
+def bundle_of(
+    checkup: Checkup, samples: bytes, settings: Mapping[str, str], judge: Judge, parts: BundleParts
+) -> Bundle:
+    """What was read as a bundle. samples: a file of --save; settings: as `allowed` lets through."""
+    names = parts.names
+    if judge.process is not None:
+        judge.process.conclude(checkup, judge.diagnosed)
     diagnoses, case = [*checkup.examined()], case_of(checkup)
     if names is not None:
         case, samples = names.case(case), _redacted(samples, names)
-    settings = asyncio.run(_settings(request))
     files = {
         CASE: _json(document_of(case)),
         SAMPLES: samples,
@@ -99,16 +133,25 @@ def of_live(
         CONFIGURATION: _json(settings) if settings else b"",
     }
     files = {name: content for name, content in files.items() if content}
-    readme = "\n".join(_readme(case, diagnoses, files, redacted=names is not None)) + "\n"
+    trace, why = _trace_files(parts)
+    files |= trace
+    unread = [printable(f"{topic}: {reason}") for topic, reason in case.head.unreachable]
+    left_out = [*_left_out(judge, files, parts), *why, *unread]
+    contents = [*_verdicts(case, diagnoses, redacted=names is not None), *_contents(case, files)]
+    readme = "\n".join((*contents, *_list("What was left out, and why", left_out))) + "\n"
     return Bundle(checkup, readme, packed({README: readme.encode(), **files}))
 
 
 async def _settings(request: LiveRequest) -> dict[str, str]:
     async with request.admin() as admin:
         try:
-            reported = await admin.configuration()
+            return allowed(await admin.configuration())
         except DoctorError:
             return {}
+
+
+def allowed(reported: Mapping[str, Any]) -> dict[str, str]:
+    """Of a broker's configuration what decides about deliveries, and is no text."""
     texts = {name: str(reported[name]) for name in sorted(ALLOWED & reported.keys())}
     return {name: text for name, text in texts.items() if VALUE.fullmatch(text)}
 
@@ -146,9 +189,21 @@ def _json(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def _readme(
-    case: SavedCase, diagnoses: Sequence[Diagnosis], files: Mapping[str, bytes], *, redacted: bool
-) -> Iterator[str]:
+def _trace_files(parts: BundleParts) -> tuple[dict[str, bytes], list[str]]:
+    """The trace's files by their names in a bundle; otherwise why they are not there."""
+    if parts.trace is None:
+        return {}, []
+    found = [each for each in sorted(parts.trace.glob("*")) if not each.name.endswith(".lock")]
+    if not found:
+        return {}, [NO_PACKETS]
+    if parts.names is not None:
+        return {}, [NOT_REDACTED]
+    if sum(each.stat().st_size for each in found) > TRACE_BYTES_MOST:
+        return {}, [TOO_LARGE]
+    return {f"{TRACE}/{each.name}": each.read_bytes() for each in found}, []
+
+
+def _verdicts(case: SavedCase, diagnoses: Sequence[Diagnosis], *, redacted: bool) -> Iterator[str]:
     head = case.head
     made = (case.checked_at or "")[:19].replace("T", " ")
     yield f"A bundle of pulsar-doctor {__version__}, {made} UTC"
@@ -159,12 +214,29 @@ def _readme(
         verdict = " ".join([diagnosis.status, *codes]) if redacted else in_short(diagnosis)
         view = judged.view
         yield printable(f"  {view.subscription} on {view.full_topic}: {verdict}")
-    yield "\nWhat it contains"
-    for name in (README, *files):
-        yield f"  {name}: {WHAT[name]}"
-    yield "\nWhat was left out, and why"
-    left_out = [*NEVER, *(() if CONFIGURATION in files else (REFUSED,))]
-    for line in (*left_out, *(REDACTED if redacted else ())):
-        yield f"  {line}"
-    for topic, why in head.unreachable:
-        yield printable(f"  {topic}: {why}")
+
+
+def _contents(case: SavedCase, files: Mapping[str, bytes]) -> Iterator[str]:
+    what, process = dict(WHAT), case.head.process
+    if process is not None:
+        what[CASE] += f"; with what was seen of process {process.pid}"
+    names = dict.fromkeys(name.partition("/")[0] for name in (README, *files))
+    yield from _list("What it contains", [f"{name}: {what[name]}" for name in names])
+
+
+def _left_out(judge: Judge, files: Mapping[str, bytes], parts: BundleParts) -> Iterator[str]:
+    yield from NEVER
+    if CONFIGURATION not in files:
+        yield REFUSED
+    if judge.captured is None and not parts.left_out:
+        yield NOT_CAPTURED
+    if judge.process is None:
+        yield NOT_EXAMINED
+    yield from parts.left_out
+    if parts.names is not None:
+        yield from REDACTED
+
+
+def _list(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"\n{title}"
+    yield from (f"  {line}" for line in lines)

@@ -32,6 +32,11 @@ def read_case(name: str) -> SavedCase:
         content = stream.read(CASE_BYTES + 1)
     if content.lstrip()[:1] == b"<":
         content = _in_page(content, what)
+    return case_of_json(content, what)
+
+
+def case_of_json(content: bytes, what: str) -> SavedCase:
+    """The case that this JSON is. what: names it in errors. Raises InputError."""
     if len(content) > CASE_BYTES:
         raise InputError(f"{what} is longer than any case: more than {CASE_BYTES >> 20} MiB")
     try:

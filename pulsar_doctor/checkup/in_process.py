@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
@@ -76,6 +77,11 @@ class InProcess:
             if _place(inside) == at:
                 return looked_into(view, inside)
         return view if told.looks else seated(view, told, self._addresses)
+
+    def conclude(self, checkup: Checkup, judged: Judging) -> None:
+        """Adds to the verdicts what no broker reports of it, and what it has told."""
+        checkup.diagnoses = [*checkup.diagnoses, *self.alone(judged)]
+        checkup.process = self.told
 
     def alone(self, judged: Judging) -> list[Diagnosis]:
         """The verdicts by itself and its packets alone, on what no broker has told of."""

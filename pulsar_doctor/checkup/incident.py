@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
-from pulsar_doctor.checkup.case import case_of, of_case
+from pulsar_doctor.checkup.case import SavedCase, case_of, of_case
 from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.holes.found import holes_in
 from pulsar_doctor.checkup.holes.from_trace import ACK_COLUMNS, AckedRows
@@ -38,10 +38,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Recordings:
-    """A trace, files of a broker's statistics, or both; one of them is there."""
+    """A trace, files of a broker's statistics, or both; one of them is there.
+
+    case: what their verdicts were made of, where they are a bundle.
+    """
 
     folder: Path | None
     files: SampleFiles
+    case: SavedCase | None = None
     proven_only: bool = False
 
 
@@ -111,7 +115,10 @@ def _shown(incident: Incident) -> Incident:
 
 def _of_files(those: Recordings, judge: Judge, say: Say) -> Incident:
     read = read_files(those.files)
-    return _of_samples(of_samples(read, those.files, judge, say), read, judge)
+    if those.case is None:
+        return _of_samples(of_samples(read, those.files, judge, say), read, judge)
+    checkup = of_case(those.case, judge, those.files.named, "the bundle")
+    return _of_samples(checkup, read, judge)
 
 
 def _of_samples(checkup: Checkup, read: ReadSamples, judge: Judge) -> Incident:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.samples.reading import is_called
@@ -30,8 +30,10 @@ class Judge:
 
     wires: what a trace has shown, or a capture; joined with what the broker tells of the same
     subscription. earlier: what a file kept, to say what became of it. process: only what its
-    consumers are on, with what it tells itself, and what was captured of it. keep_views: each
-    verdict keeps the view that it was made of, for a case.
+    consumers are on, with what it tells itself, and what was captured of it; with `every`, other
+    subscriptions too. captured: ends a capture, and is what it has shown; called for the first
+    verdict, when the window is over. keep_views: each verdict keeps the view that it was made of,
+    for a case.
     """
 
     causes: Sequence[Cause]
@@ -41,6 +43,8 @@ class Judge:
     wires_by: ReportedBy = "trace"
     earlier: Earlier | None = None
     process: InProcess | None = None
+    captured: Callable[[], Sequence[Subscription]] | None = None
+    every: bool = False
     keep_views: bool = False
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
@@ -52,8 +56,8 @@ class Judge:
 
         A flag alone is not enough: one that has just been set needs the rest of the window.
         """
-        if self.process is not None:
-            return False  # which is looked at again when the window is over
+        if self.process is not None or self.captured is not None:
+            return False  # which are read again, or end, when the window is over
         asked = [observed for window in windows for observed in self.asked(window)]
         return bool(asked) and all(
             is_blocked(observed) and self.verdict(observed).status == "stalled"
@@ -105,10 +109,13 @@ class Judge:
     def asked(self, window: TopicWindow) -> Iterator[Observed]:
         """The requested subscriptions of it."""
         for observed in window.judged():
-            if self.process is not None and not self.process.concerns(observed):
+            if not self._concerns(observed):
                 continue
             if self.subscription in (None, observed.subscription):
                 yield observed
+
+    def _concerns(self, observed: Observed) -> bool:
+        return self.process is None or self.every or self.process.concerns(observed)
 
     def verdict(self, observed: Observed) -> Diagnosis:
         """On one subscription."""
@@ -140,6 +147,8 @@ class Judge:
     def _wire(self, observed: Observed) -> Subscription | None:
         """The same subscription in the trace; a file may not name its topic whole, or at all."""
         wires = self.wires if self.process is None else self.process.wires
+        if self.captured is not None:
+            wires = self.captured()
         named = [wire for wire in wires if wire.subscription == observed.subscription]
         called = [wire for wire in named if is_called(full(wire), full(observed))]
         if observed.persistent is None and len(named) == 1:

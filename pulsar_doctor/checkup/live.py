@@ -236,5 +236,5 @@ def _checkup(sampled: Sampled, diagnoses: list[Diagnosis], judge: Judge) -> Chec
     windows = sampled.windows
     samples = max((len(each.window.samples) for each in windows), default=0)
     spans = [each.window.span_ms or 0 for each in windows]
-    source: Source = "broker and trace" if judge.wires else "broker"
+    source: Source = "broker and trace" if judge.wires or judge.captured else "broker"
     return Checkup(source, diagnoses, max(spans, default=0) / 1000, samples)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._calls import checks, connected, live_request, settings, write_whole
+from pulsar_doctor.cli._calls import checks, connected, live_request, say, settings, write_whole
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
@@ -17,9 +21,16 @@ from pulsar_doctor.cli._options import (
     topics_argument,
 )
 from pulsar_doctor.cli._types import DURATION
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
+
+if TYPE_CHECKING:
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.checkup.bundle import BundleParts
+    from pulsar_doctor.checkup.in_process import InProcess
+    from pulsar_doctor.checkup.judge import Judge
 
 GROUP = "diagnose"
+PORT = re.compile(r":(\d+)(?=[,/]|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +47,19 @@ class BundleRequest:
         help="Write the bundle here (.tar.gz); a file that exists is not replaced.",
     )
     redact: bool = redact_option()
+    capture_seconds: float | None = option(
+        "--capture", metavar="[DURATION]", type=DURATION, is_flag=False, flag_value="60s",
+        help="Also capture the packets of this machine's clients, for so long [60s] (Linux, "
+        "CAP_NET_RAW); the broker is watched for at least as long.",
+    )
+    pid: int | None = option(
+        "--examine", metavar="PID", type=int,
+        help="Also examine this running client, as `examine` does: from outside.",
+    )
+    attach: bool = option(
+        "--attach", is_flag=True,
+        help="With --examine: also read inside the process, after saying what that does.",
+    )
     window_seconds: float = option(
         "--window", type=DURATION, default="10s", show_default=True,
         help="How long the broker is watched.",
@@ -60,11 +84,17 @@ def command(request: BundleRequest) -> int:
     contains and what was left out; the same text is printed. Payloads, keys and credentials are
     never in it.
 
+    With --capture it also contains a trace of the packets that clients on this machine exchange
+    with the brokers' port, and the verdicts know it; --redact leaves the trace out. With --examine
+    the verdicts also know what is seen of that process.
+
     \b
     pulsar-doctor bundle orders -s billing -o incident.tar.gz
     pulsar-doctor bundle orders -o incident.tar.gz --redact
+    pulsar-doctor bundle orders -o incident.tar.gz --capture --examine 4711
     pulsar-doctor stall-check --case incident.tar.gz
     pulsar-doctor stall-check --stats incident.tar.gz
+    pulsar-doctor report incident.tar.gz -o incident.html
 
     Exit codes: 0 the bundle is written, whatever the verdicts; 2 wrong usage, or FILE exists; 3
     the topic could not be read, or FILE could not be written.
@@ -72,18 +102,64 @@ def command(request: BundleRequest) -> int:
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.bundle import of_live
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.checkup.redacting import Pseudonyms
     from pulsar_doctor.report.paper import print_page
 
     _check_free(request.output)
-    judge = Judge(*checks(), subscription=request.subscription, keep_views=True)
-    plan = SamplingPlan(request.window_seconds, request.interval_seconds)
-    names = Pseudonyms() if request.redact else None
-    with connected(settings(headed=True)) as where:
-        bundle = of_live(live_request(where, plan), request.topics, judge, names)
+    judge = Judge(
+        *checks(), request.subscription, process=_process(request), every=True, keep_views=True
+    )
+    seconds = max(request.window_seconds, request.capture_seconds or 0)
+    plan = SamplingPlan(seconds, request.interval_seconds)
+    with ExitStack() as stack:
+        where = stack.enter_context(connected(settings(headed=True)))
+        judge, parts = _capturing(request, judge, where, stack)
+        bundle = of_live(live_request(where, plan), request.topics, judge, parts)
     write_whole(request.output, bundle.content)
     print_page(*bundle.readme.splitlines())
     return 0
+
+
+def _process(request: BundleRequest) -> InProcess | None:
+    """What is seen of the process from now on. Raises InputError where there is none."""
+    if request.pid is None:
+        if request.attach:
+            raise InputError("--attach needs --examine PID")
+        return None
+    require_linux("bundle --examine", "run it on the machine of the process")
+    from pulsar_doctor.checkup.in_process import InProcess
+    from pulsar_doctor.process.identity import process
+    from pulsar_doctor.process.looking import Looking, will_do
+
+    meant = process(request.pid)
+    if request.attach and will_do(meant):
+        say(f"--attach {will_do(meant)}")
+    looking = Looking.at(meant.pid, inside=request.attach)
+    return InProcess(looking.told(), looking.again)
+
+
+def _capturing(
+    request: BundleRequest, judge: Judge, where: Settings, stack: ExitStack
+) -> tuple[Judge, BundleParts]:
+    """Begins to capture, where that is requested and possible; until the stack ends."""
+    from pulsar_doctor.broker.samples.bundled import TRACE
+    from pulsar_doctor.checkup.bundle import BundleParts
+    from pulsar_doctor.checkup.redacting import Pseudonyms
+
+    parts = BundleParts(Pseudonyms() if request.redact else None)
+    if request.capture_seconds is None:
+        return judge, parts
+    require_linux("bundle --capture", "capture packets with tcpdump, see `capture`")
+    with needing("trace", "capturing"):
+        from pulsar_doctor.capture.background import BackgroundCapture, CapturedPart
+    trace = Path(stack.enter_context(TemporaryDirectory()), TRACE)
+    ports = [int(port) for port in PORT.findall(where.service_url)] or [6650]
+    try:
+        capture = BackgroundCapture(CapturedPart(ports), where, request.topics, say, trace)
+    except DoctorError as error:
+        say(f"no packets: {error}")
+        return judge, replace(parts, left_out=(f"packets: {error}",))
+    wires = stack.enter_context(capture).wires
+    return replace(judge, captured=wires, wires_by="capture"), replace(parts, trace=trace)
 
 
 def _check_free(path: Path) -> None:

@@ -47,13 +47,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.process.looking import Looking
 
 GROUP = "diagnose"
-WILL = {
-    "jvm": "loads an agent of 19 KB into JVM {pid}: it reads fields of the Pulsar client for half "
-    "a second of processor time at most, and takes two thread dumps, each of which stops the JVM "
-    "for some milliseconds. The JVM keeps a thread 'Attach Listener' and its socket in /tmp, as "
-    "after any jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",
-    "python": "reads the stacks of process {pid} with py-spy, without stopping it.",
-}
 ELSEWHERE = (
     "its packets were not read: it has a network of its own; run this in there (nsenter --net), or "
     "capture beside it"
@@ -135,10 +128,10 @@ def command(asked: ExamineRequest) -> int:
     If both 1 and 3 apply, it is 1.
     """
     require_linux("examine", "run it on the machine of the process, or try `stall-check TOPIC`")
-    from pulsar_doctor.process.looking import Looking
+    from pulsar_doctor.process.looking import Looking, will_do
 
     process = _meant(asked)
-    inside = _wanted(asked, WILL.get(process.kind, "").format(pid=process.pid))
+    inside = _wanted(asked, will_do(process))
     looking = Looking.at(process.pid, inside=inside)
     checkup = _checkup(looking, asked)
     return _report(checkup, asked)
@@ -190,14 +183,12 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
             _capture(process, where, asked, stack)
         try:
             checkup = _by_broker(process, where, judge, asked)
-            diagnoses = list(checkup.diagnoses)
         except DoctorError as error:
             say(f"the broker could not be read, so this is from the process alone: {error}")
-            checkup, diagnoses = Checkup("process", []), []
+            checkup = Checkup("process")
             checkup.unreachable.append(("(the broker)", str(error)))
             time.sleep(asked.window_seconds)  # until the second look
-        checkup.diagnoses = [*diagnoses, *process.alone(judge.diagnosed)]
-        checkup.process = process.told
+        process.conclude(checkup, judge.diagnosed)
     return checkup
 
 
@@ -212,12 +203,11 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
         return
     try:
         with needing("trace", "reading its packets"):
-            from pulsar_doctor.capture.of_process import ProcessCapture
+            from pulsar_doctor.capture.background import BackgroundCapture, CapturedPart
 
         topics = [*process.topics, *_topics(asked)]
-        capture = ProcessCapture(
-            process.begun.connections, where, topics, process.not_captured.append
-        )
+        part = CapturedPart.of(process.begun.connections)
+        capture = BackgroundCapture(part, where, topics, process.not_captured.append)
     except DoctorError as error:
         process.not_captured.append(f"its packets were not read: {error}")
         return

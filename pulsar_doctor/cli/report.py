@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -121,7 +122,8 @@ def _incident(request: ReportRequest, judge: Judge) -> Incident:
 
     topics = [source for source in request.sources if _is_topic(source)]
     if not topics:
-        return of_recordings(_recordings(request), judge, say, say_more)
+        with TemporaryDirectory() as room:
+            return of_recordings(_recordings(request, Path(room)), judge, say, say_more)
     if len(topics) < len(request.sources):
         raise InputError(f"{topics[0]} is no file; a live topic and recordings make two pages")
     with connected(settings(headed=True)) as where:
@@ -146,16 +148,25 @@ def _content(incident: Incident, changes: Sequence[str]) -> bytes:
     return page(incident).encode()
 
 
-def _recordings(request: ReportRequest) -> Recordings:
+def _recordings(request: ReportRequest, room: Path) -> Recordings:
+    """room: a folder for what is unpacked."""
     from pulsar_doctor.broker.sample_files import SampleFiles
+    from pulsar_doctor.broker.samples.bundled import CASE, trace_unpacked
+    from pulsar_doctor.broker.samples.files import files_of_bundle
+    from pulsar_doctor.checkup.case_files import case_of_json
     from pulsar_doctor.checkup.incident import Recordings
 
     folders = [source for source in request.sources if Path(source).is_dir()]
     if len(folders) > 1:
         raise InputError(f"a page is of one trace, and {len(folders)} are given")
     files = [source for source in request.sources if source not in folders]
-    folder = Path(folders[0]) if folders else None
-    return Recordings(folder, SampleFiles(files, named=request.topics), request.proven_only)
+    samples = SampleFiles(files, named=request.topics)
+    if folders or len(files) > 1:
+        folder = Path(folders[0]) if folders else None
+        return Recordings(folder, samples, proven_only=request.proven_only)
+    bundle = files_of_bundle(files[0])
+    case = case_of_json(bundle[CASE], files[0]) if CASE in bundle else None
+    return Recordings(trace_unpacked(bundle, room), samples, case, request.proven_only)
 
 
 def _check_replaceable(path: Path) -> None:

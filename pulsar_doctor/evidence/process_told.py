@@ -13,6 +13,7 @@ from pulsar_doctor.wording.printable import many
 
 Address = tuple[str, int]
 Role = Literal["receives", "listens", "acknowledges", "client", "application"]
+ProcessKind = Literal["jvm", "native-image", "python", "go", "other"]
 WaitKind = Literal["monitor", "lock", "future", "signal"]
 
 
@@ -236,7 +237,7 @@ class TcpConnection:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTold:
-    """All that one process has told. kind: as `identity` names it; runtime: None where not told.
+    """All that one process has told. runtime: None where not told.
 
     connections: None where we may not see them. looks: of the agent, first and last; none where
     nobody looked. seconds: between these, and between two dumps of its threads. threads: those that
@@ -246,7 +247,7 @@ class ProcessTold:
 
     pid: int
     name: str
-    kind: str
+    kind: ProcessKind
     connections: tuple[TcpConnection, ...] | None = None
     runtime: str | None = None
     looks: tuple[Inspection, ...] = ()

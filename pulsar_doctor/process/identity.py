@@ -10,12 +10,12 @@ import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.evidence.process_told import ProcessKind
 from pulsar_doctor.process.child import in_time
 
-ProcessKind = Literal["jvm", "native-image", "python", "go", "other"]
 STOPPED = frozenset("tT")
 DEAD = frozenset("ZX")
 SECTION_NAMES_BYTES = 1 << 16

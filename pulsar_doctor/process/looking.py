@@ -36,6 +36,13 @@ THREADS = (
     "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
     "moment"
 )
+WILL = {  # what reading inside a process does to it
+    "jvm": "loads an agent of 19 KB into JVM {pid}: it reads fields of the Pulsar client for half "
+    "a second of processor time at most, and takes two thread dumps, each of which stops the JVM "
+    "for some milliseconds. The JVM keeps a thread 'Attach Listener' and its socket in /tmp, as "
+    "after any jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",
+    "python": "reads the stacks of process {pid} with py-spy, without stopping it.",
+}
 HINTS = {
     "jvm": "its clients' own numbers and where its threads sit: --attach reads them",
     "native-image": f"{THREADS}; kill -QUIT prints them if it was built with "
@@ -45,6 +52,11 @@ HINTS = {
     "one; kill -QUIT prints them too, and ends it",
     "other": THREADS,
 }
+
+
+def will_do(of: Process) -> str:
+    """What reading inside this process does to it; empty where nobody can."""
+    return WILL.get(of.kind, "").format(pid=of.pid)
 
 
 @dataclass(slots=True)

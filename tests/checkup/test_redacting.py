@@ -19,6 +19,7 @@ from pulsar_doctor.wording.typed_json import FORMS, form_of
 from tests.causes.test_rules import CASES, views_of
 from tests.checkup.test_case import again, document, judge, recorded, sent
 from tests.checkup.test_recorded_states import RECORDED
+from tests.process.test_by_process import ONE, looked
 
 ORDERS = "persistent://acme/eu/orders-partition-2"
 CANARY = re.compile(r"canary", re.IGNORECASE)
@@ -161,6 +162,14 @@ def test_where_threads_are_counts_without_the_names_of_its_code() -> None:
         for one, other in zip(checkup.diagnoses, redacted.diagnoses, strict=True):
             assert (other.status, other.backlog) == (one.status, one.backlog)
             assert [each.code for each in other.findings] == [each.code for each in one.findings]
+
+
+def test_the_kind_of_a_process_is_no_name() -> None:
+    checkup = Checkup("process", [], process=looked([ONE]))
+    process = Pseudonyms().case(sent(checkup)).head.process
+    assert process is not None
+    assert (process.kind, process.pid) == ("jvm", 1)
+    assert process.name.startswith("process-")
 
 
 def assert_same_with_pseudonyms(checkup: Checkup) -> None:

@@ -5,26 +5,36 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import tarfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.samples.bundled import FILES, README, SAMPLES, packed
+from pulsar_doctor.broker.samples.bundled import FILES, README, SAMPLES, TRACE, packed
 from pulsar_doctor.broker.samples.files import opened
 from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import Step, cluster, stuck
+from tests.capture.packing import may_capture
 from tests.cli.checked import QUICK, SECRET, TOKEN, Check, check
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import environment, pulsar_doctor
+from tests.support.wanting import wanting
+from tests.trace.journals import write_trace
+from tests.trace.said import Said
 
 __all__ = ["check"]  # a fixture
 
+STATES = Path(__file__).parents[1] / "states" / "4.0.8"
 RUNTIME = "brokers/configuration/runtime"
 SETTINGS = {
     "clusterName": "standalone", "brokerClientAuthenticationParameters": "canary-token",
@@ -115,6 +125,81 @@ def test_no_secret_gets_into_it_and_no_name_where_it_is_redacted(
             assert re.fullmatch(r"subscription-\w{8}", one["subscription"])
 
 
+def with_a_trace(folder: Path) -> tuple[Path, Path]:
+    """A trace, and a bundle that has it beside samples of the same subscription."""
+    samples = (STATES / "prefetch-hogging.jsonl.gz").read_bytes()
+    of = next(
+        each for each in map(json.loads, gzip.decompress(samples).splitlines()) if "stats" in each
+    )
+    where = {"topic": of["topic"], "subscription": next(iter(of["stats"]["subscriptions"]))}
+    said = Said().open().attached(1, "slow", **where).flow(10).messages(range(10)).wait(120)
+    trace = write_trace(folder / "t.ptrace", said.blocks)
+    names = [each for each in trace.iterdir() if not each.name.endswith(".lock")]
+    files = {f"{TRACE}/{each.name}": each.read_bytes() for each in names}
+    path = folder / "incident.tar.gz"
+    path.write_bytes(packed({README: b"", SAMPLES: samples, **files}))
+    return trace, path
+
+
+def test_the_trace_in_a_bundle_is_read_as_if_it_was_a_folder(tmp_path: Path, check: Check) -> None:
+    trace, bundle = with_a_trace(tmp_path)
+    one, other = (
+        check(None, "--trace", str(each), "-o", "json", credentials=()) for each in (trace, bundle)
+    )
+    assert other.document["subscriptions"] == one.document["subscriptions"]
+    assert other.document["sources"] == ["trace"]
+    page = tmp_path / "page.html"
+    assert run(["report", str(bundle), "-o", str(page)]) == 0
+    drawn = page.read_text()
+    assert re.search(r"slow of [\w-]+ on persistent", drawn)  # of the trace
+    assert "Available permits (solid)" in drawn
+    assert "unsent permits" in drawn
+    assert sorted(each.name for each in tmp_path.iterdir() if each.suffix != ".lock") == [
+        "incident.tar.gz", "page.html", "t.ptrace",
+    ]  # fmt: skip
+
+
+def test_a_page_of_a_bundle_has_the_verdicts_of_its_case(
+    collect: Collect, check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster({"orders": stuck()}) as broker:
+        bundle = collect(broker)
+    page = tmp_path / "page.html"
+    assert run(["report", str(bundle), "-o", str(page)]) == 0
+    capsys.readouterr()
+    one, other = (
+        check(None, "--case", str(each), "-o", "json", credentials=()) for each in (bundle, page)
+    )
+    assert one.out == other.out
+    assert one.document["source"] == "broker"
+
+
+def test_what_a_process_shows_is_in_the_case(
+    collect: Collect, check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster({"orders": stuck()}) as broker:
+        path = collect(broker, "--examine", str(os.getpid()), "-s", "billing")
+    capsys.readouterr()
+    assert f"with what was seen of process {os.getpid()}" in files_of(path)[README].decode()
+    again = check(None, "--case", str(path), "-o", "json", credentials=())
+    assert again.document["process"]["pid"] == os.getpid()
+    assert again.document["subscriptions"][0]["findings"][0]["code"] == "permits-exhausted"
+
+
+def test_attach_needs_a_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code = run(["bundle", "orders", "--attach", "-o", str(tmp_path / "x.tar.gz")])
+    assert (code, "--attach needs --examine PID" in capsys.readouterr().err) == (2, True)
+
+
+def test_packets_that_cannot_be_read_are_named_as_left_out(collect: Collect) -> None:
+    many = ",".join(f"127.0.0.1:{port}" for port in range(7001, 7032))
+    with cluster({"orders": stuck()}) as broker:
+        capture = ("--capture", "100ms", "--service-url", f"pulsar://{many}")
+        files = files_of(collect(broker, *capture))
+    assert "packets: 31 ports are too many" in files[README].decode()
+    assert "--capture adds them" not in files[README].decode()
+
+
 def test_what_a_broker_refuses_is_named_as_left_out(collect: Collect) -> None:
     with cluster({"orders": stuck()}, replies={RUNTIME: Reply(403, {"reason": "no"})}) as broker:
         files = files_of(collect(broker, "-s", "billing"))
@@ -165,6 +250,8 @@ def claiming(size: bytes) -> bytes:
     [
         (tar(name="../../etc/passwd"), "is not a bundle: it contains '../../etc/passwd'"),
         (tar(name="/etc/passwd"), "is not a bundle"),
+        (tar(name=f"{TRACE}/../../etc/passwd"), "is not a bundle"),
+        (tar(name=f"{TRACE}/seg/x"), "is not a bundle"),
         (tar(name="\x1b[31mred"), "is not a bundle"),
         (tar(type=tarfile.SYMTYPE, linkname="/etc/passwd"), "is not a bundle: it contains 'README"),
         (tar(type=tarfile.LNKTYPE, linkname="case.json"), "is not a bundle"),
@@ -213,3 +300,51 @@ def test_a_real_brokers_topic(broker: Any, client: Any, topic: str, tmp_path: Pa
     again = pulsar_doctor("stall-check", "--case", str(path), "-o", "json")
     (one,) = json.loads(again.stdout)["subscriptions"]
     assert (one["type"], len(one["consumers"])) == ("Exclusive", 1)
+
+
+@pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))
+def test_a_bundle_with_packets_and_a_process(
+    broker: Any, client: Any, topic: str, tmp_path: Path
+) -> None:
+    consumer = client.subscribe(topic, "billing", consumer_name="worker")
+    producer = client.create_producer(topic)
+    named, redacted = tmp_path / "named.tar.gz", tmp_path / "redacted.tar.gz"
+    for path, more in ((named, ()), (redacted, ("--redact",))):
+        parts = ("--capture", "4s", "--examine", str(os.getpid()), *more)
+        with collecting(topic, path, *parts, broker=broker):
+            for _ in range(40):
+                producer.send(b"canary-payload", partition_key="canary-key")
+                consumer.acknowledge(consumer.receive(5000))
+                time.sleep(0.1)
+    files = files_of(named)
+    assert f"{TRACE}/_meta.json" in files
+    assert "  capture.ptrace: " in files[README].decode()
+    assert f"process {os.getpid()}" in files[README].decode()
+    assert b"canary" not in b"".join(files.values())
+    case = pulsar_doctor("stall-check", "--case", str(named), "-o", "json")
+    assert {"stats", "capture"} <= set(json.loads(case.stdout)["sources"])
+    trace = pulsar_doctor("stall-check", "--trace", str(named), "-o", "json")
+    (one,) = json.loads(trace.stdout)["subscriptions"]
+    assert (one["topic"].rpartition("/")[2], one["subscription"]) == (
+        topic.rpartition("/")[2],
+        "billing",
+    )
+    page = tmp_path / "page.html"
+    assert pulsar_doctor("report", str(named), "-o", str(page)).returncode == 0
+    assert "worker of billing on" in page.read_text()
+    files = files_of(redacted)
+    assert not [name for name in files if name.startswith(TRACE)]
+    assert "the trace of the packets: it cannot be redacted" in files[README].decode()
+    assert b"worker" not in b"".join(files.values())
+    case = pulsar_doctor("stall-check", "--case", str(redacted), "-o", "json")
+    assert "capture" in json.loads(case.stdout)["sources"]
+
+
+@contextmanager
+def collecting(topic: str, path: Path, *more: str, broker: Any) -> Iterator[None]:
+    """A bundle is made while something goes on."""
+    line = [sys.executable, "-m", "pulsar_doctor", "bundle", topic, "-o", str(path), *more]
+    with subprocess.Popen(line, env=environment(broker), stderr=subprocess.PIPE, text=True) as made:
+        yield
+        _, err = made.communicate(timeout=120)
+    assert made.returncode == 0, err

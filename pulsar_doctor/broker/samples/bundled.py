@@ -1,7 +1,7 @@
 """A bundle: a few files in one compressed tar, the first of which says what it contains.
 
-It is read in memory and within limits; nothing is unpacked to disk. What a bundle never has, such
-as a link or a path, is an error.
+It is read in memory and within limits; only a trace is unpacked, into a folder of our own. What a
+bundle never has, such as a link or another path, is an error.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import BinaryIO
 
 from pulsar_doctor.errors import InputError
@@ -20,6 +21,8 @@ from pulsar_doctor.wording.printable import printable
 README, CASE, SAMPLES = "README.txt", "case.json", "samples.jsonl.gz"
 VERSIONS, CONFIGURATION = "versions.json", "configuration.json"
 FILES = (README, CASE, SAMPLES, VERSIONS, CONFIGURATION)
+TRACE = "capture.ptrace"  # a folder in it
+OF_TRACE = re.compile(rf"{re.escape(TRACE)}/([._]?[a-z][a-z0-9._-]{{0,60}})")
 BUNDLE_BYTES = 128 << 20  # unpacked
 BLOCK = 512
 OCTAL = re.compile(rb"[0-7]{1,12}[\0 ]*")
@@ -43,18 +46,32 @@ def is_bundle(beginning: bytes) -> bool:
 
 def member_of(stream: BinaryIO, name: str, member: str) -> BinaryIO:
     """One file of a bundle, unpacked. name: of the bundle. Raises InputError."""
-    for each, content in _members(stream, name):
+    for each, content in members(stream, name):
         if each == member:
             file = io.BytesIO(content)
             return gzip.GzipFile(fileobj=file) if each.endswith(".gz") else file  # type: ignore[return-value]
     raise InputError(f"{name} is a bundle without {member or 'what is read here'}")
 
 
-def _members(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
+def trace_unpacked(files: Mapping[str, bytes], folder: Path) -> Path | None:
+    """The trace in a bundle, in this folder; None where it has none."""
+    inside = {match[1]: files[name] for name in files if (match := OF_TRACE.fullmatch(name))}
+    if not inside:
+        return None
+    trace = folder / TRACE
+    trace.mkdir(mode=0o700)
+    for name, content in inside.items():
+        (trace / name).write_bytes(content)
+    return trace
+
+
+def members(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
+    """All files of a bundle, in their order. Raises InputError."""
     left = BUNDLE_BYTES
     while (header := _read(stream, BLOCK, name)).strip(b"\0"):
         member, kind = header[:100].rstrip(b"\0").decode("utf-8", "replace"), header[156:157]
-        if member not in FILES or kind != tarfile.REGTYPE:
+        is_known = member in FILES or OF_TRACE.fullmatch(member)
+        if not is_known or kind != tarfile.REGTYPE:
             raise InputError(f"{name} is not a bundle: it contains {printable(repr(member))}")
         size = OCTAL.fullmatch(header[124:136])
         if size is None:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 
 from pulsar_doctor.broker.bodies import ANSWER_BYTES, TooMany, require_few
 from pulsar_doctor.broker.input_files import open_input
-from pulsar_doctor.broker.samples.bundled import BLOCK, SAMPLES, is_bundle, member_of
+from pulsar_doctor.broker.samples.bundled import BLOCK, SAMPLES, is_bundle, member_of, members
 from pulsar_doctor.errors import InputError
 
 STDIN = "-"
@@ -51,10 +51,10 @@ def changed_ms(name: str) -> int | None:
 
 
 @contextmanager
-def opened(name: str, member: str = SAMPLES) -> Iterator[BinaryIO]:
+def opened(name: str, member: str | None = SAMPLES) -> Iterator[BinaryIO]:
     """The file, unpacked where it is compressed. `-` is standard input.
 
-    member: the file to be read where it is a bundle.
+    member: the file to be read where it is a bundle; None: the bundle itself.
 
     Raises InputError where it, then or while it is read, cannot be read or ends too early.
     """
@@ -87,11 +87,20 @@ def located(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def _unpacked(raw: io.BufferedReader[Any], name: str, member: str) -> BinaryIO:
+def files_of_bundle(name: str) -> dict[str, bytes]:
+    """All files of a bundle, by their names; none where it is something else. Raises InputError."""
+    if name == STDIN:
+        return {}
+    with opened(name, None) as stream:
+        is_one = is_bundle(stream.peek(BLOCK))  # type: ignore[attr-defined]
+        return dict(members(stream, name)) if is_one else {}
+
+
+def _unpacked(raw: io.BufferedReader[Any], name: str, member: str | None) -> BinaryIO:
     if not raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
         return raw
     unpacked = gzip.GzipFile(fileobj=raw)
-    if is_bundle(unpacked.peek(BLOCK)):
+    if member is not None and is_bundle(unpacked.peek(BLOCK)):
         return member_of(unpacked, name, member)  # type: ignore[arg-type]
     return unpacked  # type: ignore[return-value]
 

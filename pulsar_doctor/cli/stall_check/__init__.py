@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -197,12 +199,21 @@ def _comparing(judge: Judge, file: str, asked: StallCheckRequest) -> Judge:
 
 
 def _trace(asked: StallCheckRequest) -> ReadTrace | None:
+    from pulsar_doctor.broker.samples.bundled import trace_unpacked
+    from pulsar_doctor.broker.samples.files import files_of_bundle
     from pulsar_doctor.checkup.recorded import read_trace
 
     folder = asked.trace_dir
     if folder is None:
         return None
-    return read_trace(folder, say=say, say_more=say_more, proven_only=asked.proven_only)
+    with TemporaryDirectory() as room:
+        there = (
+            trace_unpacked(files_of_bundle(str(folder)), Path(room)) if folder.is_file() else None
+        )
+        read = read_trace(
+            there or folder, say=say, say_more=say_more, proven_only=asked.proven_only
+        )
+    return replace(read, folder=folder)
 
 
 def _of_trace(trace: ReadTrace, judge: Judge, asked: StallCheckRequest) -> Checkup:

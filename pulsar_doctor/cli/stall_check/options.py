@@ -111,8 +111,8 @@ class StallCheckRequest:
     )
     trace_dir: Path | None = option(
         "--trace", metavar="DIR", type=click.Path(path_type=Path),
-        help="Judge a trace that `tap`, `capture` or `consume` recorded; with a TOPIC or --stats, "
-            "together with the broker's statistics.",
+        help="Judge a trace that `tap`, `capture` or `consume` recorded, or the one in a bundle; "
+            "with a TOPIC or --stats, together with the broker's statistics.",
     )
     proven_only: bool = proven_only_option()
     case_file: str | None = option(

@@ -1,7 +1,6 @@
-"""Captures the connections of one process while it is examined.
+"""Captures in the background, for `examine` and `bundle`.
 
-In a thread of its own. The trace lies in a temporary folder and goes with it. Captured are the
-connections that are there when it begins, on the ports of their other ends.
+Of a process, the connections that are there when it begins, on the ports of their other ends.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -32,33 +32,50 @@ USUAL_PORTS = (6650, 6651)
 Say = Callable[[str], None]
 
 
-class ProcessCapture:
+@dataclass(frozen=True, slots=True)
+class CapturedPart:
+    """Which packets: of connections to these ports, of these clients; none: of all clients."""
+
+    ports: Sequence[int]
+    clients: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, connections: Collection[TcpConnection]) -> CapturedPart:
+        """The connections of a process."""
+        return cls(ports_of(connections), [shown(each.local) for each in connections])
+
+
+class BackgroundCapture:
     """A running capture; a context manager. say: is told what is wrong with it.
 
     topics: which the broker is asked who their consumers are; none: those at these addresses.
-    Raises DoctorError where packets may not be read, or cannot be kept.
+    folder: keeps the trace; None: it goes with the capture. Raises DoctorError where packets may
+    not be read, or cannot be kept.
     """
 
     def __init__(
         self,
-        connections: Collection[TcpConnection],
+        part: CapturedPart,
         settings: Settings,
         topics: Collection[str],
         say: Say,
+        folder: Path | None = None,
     ) -> None:
         self._say = say
         self._over = threading.Event()
         self._error: DoctorError | None = None
+        self._wires: Sequence[Subscription] | None = None
         with ExitStack() as stack:
-            self._interface = stack.enter_context(Interface(ANY, ports_of(connections)))
-            folder = tempfile.TemporaryDirectory(prefix="pulsar-doctor-examine-")
-            self._folder = Path(stack.enter_context(folder), "examined.ptrace")
-            self._writer = stack.enter_context(TraceWriter(self._folder, {"files": [ANY]}))
+            self._interface = stack.enter_context(Interface(ANY, part.ports))
+            if folder is None:
+                temporary = tempfile.TemporaryDirectory(prefix="pulsar-doctor-examine-")
+                folder = Path(stack.enter_context(temporary), "examined.ptrace")
+            self._folder = folder
+            self._writer = stack.enter_context(TraceWriter(folder, {"files": [ANY]}))
             samples = SimpleQueue[ToldSample]()
-            clients = [shown(each.local) for each in connections]
             self._running = RunningCapture(
                 self._writer,
-                lambda out: CaptureFollowing(out, ports_of(connections), clients),
+                lambda out: CaptureFollowing(out, part.ports, part.clients),
                 samples=samples,
                 whole_topics=bool(topics),
             )
@@ -70,7 +87,7 @@ class ProcessCapture:
             stack.callback(self._end)
             self._stack = stack.pop_all()
 
-    def __enter__(self) -> ProcessCapture:
+    def __enter__(self) -> BackgroundCapture:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -78,6 +95,11 @@ class ProcessCapture:
 
     def wires(self) -> Sequence[Subscription]:
         """The capture ends; what it has shown of each subscription that has a name."""
+        if self._wires is None:
+            self._wires = self._read()
+        return self._wires
+
+    def _read(self) -> Sequence[Subscription]:
         self._end()
         try:
             if self._error is not None:
