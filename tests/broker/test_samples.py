@@ -185,7 +185,9 @@ def test_what_users_attach_is_not_kept(tmp_path: Path) -> None:
     stats = {"publishers": [publisher], "subscriptions": {"s": subscription}}
     internal = {
         "ledgers": [{"ledgerId": 1, "metadata": "SECRET", "properties": SECRET}],
-        "cursors": {"s": {"state": "Open", "properties": {"producer-1": 17}}},
+        "cursors": {
+            "s": {"state": "Open", "properties": {"producer-1": 17}, "cursorProperties": SECRET}
+        },
         "properties": SECRET,
     }
     save(tmp_path / "s", StatsAnswer(ORDERS, 1, stats, internal))

@@ -29,7 +29,7 @@ SCHEMA = "pulsar-doctor/samples/"
 VERSION = 1
 NAMED_MOST = 10
 
-USERS_OWN = frozenset({"metadata", "properties", "subscriptionProperties"})
+USERS_OWN = frozenset({"metadata", "properties", "subscriptionProperties", "cursorProperties"})
 # Objects whose keys are names, so that a subscription called "metadata" stays.
 BY_NAME = frozenset(
     {"subscriptions", "replication", "cursors", "partitions"}

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from pulsar_doctor.broker.samples.mending import CONSUMERS, NOT_ALL, NOTHING, PLAIN, UNTOLD
+from pulsar_doctor.broker.samples.reading import USERS_OWN
 from pulsar_doctor.broker.stats.internal import CursorStats
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 
@@ -24,8 +25,7 @@ FEWEST = 3  # rows with a value; fewer are no table
 BY_NAME = frozenset({"subscriptions", "cursors", "replication"})
 LISTS = frozenset({CONSUMERS, "publishers", "ledgers", "drainingHashes", "keyHashRanges"})
 # Objects in which anybody may write what he likes.
-FREE = frozenset({"metadata", "properties", "subscriptionProperties", "cursorProperties"})
-FREE |= {"consumersAfterMarkDeletePosition", "bucketDelayedIndexStats"}
+FREE = USERS_OWN | {"consumersAfterMarkDeletePosition", "bucketDelayedIndexStats"}
 BEGINS = frozenset({"msgRateIn", "msgRateOut", "msgBacklog", "entriesAddedCounter", *BY_NAME})
 # What stands behind objects by name, and behind the elements of a list.
 AFTER_NAMED = frozenset(
