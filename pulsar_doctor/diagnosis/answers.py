@@ -159,6 +159,11 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class Forbids(Unknown):
+    """A fact with which nobody may call the subscription healthy."""
+
+
+@dataclass(frozen=True, slots=True)
 class TooProbable(Unknown):
     """Nothing forbids to call it healthy but the probability of a problem."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.answers import Unknown
+from pulsar_doctor.diagnosis.answers import Forbids, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, IN_HAND, QUIET_AFTER, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
@@ -35,7 +35,7 @@ def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         yield Unknown("its consumers are not reported")
 
 
-def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """A consumer has held messages for long, and has never acknowledged any.
 
     It may work on its first messages, or wait for its first checkpoint. A consumer that has ended
@@ -50,15 +50,15 @@ def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Unkn
             text = say(
                 "{} ended while it held {:messages}, and acknowledged none", each.label, kept
             )
-            yield Unknown(text, each.label)
+            yield Forbids(text, each.label)
         elif since is not None and since.seconds >= within:
             text = say(
                 "{} has held {:messages} for {}, and acknowledged none", each.label, kept, since
             )
-            yield Unknown(text, each.label)
+            yield Forbids(text, each.label)
 
 
-def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """A consumer acknowledged messages long ago, none since, and holds some that are not new.
 
     Its checkpoints may lie that far apart, or its acknowledgements have stopped.
@@ -67,7 +67,7 @@ def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     for each in view.served:
         since, kept = each.since_last_ack, _not_new(view, each, within)
         if kept and since is not None and since.seconds >= within and not each.resting:
-            yield Unknown(
+            yield Forbids(
                 say(
                     "{} has acknowledged nothing for {}, and {:messages} or more are not new",
                     *(each.label, since, kept),
@@ -93,7 +93,7 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     return held if held >= FORGETS_FROM else 0
 
 
-def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """No message waits by the backlog, and a silent consumer holds some by its own counter.
 
     They expired or were skipped while it held them, or one of the counters is wrong.
@@ -102,7 +102,7 @@ def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Un
     for each in () if view.durable is False or view.backlog is None else view.served:
         held = least(each.unacked_messages)
         if held and each.quiet_at_least(within) and not each.resting:
-            yield Unknown(
+            yield Forbids(
                 say(
                     "{} holds {:messages} and has not moved for {}, but the backlog is 0: they"
                     " expired or were skipped, or a counter is wrong",
@@ -112,7 +112,7 @@ def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Un
             )
 
 
-def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """Entries could be sent, a consumer has permits, and nothing moves.
 
     Entries that came within the window may be sent next, so only older ones count. The dispatcher
@@ -126,7 +126,7 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     moves = view.delivered != 0 or any(each.moved is not False for each in view.served)
     ready = [each.label for each in view.served if each.may_receive_throughout]
     if ready and not moves:
-        yield Unknown(
+        yield Forbids(
             say(
                 "{:entries} could be sent and {} has permits, but nothing moved within {}",
                 *(due, ready[0], duration(watched)),
@@ -134,7 +134,7 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         )
 
 
-def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """Entries could be sent, no consumer has permits, and no consumer holds a message to ask after.
 
     A consumer asks again once its application has taken what it holds. One that holds nothing has
@@ -144,7 +144,7 @@ def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     empty = [each for each in view.served if each.without_permits and each.holds_nothing]
     still = all(each.quiet_at_least(within) and not each.resting for each in empty)
     if STATS in view.sources and due > 0 and empty and still and len(empty) == len(view.served):
-        yield Unknown(
+        yield Forbids(
             say(
                 "{:entries} could be sent, and {} has had no permits and held nothing for {} or"
                 " more",
@@ -153,28 +153,28 @@ def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         )
 
 
-def _never_above_zero(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _never_above_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """Permits are below zero, and all that a consumer holds cannot bring them back."""
     for each in () if view.nothing_to_send_for_sure else view.served:
         if each.beyond_help and not each.moved:
-            yield Unknown(
+            yield Forbids(
                 f"{each.label} is at {each.available_permits} permits and holds "
                 f"{each.unacked_messages} messages, too few to bring them back",
                 each.label,
             )
 
 
-def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold."""
     counted = told(view.unacked)
     if counted is not None and counted < 0:
-        yield Unknown(
+        yield Forbids(
             f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
             "not known"
         )
 
 
-def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """By the wire alone: consumers hold messages, have permits, and neither side moves.
 
     A broker that has reached the subscription's limit of unacknowledged messages sends nothing
@@ -190,20 +190,20 @@ def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[U
     still = all(each.quiet_at_least(within) and not each.resting for each in view.served)
     works = any(each.works for each in view.served)
     if ready and still and not works and held > IN_HAND.default:
-        yield Unknown(
+        yield Forbids(
             f"{held} messages are unacknowledged, and {ready[0]} has permits and was sent nothing "
             f"for {duration(within)} or more: the subscription's limit is not visible on the wire"
         )
 
 
-def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """By a trace: a message was stored, a consumer has permits, and the broker does not send it.
 
     A broker sends at once what is due, unless something holds it back, which is not on the wire.
     """
     unsent = view.unsent
     if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
-        yield Unknown(
+        yield Forbids(
             f"messages were published and sent to no consumer, although {unsent.who} has had "
             f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
             "rate limit, a transaction, a broker that has stopped reading) is not visible on the "
@@ -211,7 +211,7 @@ def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Unk
         )
 
 
-def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """By a trace: consumers worked on old messages, and nothing more comes though they may have it.
 
     Either that was the end of the topic, or the broker does not send what follows.
@@ -222,14 +222,14 @@ def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     ready = [each.label for each in view.served if each.may_receive]
     since = since_last_delivery(view.served)
     if ready and since is not None and since.seconds >= within:
-        yield Unknown(
+        yield Forbids(
             f"{ready[0]} has permits and nothing has come for {since}; the last message had been "
             f"published {duration(behind)} before it was sent, and whether it was the last in the "
             "topic is not on the wire"
         )
 
 
-def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """By a trace: the last consumer has left, and messages wait.
 
     That is no stall for certain: a consumer may be attached by a way that the trace does not see.
@@ -240,7 +240,7 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         are = "message is" if left.unacked == 1 else "messages are"
         unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
         published = "messages were published and sent to no consumer" if left.published else ""
-        yield Unknown(
+        yield Forbids(
             f"no consumer is attached since {left.last} left {duration(left.seconds)} ago, and "
             f"{' and '.join(filter(None, (unacked, published)))}; whether another consumer is "
             "attached is not in the trace"

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE, UNDECIDED, Finding, Suspect
+from pulsar_doctor.diagnosis.answers import (
+    HEALTHY,
+    NONE_OF_THESE,
+    UNDECIDED,
+    Finding,
+    Forbids,
+    Suspect,
+)
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
@@ -51,9 +58,12 @@ def likeliest(diagnosis: Diagnosis) -> Suspect | None:
 def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
     """The likeliest cause, if it is at least possible and anything that was seen speaks for it.
 
-    That its check is undecided does not.
+    That its check is undecided does not. A fact that forbids healthy says more than a cause that is
+    less likely than that nothing is wrong.
     """
     first = likeliest(diagnosis)
     if first is None or first.probability < POSSIBLE:
+        return None
+    if first != diagnosis.suspects[0] and any(isinstance(e, Forbids) for e in diagnosis.unknown):
         return None
     return first if any(clue.name != UNDECIDED for clue in first.speaks_for) else None

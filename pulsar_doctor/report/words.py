@@ -12,8 +12,10 @@ from pulsar_doctor.diagnosis.answers import (
     NONE_OF_THESE,
     Action,
     Finding,
+    Forbids,
     Suspect,
     TooProbable,
+    Unknown,
 )
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause
@@ -68,21 +70,22 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
     first = suspected_cause(diagnosis)
-    if first is None and (decides := would_decide(diagnosis)):
-        return decides
+    if first is None and (why := doubt(diagnosis, Forbids) or would_decide(diagnosis)):
+        return why
     if first is None and diagnosis.suspects:
         first = diagnosis.suspects[0]
-        if first.code == HEALTHY and (reason := doubt(diagnosis)):
-            return reason
+        if first.code == HEALTHY and (why := doubt(diagnosis)):
+            return why
     if first is not None:
         return f"{likelihood(first)} {accused(first, with_name=with_name)} ({share(first)})"
     why = diagnosis.not_told[0] if diagnosis.not_told else "not decided"
     return printable(why.removeprefix(f"{HEALTHY}: "))
 
 
-def doubt(diagnosis: Diagnosis) -> str:
-    """Why it is not healthy, though most likely nothing is wrong; "" where only the odds say so."""
-    why = (each for each in diagnosis.unknown if not isinstance(each, TooProbable))
+def doubt(diagnosis: Diagnosis, kind: type[Unknown] = Unknown) -> str:
+    """The first reason of that kind for which it is not healthy; "" where only the odds say so."""
+    unknown = (each for each in diagnosis.unknown if not isinstance(each, TooProbable))
+    why = (each for each in unknown if isinstance(each, kind))
     return next((printable(each.reason) for each in why), "")
 
 

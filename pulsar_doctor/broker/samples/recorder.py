@@ -81,7 +81,7 @@ class Recorder:
     ) -> None:
         """Keeps what the cluster allows on a topic or partition, and its broker's version.
 
-        topic: full name. place: of a segment, whose other segments are kept as topics of their own.
+        topic: full name. place: of a segment; the other segments are kept as topics of their own.
         """
         known = asdict(limits)
         del known["unacked_ranges_by_default"]  # which follows from the version

@@ -101,7 +101,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
             yield BlockRow("more", f"-v ({many(others, 'more reason')})")
         return
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
-    if text and cause(shown) != doubt(shown):
+    if text:
         yield BlockRow(SEEN, printable(f"{which}{text}"), most=2)
     if first.where and (where := whereabouts(first.where)):
         yield BlockRow("where", where)
@@ -114,13 +114,15 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
 def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
     """What speaks for it; of a cause that the headline does not name, its name as well.
 
-    Of one that is unlikely, what forbids to call the subscription healthy.
+    Of one that is unlikely, what forbids to call it healthy, if the headline does not.
     """
-    text = said_of(suspect)
-    if suspected_cause(shown) or suspect.code in NO_RULE:
+    text, headed = said_of(suspect), doubt(shown) == cause(shown)
+    if suspected_cause(shown):
         return text
+    if suspect.code in NO_RULE:
+        return "" if headed else text
     if shown.unknown and suspect.probability < POSSIBLE:
-        return undecided(shown)[0]
+        return "" if headed else undecided(shown)[0]
     named = f"{likelihood(suspect)} {accused(suspect)} ({share(suspect)})"
     return f"{named}: {text}" if text else named
 
