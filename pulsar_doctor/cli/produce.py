@@ -127,12 +127,11 @@ def command(asked: ProduceRequest) -> int:
     sending = producing.Sending(
         asked.count, asked.rate, asked.keys, asked.size, asked.batch, asked.delay
     )
-    say(f"sending to {asked.topic} at {bare(where.service_url)}")
     sent, began = producing.SentSoFar(), time.monotonic()
     try:
         _send(where, asked, sending, sent)
     finally:
-        _show(asked, sent, time.monotonic() - began)
+        _show(where, asked, sent, time.monotonic() - began)
         if made is not None:
             warn(made.sentence)
     return 0
@@ -181,7 +180,7 @@ def _send(where: Settings, asked: ProduceRequest, sending: Sending, sent: SentSo
         bar.stop()
 
 
-def _show(asked: ProduceRequest, sent: SentSoFar, seconds: float) -> None:
+def _show(where: Settings, asked: ProduceRequest, sent: SentSoFar, seconds: float) -> None:
     if asked.output == "json":
         tell_json(_document(asked, sent, seconds), indent=2)
         return
@@ -191,10 +190,11 @@ def _show(asked: ProduceRequest, sent: SentSoFar, seconds: float) -> None:
     what += [f"with {many(asked.keys, 'key')}"] if asked.keys else []
     what += [f"in batches of {asked.batch}"] if asked.batch > 1 else []
     what += [f"to be delivered after {duration(asked.delay)}"] if asked.delay else []
-    pace = f"{sent.acknowledged / seconds:.0f}/s" if seconds else ""
+    pace = f", {sent.acknowledged / seconds:.0f}/s" if seconds else ""
     print_page(
         f"{sent.acknowledged} of {many(asked.count, 'message')} acknowledged by the broker: "
-        f"{printable(asked.topic)}, {', '.join(what)}; {duration(seconds)}, {pace}"
+        f"{printable(asked.topic)}, {', '.join(what)}; {duration(seconds)}{pace}, "
+        f"at {bare(where.service_url)}"
     )
 
 

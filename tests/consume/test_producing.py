@@ -74,7 +74,9 @@ def test_a_topic_that_exists_is_refused_without_existing_and_a_new_one_with_it(
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "give --existing" in refused.stderr
     sent = answered("produce", topic, "-n", "10", "--existing", "--delay", "1h", broker=broker)
-    assert sent.stdout.startswith(f"10 of 10 messages acknowledged by the broker: {topic}, 100 byt")
+    line = " ".join(sent.stdout.split())
+    assert line.startswith(f"10 of 10 messages acknowledged by the broker: {topic}, 100 bytes")
+    assert line.endswith(f" at {broker.service_url}")
     assert (sent.returncode, sent.stderr) == (0, "")
     assert stats(admin, topic)["subscriptions"]["s"]["msgBacklog"] == 10
 

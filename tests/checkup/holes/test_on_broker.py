@@ -141,7 +141,7 @@ def test_a_trace_tells_the_same_and_what_became_of_each_entry(
     assert {(life["deliveries"], life["first_consumer"]) for life in lives} == {(1, "consumer-1")}
     assert all(life["acknowledged"] is None for life in lives)
     before = pulsar_doctor("holes", "--trace", trace, "--at", lives[0]["first_delivered"])
-    assert "no holes; whether" in " ".join(before.stdout.split()), before.stderr
+    assert "no holes is it stalled?" in " ".join(before.stdout.split()), before.stderr
 
 
 def test_a_subscription_without_holes_has_nothing_wrong(
@@ -229,7 +229,7 @@ def test_a_counter_that_drifted_to_0_is_not_believed_and_an_unload_mends_it(
         assert right == 10
         assert {name: entry[name] for name in wrong} == wrong
         told = pulsar_doctor("holes", topic, "--fail-on", "warning", broker=broker)
-        assert (told.returncode, told.stdout.startswith("▲ WARNING")) == (1, True), told.stderr
+        assert (told.returncode, "\n▲ WARNING" in told.stdout) == (1, True), told.stderr
         unloaded(admin, topic)
         entry = eventually(lambda: _mended(broker, topic))
         assert (entry["backlog"], entry["backlog_by_positions"], entry["status"]) == (
