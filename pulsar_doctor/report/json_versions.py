@@ -71,8 +71,8 @@ def is_old() -> bool:
 
 
 def schema(name: str) -> str:
-    """The whole name of a schema, which is one of SCHEMAS."""
-    return f"pulsar-doctor/{SCHEMAS[name] if is_old() else name}"
+    """The whole name of a schema, which may be one of SCHEMAS."""
+    return f"pulsar-doctor/{SCHEMAS.get(name, name) if is_old() else name}"
 
 
 def renamed(kind: str, document: dict[str, Any]) -> dict[str, Any]:

@@ -16,17 +16,17 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report import json_versions
 from pulsar_doctor.report.stall_check.schema import schema as of_verdicts
 from pulsar_doctor.report.tap.document import SCHEMA as TAP
 from pulsar_doctor.report.tap.document import SHOWN
-from pulsar_doctor.tap.observer.events import Verdict
+from pulsar_doctor.tap.observer.events import Snapshot, Verdict
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 DOCUMENTS: dict[str, Any] = json.loads(
     Path(__file__).with_name("documents.json").read_text("utf-8")
 )
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-OURS = "pulsar-doctor/"
 NULL = "What is null is not reported. Fields may be added."
 PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -68,7 +68,7 @@ def _shaped(shape: Any) -> JsonSchema:
     if shape == "any":
         return {}
     if shape.startswith("="):
-        return {"const": f"{OURS}{shape[1:]}"}
+        return {"const": json_versions.schema(shape[1:])}
     if shape.startswith("$"):  # with properties, so that a test can close it
         return {"anyOf": [_verdict_with({}, shape[1:]), {"type": "null"}]}
     return {"type": [shape, "null"]}
@@ -112,13 +112,17 @@ def _row() -> JsonSchema:
 
 
 def _event(name: str, kind: type) -> JsonSchema:
-    head = {"schema": {"const": f"{OURS}{TAP}"}, "event": {"const": name}, "at": {"type": "string"}}
+    ours = {"const": json_versions.schema(TAP)}
+    head = {"schema": ours, "event": {"const": name}, "at": {"type": "string"}}
     if kind is Verdict:
         return _verdict_with(head | {"before": _typed(get_type_hints(kind)["before"])})
-    made = _fields_of(kind)
-    made["properties"] = head | made["properties"]
-    made["required"] = list(made["properties"])
-    return made
+    properties = json_versions.renamed(name, _fields_of(kind)["properties"])
+    if kind is Snapshot:
+        each = properties["consumers"]["items"]
+        each["properties"] = json_versions.renamed("snapshot", each["properties"])
+        each["required"] = list(each["properties"])
+    properties = head | properties
+    return {"type": "object", "required": list(properties), "properties": properties}
 
 
 def _fields_of(kind: type) -> JsonSchema:

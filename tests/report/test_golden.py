@@ -1,4 +1,4 @@
-"""The JSON of schema 2 has the names and numbers that it always had."""
+"""The JSON of version 2 has the names and numbers that it always had, and its own schema."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from pulsar_doctor.report.json_versions import VARIABLE
 from tests.report.golden import golden, of_a_tap, of_a_trace, of_states
+from tests.support import schemas
 
 # Sentences, and what is fitted to incidents, may become better: their names are compared only.
 WORDS = frozenset(
@@ -54,6 +55,8 @@ def assert_same(now: Iterable[tuple[str, Any]]) -> None:
     before, names = golden(), []
     for name, printed in now:
         names.append(name)
+        for document in printed:
+            schemas.check(document)
         if name.partition(" ")[0] in YOUNG | MISCOUNTED:
             continue
         assert_kept(comparable(before[name]), comparable(printed), name)

@@ -14,6 +14,7 @@ import pytest
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.report.json_versions import VARIABLE
 from pulsar_doctor.report.schemas import names, schema_of
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.tap.document import event_json
@@ -50,6 +51,24 @@ def test_it_is_printed_and_is_a_schema(capsys: pytest.CaptureFixture[str]) -> No
     assert all(shipped.is_valid(json.loads(line)) for line in printed("jsonl").splitlines())
     assert shipped.is_valid(whole() | {"later": 1}), "fields may be added"
     assert not shipped.is_valid(whole() | {"schema": "pulsar-doctor/stall-check/1"})
+
+
+def test_version_2_has_schemas_until_it_is_removed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "3")
+
+    def shown(*arguments: str) -> Any:
+        assert run(["schema", *arguments]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    new, old = shown("stall-check"), shown("stall-check", "--json-version", "2")
+    versions = [each["$defs"]["document"]["properties"]["schema"]["const"] for each in (new, old)]
+    assert versions == ["pulsar-doctor/stall-check/3", "pulsar-doctor/stall-check/2"]
+    fields = [each["$defs"]["consumer"]["properties"].keys() for each in (new, old)]
+    assert fields[0] - fields[1] >= {"receiver_queue_size"}
+    assert fields[1] - fields[0] >= {"queue_size"}
+    assert shown("holes") == shown("holes", "--json-version", "2"), "it has one version only"
 
 
 def first(document: Any, *way: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.evidence.numbers import REPORTED, Number
+from pulsar_doctor.report import json_versions
 
 SCHEMA_FILE = Path(__file__).with_name("schema.json")
 TYPES: dict[str, dict[str, Any]] = {  # by the type of a number in Python
@@ -21,16 +22,24 @@ TYPES: dict[str, dict[str, Any]] = {  # by the type of a number in Python
 }
 
 
-@cache
 def schema() -> dict[str, Any]:
-    """The whole schema."""
-    told: dict[str, Any] = json.loads(SCHEMA_FILE.read_text("utf-8"))
-    told["$defs"]["consumer"] = {
-        "type": "object",
-        "required": [row.name for row in REPORTED],
-        "properties": {row.name: _property(row) for row in REPORTED},
-    }
-    return told
+    """The whole schema, of the version that is requested."""
+    return _schema(is_old=json_versions.is_old())
+
+
+@cache
+def _schema(*, is_old: bool) -> dict[str, Any]:
+    text = SCHEMA_FILE.read_text("utf-8")
+    for now, before in json_versions.SCHEMAS.items() if is_old else ():
+        text = text.replace(f"/{now}", f"/{before}")
+        text = text.replace(f":{now.replace('/', ':')}", f":{before.replace('/', ':')}")
+    found: dict[str, Any] = json.loads(text)
+    properties = {row.name: _property(row) for row in REPORTED}
+    properties = json_versions.renamed("consumer", properties)
+    found["$defs"]["consumer"] = {
+        "type": "object", "required": list(properties), "properties": properties,
+    }  # fmt: skip
+    return found
 
 
 def _property(row: Number) -> dict[str, Any]:
