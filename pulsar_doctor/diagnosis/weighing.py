@@ -62,7 +62,7 @@ class Diagnosis:
     """The verdict on one subscription, worst finding first.
 
     unknown: what the evidence did not decide. suspects: what it may be then, most likely first; of
-    a healthy verdict what it may hide.
+    a healthy verdict what is not ruled out.
     incarnations: the consumers that were judged.
     backlog: entries, by positions where the broker's counter is wrong; None: not told.
     backlog_change: in the window. consumers: everybody, well or not; None: not told.

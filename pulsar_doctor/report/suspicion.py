@@ -12,7 +12,7 @@ from pulsar_doctor.wording.printable import listed, printable
 
 IN_DETAIL_MOST = 3  # with what speaks for them
 RULED_OUT_SHOWN_MOST = 4  # reasons; each may exclude several
-HIDDEN = "may hide"  # beside a healthy verdict
+HIDDEN = "not ruled out"  # beside a healthy verdict
 SuspicionRow = tuple[str, str]  # what it tells, and the text
 
 

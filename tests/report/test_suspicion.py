@@ -254,7 +254,7 @@ def test_what_a_healthy_verdict_may_hide_stands_below_it() -> None:
     hides = replace(suspected(suspects=(STUCK, ANOTHER)), status="healthy", unknown=())
     lines = table(hides)
     assert lines[0].startswith("✔ HEALTHY  ledger")
-    assert lines[1].startswith("  may hide   key-shared-blocked of ks-stuck, 70%")
+    assert lines[1].startswith("  not ruled out  key-shared-blocked of ks-stuck, 70%")
     assert [line[2:11] for line in lines[2:]] == ["to decide", "run      "]
     assert not any(line.startswith(("  likely", "  ruled out")) for line in lines)
 

@@ -147,7 +147,7 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
     elif view.backlog is not None and (left is None or left.most != 0):
         most = "it is not reported how many" if left is None else str(left)
         yield Unknown(
-            f"{hog.label} holds {hoard.held} messages beside idle neighbours, but {most} "
+            f"{hog.label} holds {hoard.held} messages beside idle consumers, but {most} "
             "entries are left for the broker to send; the internal stats tell which",
             hog.label,
         )

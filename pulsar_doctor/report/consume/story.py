@@ -100,7 +100,7 @@ def side_by_side(
             f"{name}: finished", f"{consumer.ledger.acknowledged}", f"{other.ledger.acknowledged}"
         )
     table.add_row("waiting in the slow worker's queue", _waiting(stalled[0]), _waiting(healed[0]))
-    table.add_row("untouched of all", _untouched(stalled, messages), _untouched(healed, messages))
+    table.add_row("taken by nobody", _left(stalled, messages), _left(healed, messages))
     _print(table)
     held = duration(stalled[0].ledger.unacked * (stalled[0].ledger.told_process_seconds or 0))
     _print(
@@ -120,7 +120,7 @@ def _waiting(consumer: Consumer) -> str:
     return str(consumer.ledger.queued_min)
 
 
-def _untouched(consumers: Sequence[Consumer], messages: int) -> str:
+def _left(consumers: Sequence[Consumer], messages: int) -> str:
     return str(messages - sum(consumer.ledger.taken or 0 for consumer in consumers))
 
 
