@@ -69,7 +69,8 @@ def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
         if kept and since is not None and since.seconds >= within and not each.resting:
             yield Forbids(
                 say(
-                    "{} has acknowledged nothing for {}, and {:messages} or more are not new",
+                    "{} has acknowledged nothing for {}, though it holds at least "
+                    "{:older messages}",
                     *(each.label, since, kept),
                 ),
                 each.label,
@@ -80,8 +81,8 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     """Messages that a consumer has held since before the window, or `within` seconds, at least.
 
     Statistics do not report what a single active consumer holds. While it has permits it was sent
-    the backlog, or the broker has stopped reading. One sample shows no times: there few messages
-    count as new.
+    the backlog, or the broker has stopped reading. A few messages may all have come with the last
+    delivery.
     """
     held, since = least(each.unacked_messages) or 0, each.holds_since
     if since is not None and since.exact:
@@ -89,8 +90,10 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     if view.type in SINGLE_ACTIVE and each.may_receive_throughout and view.backlog is not None:
         held = view.backlog.entries or 0
     if view.watched:
-        return max(0, held - (each.delivered or 0))
-    return held if held >= FORGETS_FROM else 0
+        held -= each.delivered or 0
+    sent = each.since_last_delivery
+    long_ago = sent is not None and sent.seconds >= FIRST_ACK_WITHIN.default
+    return max(0, held) if held >= FORGETS_FROM or long_ago else 0
 
 
 def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
