@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from tests.cli.test_help import LEAVES
 from tests.support.command_line import on_terminal
 from tests.trace.journals import slow_consumer, write_trace
 
@@ -62,6 +63,16 @@ SCREENS: Mapping[str, str] = STALLED | {
     "help of stall-check": "stall-check --help",
 }
 
+ANALYSIS = "an analysis"
+SLOW = {ANALYSIS: f"analyze {TRACE}"}
+ELSEWHERE = {  # subcommands that are not here, and why
+    "bundle": "a broker", "consume": "a broker", "produce": "a broker", "tap": "a broker",
+    "demo": "a broker", "sandbox start": "a broker", "sandbox stop": "a broker",
+    "sandbox status": "prints addresses, of a broker", "examine": "a process; see test_examined",
+    "completion": "a script, and asks the shell for its version", "context use": "prints nothing",
+    "report": "writes a page, and prints its name", "trace compact": "changes the trace",
+}  # fmt: skip
+EACH = [*SCREENS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 AS_IT_IS = ("a schema", "help", "help of stall-check")  # at any width
 
 
@@ -120,9 +131,16 @@ def broken(lines: list[str], names: set[str]) -> Iterator[str]:
             yield from (f"{word} of {name}" for name in names if name.startswith(word))
 
 
-@pytest.mark.parametrize("name", SCREENS)
+def test_each_subcommand_is_here_or_has_a_reason() -> None:
+    lines = [*SCREENS.values(), *SLOW.values()]
+    missing = {name for name in LEAVES if not any(f"{each} ".startswith(f"{name} ")
+                                                  for each in lines)}  # fmt: skip
+    assert missing == ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_a_screen_keeps_its_laws(screens: Screens, name: str) -> None:
-    line = SCREENS[name]
+    line = (SCREENS | SLOW)[name]
     in_a_pipe = screens.printed(line, 0)
     assert in_a_pipe
     assert [each for each in in_a_pipe if "\x1b" in each or each != each.rstrip()] == []
@@ -135,14 +153,15 @@ def test_a_screen_keeps_its_laws(screens: Screens, name: str) -> None:
         assert [*broken(lines, names)] == [], width
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", EACH)
 def test_colours_change_no_letter_and_the_c_locale_has_ascii_only(
     screens: Screens, name: str
 ) -> None:
-    plain = screens.printed(SCREENS[name], USUAL)
-    coloured = screens.printed(SCREENS[name], USUAL, NO_COLOR="")
+    line = (SCREENS | SLOW)[name]
+    plain = screens.printed(line, USUAL)
+    coloured = screens.printed(line, USUAL, NO_COLOR="")
     assert [COLOURS.sub("", each) for each in coloured] == plain
-    in_ascii = "\n".join(screens.printed(SCREENS[name], USUAL, LC_ALL="C"))
+    in_ascii = "\n".join(screens.printed(line, USUAL, LC_ALL="C"))
     assert in_ascii.isascii()
     assert ESCAPED.search(in_ascii) is None
 
