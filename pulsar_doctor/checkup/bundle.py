@@ -86,7 +86,6 @@ REDACTED = (
 class Bundle:
     """What was collected. readme: its first file, as text. content: the archive."""
 
-    checkup: Checkup
     readme: str
     content: bytes
 
@@ -139,7 +138,7 @@ def bundle_of(
     left_out = [*_left_out(judge, files, parts), *why, *unread]
     contents = [*_verdicts(case, diagnoses, redacted=names is not None), *_contents(case, files)]
     readme = "\n".join((*contents, *_list("What was left out, and why", left_out))) + "\n"
-    return Bundle(checkup, readme, packed({README: readme.encode(), **files}))
+    return Bundle(readme, packed({README: readme.encode(), **files}))
 
 
 async def _settings(request: LiveRequest) -> dict[str, str]:

@@ -71,7 +71,6 @@ class PageVerdict:
 class PageChart:
     """A heading, a text that says what is drawn, and the places of the parts."""
 
-    id: str
     title: str
     caption: str
     parts: tuple[str, ...]
@@ -183,25 +182,16 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
     for number, each in enumerate(timelines.subscriptions, start=1):
         if each.backlog or each.unacked:
             title = f"{each.subscription} on {each.topic}"
-            yield PageChart(
-                f"chart-subscription-{number}",
-                printable(title),
-                BY_BROKER,
-                (f"subscription-{number}",),
-            )
+            yield PageChart(printable(title), BY_BROKER, (f"subscription-{number}",))
     if timelines.compares:
         caption = "Each row is a consumer, by its number in the table below. A bar: no permits."
-        yield PageChart("chart-starved", "Times without permits", caption, ("starved",))
+        yield PageChart("Times without permits", caption, ("starved",))
     for number, consumer in enumerate(timelines.consumers, start=1):
         if not consumer.has_lines:
             break
         title = f"{consumer.name} of {consumer.subscription} on {consumer.topic}"
-        yield PageChart(
-            f"chart-consumer-{number}",
-            printable(title),
-            _caption(consumer),
-            (f"consumer-{number}", f"moved-{number}")[: 2 if consumer.moved else 1],
-        )
+        parts = (f"consumer-{number}", f"moved-{number}")[: 2 if consumer.moved else 1]
+        yield PageChart(printable(title), _caption(consumer), parts)
 
 
 def _holes(account: Account) -> PageHoles:
