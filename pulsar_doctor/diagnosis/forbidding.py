@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
-ACKS_AGAIN_SECONDS = 600.0  # who has acknowledged before may take this long for the next time
+ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
 def forbidding(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:

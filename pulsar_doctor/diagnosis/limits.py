@@ -14,6 +14,9 @@ from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 
+# Who says that the first acknowledgement may take longer says so to the check for it, too.
+FIRST_ACK = ("not-acknowledging", ("begun", "first_ack"))
+
 
 def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str, dict[str, float]]:
     """The thresholds of the causes and of healthy, by code.
@@ -25,6 +28,7 @@ def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str,
     every = {HEALTHY: healthy.THRESHOLDS, **{each.code: each.thresholds for each in causes}}
     known = {f"{code}.{t.name}": (code, t) for code, own in every.items() for t in own}
     limits = {code: {t.name: t.default for t in own} for code, own in every.items()}
+    named: set[str] = set()
     for change in changes:
         name, _, value = (part.strip() for part in change.partition("="))
         if not value or name not in known:
@@ -33,6 +37,10 @@ def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str,
             )
         code, threshold = known[name]
         limits[code][threshold.name] = _number(value, threshold, change)
+        named.add(name)
+    within, (code, follow) = limits[HEALTHY][healthy.FIRST_ACK_WITHIN.name], FIRST_ACK
+    if within > healthy.FIRST_ACK_WITHIN.default and code in limits:
+        limits[code] |= {each: within for each in follow if f"{code}.{each}" not in named}
     return limits
 
 

@@ -9,10 +9,12 @@ The check looks for a consumer with permits that holds messages, while nothing i
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
 more and has never acknowledged any is found too: once it is there for `begun` and has asked for
 more than its first FLOW did, since then it takes messages and keeps them; otherwise where it has
-held the first of them for twice `silent_for`, and from `first_ack` on it is unknown. Readers, other
-non-durable subscriptions and standbys are not judged. By the stats alone, what is held on Exclusive
-and Failover is known from the internal stats only. A trace does not tell what is left to send; but
-nothing is, or the broker does not read, where a consumer with permits is sent nothing for so long.
+held the first of them for twice `silent_for`, and from `first_ack` on it is unknown. `begun` and
+`first_ack` follow `healthy.first_ack_within`, where that is set to more than its default. Readers,
+other non-durable subscriptions and standbys are not judged. By the stats alone, what is held on
+Exclusive and Failover is known from the internal stats only. A trace does not tell what is left to
+send; but nothing is, or the broker does not read, where a consumer with permits is sent nothing for
+so long.
 
 Source: Consumer.messageAcked and flowPermits in the broker.
 """
@@ -83,14 +85,15 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
     """Of one that has never acknowledged any of many."""
     since, there = consumer.holds_since, consumer.connected_for
     first_ack = limits["first_ack"]
-    if since is not None and since.seconds >= 2 * limits["silent_for"]:
+    long = max(2 * limits["silent_for"], first_ack)
+    if since is not None and since.seconds >= long:
         yield _never_finding(view, consumer, since)
     elif there is not None and there.seconds >= limits["begun"] and consumer.asked_again:
         yield _never_finding(view, consumer, there)
     elif since is not None and since.exact:
         if since.ms - CLOCK_SLACK_MS >= first_ack * 1000:  # an older clock may say so of it
             yield _none_yet(view, consumer, since)
-    elif there is None or not there.exact or there.seconds >= 2 * limits["silent_for"]:
+    elif there is None or not there.exact or there.seconds >= long:
         yield _since_when(consumer)
     elif there.seconds >= first_ack:
         yield _none_yet(view, consumer, there)
