@@ -67,9 +67,10 @@ def recommend(outcomes: Sequence[RunOutcome], given: int) -> Recommendation | No
 def _reason(chosen: RunOutcome, other: RunOutcome | None) -> str:
     parts = [_rates(chosen, other), *(_differences(chosen, other) if other else ())]
     threshold = chosen.refill_threshold
-    parts.append(f"it asks for more after {'each message' if threshold == 1 else threshold}")
+    each = "each message" if threshold == 1 else f"{threshold} messages"
+    parts.append(f"it sends a FLOW after {each}")
     if chosen.receiver_queue_size == 0:
-        parts.append("1 where the topic is partitioned or has batches")
+        parts.append("use 1 if the topic is partitioned or has batches")
     return "; ".join(parts)
 
 

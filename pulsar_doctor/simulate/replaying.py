@@ -236,19 +236,19 @@ def _notes(
 ) -> Iterator[str]:
     how = "takes" if any(each.by_takes for each in times) else "acknowledgements"
     yield (
-        f"of {of.messages:,} delivered messages the trace shows for {len(known):,} how long they "
-        f"took, by {how}; the others take what is usual for their consumer"
+        f"the trace shows by {how} how long {len(known):,} of {of.messages:,} delivered messages "
+        "took; the others are given the usual time of their consumer"
     )
     grouped = sum(each.grouped for each in times)
     if grouped:
         yield (
-            f"{grouped:,} entries were acknowledged several at a time: what each took alone cannot "
-            "be told, they share evenly"
+            f"{grouped:,} entries were acknowledged several at a time: the time is divided evenly "
+            "between them, because the trace does not show it for each"
         )
     if assumed:
         yield (
-            f"nothing tells how long {', '.join(assumed)} needs: as the others do; --process-time "
-            "says otherwise"
+            f"the trace does not show how long {', '.join(assumed)} needs: the time of the others "
+            "is used; --process-time sets it"
         )
     if of.redelivered:
         yield f"redeliveries are left out: {of.redelivered:,}"

@@ -147,7 +147,7 @@ def test_takes_tell_how_long_messages_took_and_idle_time_is_no_work():
     assert times(found) == [2.0, 0.5, 1.5, 11.0], "the last one is in hand and has been for so long"
     assert found.receiver_queue_size == 4
     assert found.scenario.client.name == "pulsar-client"
-    assert "shows for 4 how long they took, by takes" in found.notes[0]
+    assert "the trace shows by takes how long 4 of" in found.notes[0]
 
 
 def test_acks_tell_where_takes_are_not_told_and_a_group_shares():
@@ -191,7 +191,7 @@ def test_what_nothing_tells_is_as_told_or_as_the_others_do_or_has_to_be_told():
     found = replayed(rows, told)
     assert (times(found, 0), times(found, 1)) == ([600.0] * 4, [600.0] * 4)
     assert found.scenario.names == ("slow", "fast")
-    assert any("nothing tells how long fast needs" in note for note in found.notes)
+    assert any("the trace does not show how long fast needs" in note for note in found.notes)
     assert times(replayed(rows, told, 3.0), 1) == [3.0] * 4
     with pytest.raises(ValueError, match="give --process-time"):
         replayed(rows, {})

@@ -82,7 +82,7 @@ WHOLE = {
         }
     ],
     "recommendation": {
-        "receiver_queue_size": 4, "reason": "6 messages/s; it asks for more after 2",
+        "receiver_queue_size": 4, "reason": "6 messages/s; it sends a FLOW after 2 messages",
     },
     "verdict": {
         "topic": "persistent://public/default/simulated", "partition": None,
@@ -107,7 +107,7 @@ about 422 ms at 211 ms each
 formula: next FLOW after 2 x 300 ms = 600 ms
 formula: at most 500 ms late, while the pace is kept
 recommended: 4
-6 messages/s; it asks for more after 2
+6 messages/s; it sends a FLOW after 2 messages
 ✔ HEALTHY simulated (Shared) on persistent://public/default/simulated: 2 consumers with 2 \
 permits, last ack 0 ms ago
 """
@@ -145,7 +145,7 @@ def test_what_a_run_to_the_last_message_says_otherwise() -> None:
         [],
         {
             "receiver_queue_size": 1,
-            "reason": "0.5 messages/s, as with 2; it asks for more after each message",
+            "reason": "0.5 messages/s, as with 2; it sends a FLOW after each message",
         },
         None,
     ]  # fmt: skip
