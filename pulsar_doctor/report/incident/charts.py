@@ -32,32 +32,23 @@ ReadColumn = Callable[[Any], float | None]
 class ChartDrawing:
     """What a browser draws. library: JavaScript. document: JSON of Bokeh, and of each chart its id.
 
-    A chart is `starved`, `consumer-1`, `moved-1` or `subscription-1`, by the order of timelines.
+    A place is `starved`, `consumer-1`, `moved-1` or `subscription-1`: a method of `_Figures`.
     """
 
     library: str
     document: str
 
 
-def drawing(timelines: Timelines) -> ChartDrawing:
-    """All charts, which zoom together. Raises MissingExtra."""
+def drawing(timelines: Timelines, parts: Mapping[str, Any]) -> ChartDrawing:
+    """All charts, which zoom together. parts: by their places. Raises MissingExtra."""
     with needing("report", "an incident page"):
         from bokeh.document import Document
         from bokeh.models import Range1d
         from bokeh.resources import Resources
     begin, end = _span(timelines)
     figures = _Figures(Range1d(start=begin, end=end, bounds=(begin, end)))
-    roots: dict[str, Any] = {}
-    for number, each in enumerate(timelines.subscriptions, start=1):
-        roots[f"subscription-{number}"] = figures.subscription(each)
-    if timelines.compares:
-        roots["starved"] = figures.starved(timelines.consumers)
-    for number, consumer in enumerate(timelines.consumers, start=1):
-        if not consumer.has_lines:
-            break
-        roots[f"consumer-{number}"] = figures.consumer(consumer)
-        if consumer.moved:
-            roots[f"moved-{number}"] = figures.moved(consumer)
+    kinds = {place: place.partition("-")[0] for place in parts}
+    roots = {place: getattr(figures, kinds[place])(part) for place, part in parts.items()}
     document = Document()
     for root in roots.values():
         document.add_root(root)

@@ -6,10 +6,10 @@ here, nor the time of the call: the same input makes the same page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -69,11 +69,11 @@ class PageVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PageChart:
-    """A heading, a text that says what is drawn, and the places of the parts."""
+    """A heading, a text that says what is drawn, and the parts by their places."""
 
     title: str
     caption: str
-    parts: tuple[str, ...]
+    parts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ def page(incident: Incident, case: str | None = None) -> str:
     pen = Pen(PIPE, verbose=True, tells_backlog=checkup.source != "trace")
     verdicts = [*_unwell(pen, fleet.unwell[:VERDICTS_MOST]), *_healthy(pen, fleet.healthy)]
     charts = list(_charts(timelines))
-    drawn = drawing(timelines) if charts else None
+    parts = {place: part for chart in charts for place, part in chart.parts.items()}
+    drawn = drawing(timelines, parts) if charts else None
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -182,15 +183,16 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
     for number, each in enumerate(timelines.subscriptions, start=1):
         if each.backlog or each.unacked:
             title = f"{each.subscription} on {each.topic}"
-            yield PageChart(printable(title), BY_BROKER, (f"subscription-{number}",))
+            yield PageChart(printable(title), BY_BROKER, {f"subscription-{number}": each})
     if timelines.compares:
         caption = "Each row is a consumer, by its number in the table below. A bar: no permits."
-        yield PageChart("Times without permits", caption, ("starved",))
+        yield PageChart("Times without permits", caption, {"starved": timelines.consumers})
     for number, consumer in enumerate(timelines.consumers, start=1):
         if not consumer.has_lines:
             break
         title = f"{consumer.name} of {consumer.subscription} on {consumer.topic}"
-        parts = (f"consumer-{number}", f"moved-{number}")[: 2 if consumer.moved else 1]
+        parts = {f"consumer-{number}": consumer}
+        parts |= {f"moved-{number}": consumer} if consumer.moved else {}
         yield PageChart(printable(title), _caption(consumer), parts)
 
 
