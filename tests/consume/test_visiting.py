@@ -195,7 +195,8 @@ def test_a_copy_goes_also_where_the_run_is_ended(broker, admin, theirs, number):
         assert len(held(admin, theirs)) == 2
         process.send_signal(number)
         _, talk = process.communicate(timeout=20)
-    assert (process.returncode, talk.strip()) == (130, "")
+    attaching = f"attaching to {theirs} at {broker.service_url}"
+    assert (process.returncode, talk.strip()) == (130, attaching)
     assert held(admin, theirs) == {"billing": 50}
 
 
