@@ -63,16 +63,14 @@ SCREENS: Mapping[str, str] = STALLED | {
     "help of stall-check": "stall-check --help",
 }
 
-ANALYSIS = "an analysis"
-SLOW = {ANALYSIS: f"analyze {TRACE}"}
 ELSEWHERE = {  # subcommands that are not here, and why
-    "bundle": "a broker", "consume": "a broker", "produce": "a broker", "tap": "a broker",
+    "analyze": "Spark; see test_analysis", "bundle": "a broker", "consume": "a broker",
+    "produce": "a broker", "tap": "a broker",
     "demo": "a broker", "sandbox start": "a broker", "sandbox stop": "a broker",
     "sandbox status": "prints addresses, of a broker", "examine": "a process; see test_examined",
     "completion": "a script, and asks the shell for its version", "context use": "prints nothing",
     "report": "writes a page, and prints its name", "trace compact": "changes the trace",
 }  # fmt: skip
-EACH = [*SCREENS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 AS_IT_IS = ("a schema", "help", "help of stall-check")  # at any width
 
 
@@ -132,15 +130,15 @@ def broken(lines: list[str], names: set[str]) -> Iterator[str]:
 
 
 def test_each_subcommand_is_here_or_has_a_reason() -> None:
-    lines = [*SCREENS.values(), *SLOW.values()]
+    lines = SCREENS.values()
     missing = {name for name in LEAVES if not any(f"{each} ".startswith(f"{name} ")
                                                   for each in lines)}  # fmt: skip
     assert missing == ELSEWHERE.keys()
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_keeps_its_laws(screens: Screens, name: str) -> None:
-    line = (SCREENS | SLOW)[name]
+    line = SCREENS[name]
     in_a_pipe = screens.printed(line, 0)
     assert in_a_pipe
     assert [each for each in in_a_pipe if "\x1b" in each or each != each.rstrip()] == []
@@ -153,11 +151,11 @@ def test_a_screen_keeps_its_laws(screens: Screens, name: str) -> None:
         assert [*broken(lines, names)] == [], width
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", SCREENS)
 def test_colours_change_no_letter_and_the_c_locale_has_ascii_only(
     screens: Screens, name: str
 ) -> None:
-    line = (SCREENS | SLOW)[name]
+    line = SCREENS[name]
     plain = screens.printed(line, USUAL)
     coloured = screens.printed(line, USUAL, NO_COLOR="")
     assert [COLOURS.sub("", each) for each in coloured] == plain
