@@ -163,8 +163,9 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
         since = None if connected.says_nothing else say("connected {}", connected)
     elif since:
         since = f"connected since {FRACTION.sub('', since)}"
+    address = (where.address or "").lstrip("/")
     parts = (
-        where.address.lstrip("/") if where.address and where.address not in said else None,
+        address if address not in said else None,
         client(where.client_version) if where.client_version else None,
         since,
     )

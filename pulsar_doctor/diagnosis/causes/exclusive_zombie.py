@@ -155,7 +155,7 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
         summary=say(
             "{} may be dead although it is still listed: the one at {} {} and has been silent for "
             "{}, and {} later a consumer of the same name connected from another connection",
-            *(older.label, older.address or "an address that is not reported"),
+            *(older.label, (older.address or "an address that is not reported").lstrip("/")),
             *(holds, silence, duration(after)),
         ),
         evidence=(
