@@ -172,6 +172,11 @@ def test_a_sentence_is_cut_between_clauses_and_brackets_stay_closed() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_where_a_known_issue_has_no_room_the_way_to_the_details_stays() -> None:
+    lines = drawn(unwell()["4.0.8/key-shared-blocked"])
+    assert lines[-1] == "  more    pulsar-doctor explain key-shared-blocked; -v"
+
+
 def test_names_that_are_very_long_leave_out_who_waits_and_never_the_check() -> None:
     topic = f"persistent://public/default/{'n' * 70}"
     check = f"pulsar-doctor stall-check {topic} -s billing  # healthy"

@@ -39,7 +39,7 @@ WIDTH, LINES_MOST = 80, 8  # on a narrower terminal there are as many more
 SEEN_MOST = 2  # lines
 NAME_WIDTH = 6
 SEEN = "seen"
-BETWEEN_CLAUSES = re.compile("[;:] |, (?=(while|so) )")
+BETWEEN_CLAUSES = re.compile(r"[;:] |, (?=(while|so) )|(?<=-v) (?=\()")
 ELLIPSIS = "..."
 CLAUSE_LEAST = 20  # characters; what is shorter before a colon only announces the rest
 LEAST_SHARE = 0.4  # of the room: a sentence that would be shorter is cut between words instead
