@@ -95,7 +95,7 @@ class Screens:
 @pytest.fixture(scope="module")
 def screens(tmp_path_factory: pytest.TempPathFactory) -> Screens:
     made = Screens(tmp_path_factory.mktemp("screens"))
-    said = slow_consumer(entries=15).wait(400)
+    said = slow_consumer(entries=20).wait(400)
     write_trace(made.folder / "a.ptrace", said.blocks, parts=2)
     ours = made.folder / "pulsar-doctor"
     ours.mkdir()
