@@ -28,7 +28,7 @@ from pulsar_doctor.evidence.stats_hole import hole_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
 from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
 from pulsar_doctor.evidence.stats_reading import reads_of
-from pulsar_doctor.evidence.stats_throttling import throttling_of
+from pulsar_doctor.evidence.stats_throttling import sent_less, throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
@@ -76,6 +76,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         ranges=_ranges(observed),
         reads=reads_of(observed),
         throttling=throttling_of(observed),
+        sent_less=sent_less(observed),
         key_order=key_order_of(observed),
         attended=bool(everybody)
         if told

@@ -122,6 +122,7 @@ class SubscriptionView:
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
     none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
     within that time. delivered: messages, likewise. since_delivery: since it sent any, or tried to.
+    sent_less: whether in every step of that time the broker sent less than it could.
     delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
     attached now; None where that is not told. alone: where nobody is. read_armed: whether the
@@ -169,6 +170,7 @@ class SubscriptionView:
     ranges: AckedRanges | None = None
     reads: BrokerReads | None = None
     throttling: Throttling | None = None
+    sent_less: bool = False
     key_order: KeyOrder | None = None
     attended: bool | None = None
     alone: Alone | None = None

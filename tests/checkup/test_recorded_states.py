@@ -23,7 +23,7 @@ from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence import by_stats
 from tests.scenarios import SCENARIOS
-from tests.scenarios.table import HEALTHY, stalled
+from tests.scenarios.table import HEALTHY, UNKNOWN, stalled
 
 FOLDER = Path(__file__).parents[1] / "states"
 RECORDED = sorted(
@@ -34,8 +34,8 @@ DIFFERS = {("5.0.0-M1", "holes-over-limit"): HEALTHY} | {
     (version, name): expected
     for version in ("2.11.0", "3.3.5")
     for name, expected in (
-        ("dispatch-throttled-subscription", HEALTHY),
-        ("dispatch-throttled-topic", HEALTHY),
+        ("dispatch-throttled-subscription", UNKNOWN),
+        ("dispatch-throttled-topic", UNKNOWN),
         ("exclusive-zombie-key-shared", stalled("permits-exhausted")),
     )
 }

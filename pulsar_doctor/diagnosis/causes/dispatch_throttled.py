@@ -10,7 +10,9 @@ check speaks where a counter grew within the window, a consumer had permits in a
 the samples, and something is left to send for sure. Where consumers seldom have permits, they set
 the pace, not the limit. A single sample tells only that it happened since the topic was loaded.
 
-The limit of a resource group is not counted by the broker, and brokers before 4.0 count none.
+The limit of a resource group is not counted by the broker, and brokers before 4.0 count none. There
+it is unknown where something is sent, but in every step of the window less than consumers had
+permits for while as much waited: a broker sends that at once, unless something holds it back.
 
 Source: AbstractBaseDispatcher.updateMessagesToRead; SubscriptionStats.dispatchThrottled….
 """
@@ -19,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.actions.limits import raised_rate
 from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -27,7 +28,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.sentences import say
 
 SETTINGS = {
@@ -41,6 +42,10 @@ THRESHOLDS = (
     Threshold("ready", 0.5, "of the samples", "with permits; with fewer, the clients set the pace"),
 )
 NEEDS = frozenset({STATS})
+SENT_LESS = (
+    "in every step of the window the broker sent less than consumers had permits for, and as much "
+    "waited: a rate limit sets the pace, or a connection that takes no more"
+)
 EXPLAINS = frozenset({"broker-read-stuck"})
 
 
@@ -49,14 +54,16 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     throttling = view.throttling
     if view.nothing_left:
         return
+    waits_for_others = view.reads and view.reads.open_transactions
+    slower = Unknown(SENT_LESS) if view.sent_less and not waits_for_others else None
     if throttling is None:
-        yield NotReported("this source does not count throttled reads")
+        yield slower or NotReported("this source does not count throttled reads")
     elif not view.watched:
         yield from _of_one_sample(view, throttling)
     elif not throttling.lately or throttling.ready < limits["ready"]:
-        return
-    elif (least := _left_least(view)) > 0:
-        yield _finding(view, throttling.lately, least)
+        yield from [slower] if slower else ()
+    elif waits := least(view.left):
+        yield _finding(view, throttling.lately, waits)
     else:
         yield Unknown(
             f"{_reads(throttling.lately)} reads were throttled, but whether anything is left to "
@@ -68,31 +75,19 @@ def _reads(lately: Sequence[HeldBack]) -> int:
     return sum(each.reads for each in lately)
 
 
-def _left_least(view: SubscriptionView) -> int:
-    """Entries left to send, at least: on Exclusive no more is held than the one was ever sent."""
-    left = view.left
-    if left is None:
-        return 0
-    least = left.least or 0
-    sent = [told(consumer.msg_out_counter) for consumer in view.consumers or ()]
-    if view.type not in SINGLE_ACTIVE or left.exact is not None or None in sent:
-        return least
-    return max(least, (left.most or 0) - sum(count or 0 for count in sent))
-
-
 def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
     asking = any(
         consumer.available_permits and (consumer.available_permits.least or 0) > 0
         for consumer in view.consumers or ()
     )
-    if throttling.reads > 0 and asking and not view.just_delivered and _left_least(view) > 0:
+    if throttling.reads > 0 and asking and not view.just_delivered and least(view.left):
         yield Unknown(
             f"{throttling.reads} reads were throttled since the topic was loaded; only several "
             "samples show whether they still are"
         )
 
 
-def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> Finding:
+def _finding(view: SubscriptionView, lately: Sequence[HeldBack], waits: int) -> Finding:
     whose = list(dict.fromkeys(each.whose for each in lately))
     names = " and ".join(f"{each}'s" for each in whose)
     return Finding(
@@ -104,11 +99,11 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], least: int) -> 
             "a limit sets the pace, not the consumers: the {} dispatch rate limit delayed "
             "{:reads} in the window, while consumers had permits and at least {:entries} were "
             "left to send",
-            *(names, _reads(lately), least),
+            *(names, _reads(lately), waits),
         ),
         evidence=(
             *(Measure(each.counter, each.reads, "reads") for each in lately),
-            Measure("left_entries_least", least, "entries"),
+            Measure("left_entries_least", waits, "entries"),
             Measure("messages_delivered", view.delivered, "messages"),
         ),
         remedy=f"Raise the limit or accept its pace: {'; '.join(SETTINGS[w] for w in whose)}.",
