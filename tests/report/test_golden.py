@@ -22,6 +22,12 @@ YOUNG = {f"{version}/all-delivered-none-acknowledged" for version in ("2.11.0", 
 # Its consumer is below zero permits and holds nothing, so it never asks again. It is unknown now,
 # as on 3.3.5 and 4.0.8 before.
 MISCOUNTED = {"2.11.0/negative-permits"}
+# The broker sends less than it could in every step. They are unknown now; they were healthy.
+THROTTLED = {
+    f"{version}/dispatch-throttled-{whose}"
+    for version in ("2.11.0", "3.3.5")
+    for whose in ("subscription", "topic")
+}
 
 
 def comparable(value: Any, name: str = "") -> Any:
@@ -57,7 +63,7 @@ def assert_same(now: Iterable[tuple[str, Any]]) -> None:
         names.append(name)
         for document in printed:
             schemas.check(document)
-        if name.partition(" ")[0] in YOUNG | MISCOUNTED:
+        if name.partition(" ")[0] in YOUNG | MISCOUNTED | THROTTLED:
             continue
         assert_kept(comparable(before[name]), comparable(printed), name)
     assert names
