@@ -415,6 +415,10 @@ LINE = json.dumps({"topic": ORDERS, "taken_ms": AT, "stats": STATS}).encode() + 
          'line 2 of FILE: msgInCounter is "x", not a whole number'),
         (HEADER + b'{"topic": "t", "stats": {"msgInCounter": "x"}}', "line 2 of FILE: msgIn"),
         (HEADER + b'{"topic": "t", "limits": 5}\n', "line 2 of FILE: limits is 5, not an object"),
+        (HEADER + b'{"topic": "t", "segments": 5}\n',
+         "line 2 of FILE: its segments cannot be read: "),
+        (HEADER + b'{"topic": "t", "segments": [5]}\n',
+         "line 2 of FILE: its segments cannot be read: "),
         (HEADER + LINE + LINE.replace(b"17952623", b"16952623"),
          f"FILE, {ORDERS}: the samples are not in order of time; give the oldest first"),
     ],
@@ -428,6 +432,12 @@ def test_blank_lines_a_bom_and_unknown_fields_are_passed_over(put: Put) -> None:
     more = json.dumps({"topic": ORDERS, "note": "of a later version"}).encode() + b"\n"
     name = put("s", b"\xef\xbb\xbf" + HEADER + b"\n" + more + LINE.replace(b"\n", b"\r\n") + b"\n")
     assert named(read([name])) == [(ORDERS, None, 1)]
+
+
+@pytest.mark.parametrize("loaded", ["5", "[[1]]", '{"1": 2}', "[7]"])
+def test_what_is_no_list_of_numbers_places_no_segment(put: Put, loaded: str) -> None:
+    places = f'{{"topic": "{ORDERS}", "segments": [], "loaded": {loaded}}}\n'
+    assert read([put("s", HEADER + LINE + places.encode())]).windows[0].place is None
 
 
 @pytest.mark.parametrize("taken", ["null", "0", "-1"])

@@ -17,13 +17,13 @@ from pulsar_doctor.broker.samples.reading import (
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, numbers_in
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
-_Segments = tuple[dict[int, TopicSegment], list[int]]  # by number; the numbers of those loaded
+_Segments = tuple[dict[int, TopicSegment], tuple[int, ...]]  # by number; those loaded
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Saved:
 
     def _place(self, topic: str) -> SegmentPlace | None:
         """Where a segment is, if all those are in the file that its broker had loaded."""
-        segments, loaded = self.segments.get(topic, ({}, []))
+        segments, loaded = self.segments.get(topic, ({}, ()))
         names = {number: each.name for number, each in segments.items() if each.name}
         own = next((segments[number] for number, name in names.items() if name == topic), None)
         if own is None or any(names.get(number) not in self.samples for number in loaded):
@@ -151,12 +151,11 @@ def _limits(told: Fields) -> ClusterLimits:
 
 
 def _segments(line: Fields) -> _Segments:
-    given, loaded = line.document["segments"], line.document.get("loaded")
     try:
-        found = [of_json(TopicSegment, each) for each in given]
+        found = [of_json(TopicSegment, each) for each in line.document["segments"]]
     except (Misread, TypeError) as error:
         raise InputError(f"its segments cannot be read: {error}") from None
-    return {each.id: each for each in found}, list(loaded or ())
+    return {each.id: each for each in found}, numbers_in(line.document.get("loaded"))
 
 
 def _partition(topic: str) -> tuple[str, int]:

@@ -73,12 +73,13 @@ def _segment(topic: str, given: Fields) -> TopicSegment:
         hash_start=start,
         hash_end=end,
         active=given.text("state") == "ACTIVE",
-        parents=_numbers(given.document.get("parentIds")),
-        children=_numbers(given.document.get("childIds")),
+        parents=numbers_in(given.document.get("parentIds")),
+        children=numbers_in(given.document.get("childIds")),
         created_ms=created_ms if created_ms > 0 else None,
         sealed_ms=sealed_ms if sealed_ms > 0 else None,
     )
 
 
-def _numbers(given: Any) -> tuple[int, ...]:
+def numbers_in(given: Any) -> tuple[int, ...]:
+    """Numbers of segments in a document; none where it is no list."""
     return tuple(each for each in given if isinstance(each, int)) if isinstance(given, list) else ()
