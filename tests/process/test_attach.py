@@ -371,8 +371,9 @@ def test_what_the_process_controls_is_reached_by_descriptors_and_by_no_link(java
     assert all("/proc/self/fd/" in each for each in connected if " connect(" in each)
 
 
+ROOT = r"/proc/\d+/root"
 THEIRS = re.compile(  # what a call begins with that names something in its /tmp
-    r' (?!execve|readlink)\w+\([^"]*"(/tmp/|/proc/\d+/root/)?'
+    rf' (?!execve|readlink)\w+\([^"]*"(/tmp/|{ROOT}/)?'
     r'(tmp"|tmp/|\.java_pid|\.attach_pid|\.pulsar-doctor|hsperfdata_|agent\.jar|look-)'
 )
 SIGNALS = ("kill", "tkill", "tgkill", "pidfd_send_signal", "pidfd_open", "rt_sigqueueinfo")
