@@ -159,7 +159,7 @@ def test_nobody_who_did_not_look_into_a_process_hears_of_it(
             assert (alone.status, alone.findings, alone.not_told) == ("healthy", (), ())
 
 
-@pytest.mark.parametrize("code", [*RULES, *(set(CASES) - set(RULES))])
+@pytest.mark.parametrize("code", [*RULES, *sorted(set(CASES) - set(RULES))])
 def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -> None:
     assert code in RULES, f"tests/causes/{code}.yaml belongs to no rule"
     assert code in CASES, f"write tests/causes/{code}.yaml"
