@@ -35,6 +35,7 @@ from pulsar_doctor.diagnosis.healthy import (
 from pulsar_doctor.diagnosis.missing import missing_of
 from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
+from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import joined
@@ -61,6 +62,12 @@ class Suspicion:
         """Its clues that are seen, and whether each speaks for it (1) or against it (-1)."""
         yield from ((key, 1) for key in self.of.speaks_for if key in self.clues)
         yield from ((key, -1) for key in self.of.against if key in self.clues)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether its consumer has only just connected: every consumer begins like that."""
+        age = self.consumer.connected_for if self.consumer else None
+        return age is not None and age.exact and age.seconds < QUIET_AFTER.default
 
     def total(self, weights: Weights) -> float:
         """What its clues say together."""
@@ -167,6 +174,9 @@ def _ranked(
 ) -> list[tuple[float, Suspicion]]:
     cases = [best(group, weights) for group in groups]
     shares = shares_of([case.total(weights) for case in cases])
+    for at, case in enumerate(cases):
+        if case.is_early:
+            shares = no_more_than_even(shares, at)
     return sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
 
 
@@ -267,15 +277,16 @@ def shares_of(totals: Sequence[float]) -> list[float]:
     return [power / whole for power in powers]
 
 
-def no_more_than_even(shares: Sequence[float], well: int) -> list[float]:
-    """The same where a fact forbids to call it healthy: that nothing is wrong has half at most.
+def no_more_than_even(shares: Sequence[float], one: int) -> list[float]:
+    """The same where one of them, at that place, has half at most.
 
-    well: the place of its share. The weights know of few such facts.
+    So it is with "nothing is wrong" where a fact forbids it, and with a suspect that is too young to
+    be judged: of the states to which the weights are fitted few are like that.
     """
-    if shares[well] <= EVEN:
+    if shares[one] <= EVEN:
         return list(shares)
-    others = EVEN / (1 - shares[well])
-    return [EVEN if at == well else share * others for at, share in enumerate(shares)]
+    others = EVEN / (1 - shares[one])
+    return [EVEN if at == one else share * others for at, share in enumerate(shares)]
 
 
 def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Weights) -> Suspect:

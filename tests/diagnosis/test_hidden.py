@@ -7,7 +7,7 @@ import pytest
 from pulsar_doctor.diagnosis import fitted, ranking
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.ranking import odds_of
+from pulsar_doctor.diagnosis.ranking import odds_of, suspects_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, exit_code
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -71,3 +71,23 @@ def test_how_probable_it_may_be_can_be_set(monkeypatch: pytest.MonkeyPatch) -> N
     said = judged(1, monkeypatch, "healthy.problem_at_most=60%")
     assert (said.status, exit_code([said])) == ("healthy", 0)
     assert [each.code for each in said.suspects] == [STORM, NONE_OF_THESE]
+
+
+@pytest.mark.parametrize(
+    ("connected", "early"), [("2ms", True), ("4900ms", True), ("5100ms", False), ("40s", False)]
+)
+def test_a_consumer_that_has_only_just_connected_is_no_likely_suspect(
+    connected: str, early: bool
+) -> None:
+    """Its first messages fill a small queue at once, whatever its application does with them."""
+    consumer = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
+    moments = {each: f"{connected} ago" for each in ("connectedSince", "lastConsumedFlowTimestamp")}
+    document = {
+        "samples": ["0s"],
+        "subscription": {"msgBacklog": 3000, "unackedMessages": 10, "msgOutCounter": 10},
+        "consumers": {"w": consumer | moments | {"lastConsumedTimestamp": f"{connected} ago"}},
+    }
+    suspects = suspects_of(by_stats.subscription_view(observed(document)), HYPOTHESES, {})
+    assert suspects[0].code == "permits-exhausted"
+    assert (suspects[0].probability <= ranking.EVEN) == early
+    assert sum(each.probability for each in suspects) == pytest.approx(1, abs=0.002)

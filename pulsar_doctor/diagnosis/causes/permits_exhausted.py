@@ -293,8 +293,7 @@ def _has_asked(each: ConsumerView) -> bool:
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} holds what it was sent and has not asked for more for long: it hangs, is paused, or is "
-    "very slow",
+    "{who} holds what it was sent and asks for no more: it hangs, is paused, or is very slow",
     speaks_for=(
         "undecided", "no_permits", "below_zero", "holds_many", "holds_some", "flow_far",
         "flow_may_be_far", "never_acked", "never_acked_many", "never_asked", "waits", "rate_none",
