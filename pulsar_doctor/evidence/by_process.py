@@ -261,7 +261,7 @@ def looked_into(view: SubscriptionView, inside: SubscriptionView) -> Subscriptio
 
 
 def seated(view: SubscriptionView, told: ProcessTold, ends: frozenset[str]) -> SubscriptionView:
-    """A view with where threads sit, of a process that does not tell its clients' own numbers.
+    """A view with where threads are, of a process that does not tell its clients' own numbers.
 
     ends: its addresses. Messages wait in the queue of a consumer without permits that holds more
     than one; that it took none follows from the broker's side alone.

@@ -33,7 +33,7 @@ DUMP_IS_CUT = "its thread dump was read in part only, for its size: there may be
 CHAINS_MOST = 1000  # threads that wait for others
 IS = {"native-image": ", a native image of GraalVM without a JVM,"}
 THREADS = (
-    "where its threads sit: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
+    "where its threads are: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
     "moment"
 )
 WILL = {  # what reading inside a process does to it
@@ -44,10 +44,10 @@ WILL = {  # what reading inside a process does to it
     "python": "reads the stacks of process {pid} with py-spy, without stopping it.",
 }
 HINTS = {
-    "jvm": "its clients' own numbers and where its threads sit: --attach reads them",
+    "jvm": "its clients' own numbers and where its threads are: --attach reads them",
     "native-image": f"{THREADS}; kill -QUIT prints them if it was built with "
     "--enable-monitoring=threaddump, and ends it if not",
-    "python": "where its threads sit: --attach reads it by py-spy",
+    "python": "where its threads are: --attach reads it by py-spy",
     "go": "where its goroutines sit: by its pprof page, /debug/pprof/goroutine?debug=2, if it has "
     "one; kill -QUIT prints them too, and ends it",
     "other": THREADS,
@@ -157,7 +157,7 @@ class Looking:
         return told
 
     def _java(self) -> tuple[Sitting, ...]:
-        """Where its threads sit now, for how long, at least, and for whom they wait."""
+        """Where its threads are now, for how long, at least, and for whom they wait."""
         (first, then), (last, now) = self._dumps[0], self._dumps[-1]
         told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
         chains = LockChains.of(now, told)

@@ -75,7 +75,10 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
     """The same for a person: what there is, and only then what is missing of it."""
     packets, connections, counted = told["packets"], told["connections"], told["bytes"]
     read = many(connections["seen"], "connection")
-    yield f"{told['rows']:,} rows of {read} are in {told['trace_dir']}"
+    if told["rows"]:
+        yield f"{told['rows']:,} rows of {read} are in {told['trace_dir']}"
+    else:
+        yield f"no rows of {read}, so no trace is kept"
     if connections["joined_later"]:
         yield (
             f"connections that were open before the capture: {connections['joined_later']}; what "

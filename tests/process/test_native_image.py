@@ -34,7 +34,7 @@ CAUSE = "permits-exhausted"
 AS_BY_DEFAULT = ("env", "--default-signal=QUIT")
 NOT_TOLD = (
     "process {pid} (compiler), a native image of GraalVM without a JVM, cannot be asked; where its "
-    "threads sit: gdb -p {pid} -batch -ex 'thread apply all bt', which stops it for that moment; "
+    "threads are: gdb -p {pid} -batch -ex 'thread apply all bt', which stops it for that moment; "
     "kill -QUIT prints them if it was built with --enable-monitoring=threaddump, and ends it if not"
 )
 

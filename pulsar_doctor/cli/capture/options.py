@@ -55,7 +55,7 @@ class CaptureRequest:
     )
     ports: tuple[int, ...] = option(
         "--port", metavar="N", type=click.IntRange(1, 65535), multiple=True,
-        default=(6650,), show_default="6650", help="Port of the brokers; may be repeated.",
+        default=(6650,), show_default=True, help="Port of the brokers; may be repeated.",
     )
     client: str | None = option(
         "--client", metavar="ADDRESS",

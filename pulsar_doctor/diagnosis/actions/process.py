@@ -56,7 +56,7 @@ def resting(own: Inside) -> tuple[Sitting, ...]:
 
 
 def sitting(consumer: ConsumerView, own: Inside) -> tuple[Measure, ...]:
-    """Where the threads sit that may be the one that hangs, as evidence: `a; b`."""
+    """Where the threads are that may be the one that hangs, as evidence: `a; b`."""
     rest = resting(own)[:NAMED_MOST]
     return (
         Measure("stood_for", round(lasted(consumer, own), 1), "seconds", "at least"),
