@@ -280,8 +280,8 @@ def shares_of(totals: Sequence[float]) -> list[float]:
 def no_more_than_even(shares: Sequence[float], one: int) -> list[float]:
     """The same where one of them, at that place, has half at most.
 
-    So it is with "nothing is wrong" where a fact forbids it, and with a suspect that is too young to
-    be judged: of the states to which the weights are fitted few are like that.
+    So it is with "nothing is wrong" where a fact forbids it, and with a suspect that has only just
+    connected: of the states to which the weights are fitted few are like that.
     """
     if shares[one] <= EVEN:
         return list(shares)

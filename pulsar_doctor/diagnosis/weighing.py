@@ -255,7 +255,8 @@ def weighed_by(
     decided = sorted(_root_causes(weighed.findings), key=_worst_first)
     findings = tuple(with_context(view, finding) for finding in decided)
     not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
-    unknown = (*map(Unknown, view.cannot_be), *(unknown for _, unknown in weighed.unknown))
+    reasons = tuple(filter(None, (*view.cannot_be, _not_known(view))))
+    unknown = (*map(Unknown, reasons), *(unknown for _, unknown in weighed.unknown))
     found = Diagnosis(
         topic=view.topic,
         partition=view.partition,
@@ -263,7 +264,7 @@ def weighed_by(
         type=view.type,
         status=status_of(findings, unknown),
         findings=findings,
-        not_told=(*view.cannot_be, *not_decided, *weighed.not_told),
+        not_told=(*reasons, *not_decided, *weighed.not_told),
         unknown=unknown,
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
@@ -290,8 +291,12 @@ def _ask(cause: Cause, view: SubscriptionView, limits: Limits) -> Iterable[Cause
         return []  # of `examine` alone: not a line in every other verdict
     if not cause.needs & view.sources:
         return [NotReported(f"needs {' or '.join(sorted(cause.needs))}")]
-    missing = view.refused or view.gap
-    return [Unknown(missing)] if missing else cause.check(view, limits)
+    return [] if _not_known(view) else cause.check(view, limits)
+
+
+def _not_known(view: SubscriptionView) -> str | None:
+    """Why no check can be made; None: they can."""
+    return view.refused or view.gap
 
 
 def _root_causes(found: Sequence[tuple[Cause, Finding]]) -> Iterator[Finding]:

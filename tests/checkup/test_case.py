@@ -171,7 +171,10 @@ def test_the_command_reads_a_case_and_a_page(check: Check, tmp_path: Path, *, pa
         ("<html>", "a page without a case"),
         (PAGE.format("H4sIAA=="), "has a damaged case"),
         (PAGE.format("a"), "has a damaged case"),
-        (PAGE.format(b64encode(gzip.compress(bytes(2_000), mtime=0)).decode()), "longer than any case"),
+        (
+            PAGE.format(b64encode(gzip.compress(bytes(2_000), mtime=0)).decode()),
+            "longer than any case",
+        ),
     ],
 )
 def test_what_is_no_case_is_refused_in_a_sentence(

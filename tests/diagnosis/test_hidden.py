@@ -81,7 +81,7 @@ def test_a_consumer_that_has_only_just_connected_is_no_likely_suspect(
 ) -> None:
     """Its first messages fill a small queue at once, whatever its application does with them."""
     consumer = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
-    moments = {each: f"{connected} ago" for each in ("connectedSince", "lastConsumedFlowTimestamp")}
+    moments = dict.fromkeys(("connectedSince", "lastConsumedFlowTimestamp"), f"{connected} ago")
     document = {
         "samples": ["0s"],
         "subscription": {"msgBacklog": 3000, "unackedMessages": 10, "msgOutCounter": 10},

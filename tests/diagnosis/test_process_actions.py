@@ -1,4 +1,4 @@
-"""What is advised where threads are blocked: of several that may be the one that hangs none is picked."""
+"""What is advised where threads are blocked: of several that may hang none is picked."""
 
 from __future__ import annotations
 

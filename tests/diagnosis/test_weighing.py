@@ -141,7 +141,8 @@ def test_findings_come_worst_first_and_then_the_surest() -> None:
 
 def test_a_rule_is_not_asked_where_commands_are_missing_or_nobody_was_accepted() -> None:
     clear = rule("x", [])
-    assert judge(clear, subscription=wire(*WORKING, "1s gap")).status == "unknown"
+    gap = judge(clear, rule("y", []), subscription=wire(*WORKING, "1s gap"))
+    assert (gap.status, gap.not_told) == ("unknown", (by_wire.GAP,))
     assert judge(clear, subscription=wire("0s refused w Exclusive")).status == "unknown"
     accepted = wire("0s subscribe a Shared", "0s refused b Shared")
     assert judge(clear, subscription=accepted).status == "healthy"

@@ -244,3 +244,21 @@ def test_a_line_to_paste_has_the_short_name_where_that_means_the_same(
 )
 def test_a_topic_of_the_default_namespace_is_named_by_its_short_name(name: str, says: str) -> None:
     assert short_topic(name) == says
+
+
+def test_where_a_trace_shows_too_little_the_broker_is_to_be_asked() -> None:
+    """Not where the statistics were read, and no name is known to ask about."""
+    reason = "commands are missing from the trace, so its ledger is not known"
+    unknown = verdict("unknown", not_told=(reason, "no-consumer: needs the broker's stats"))
+    assert drawn(replace(unknown, sources=("capture",))) == [
+        "? UNKNOWN  billing on orders: commands are missing from the trace, so its ledger",
+        "is not known",
+        "  decide  Ask the broker, if it can be reached:",
+        "  run     pulsar-doctor stall-check orders -s billing",
+        "  more    -v (1 more reason)",
+    ]
+    for other in (
+        replace(unknown, sources=("stats", "trace")),
+        replace(unknown, sources=("trace",), topic="orders.json"),
+    ):
+        assert [line.split()[0] for line in drawn(other)[2:]] == ["more"]

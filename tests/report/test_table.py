@@ -274,7 +274,16 @@ def test_an_unknown_verdict_gives_its_first_reason_or_all_with_v() -> None:
     ]
     why = tuple(map(Unknown, reasons))
     told = details([verdict("unknown", not_told=reasons, unknown=why)])
-    assert sum("undecided  rule-" in line for line in told) == 5
+    assert told[2] == (
+        "  undecided  rule-0, rule-1, rule-2, rule-3 and rule-4: not in this document"
+    )
+    others = (*reasons, "rule-5: not at all", "a sentence: with a colon", "a sentence")
+    told = details([verdict("unknown", not_told=others, unknown=(*why, Unknown("rule-5")))])
+    assert told[3:6] == [
+        "  undecided  rule-5: not at all",
+        "  no data    a sentence: with a colon",
+        "  no data    a sentence",
+    ]
 
 
 @pytest.mark.usefixtures("wide")

@@ -64,18 +64,23 @@ def restarted(instance: FunctionInstance) -> str:
 
 def check(view: SubscriptionView, expect: str) -> str | None:
     """Our own line that looks again, and what it prints where the remedy worked."""
-    return checked(_doctor(view, "stall-check"), expect)
+    return checked(stall_check(view.full_topic, view.subscription), expect)
 
 
 def watch(view: SubscriptionView, seconds: int) -> str | None:
     """Our own line that looks for so long."""
-    line = _doctor(view, "stall-check")
+    line = stall_check(view.full_topic, view.subscription)
     return None if line is None else f"{line} --window {seconds}s"
 
 
 def holes(view: SubscriptionView) -> str | None:
     """Our own line that shows what lies behind mark-delete."""
-    return _doctor(view, "holes")
+    return _doctor("holes", view.full_topic, view.subscription)
+
+
+def stall_check(topic: str, subscription: str) -> str | None:
+    """Our own line that asks the broker. topic: its full name, with the partition."""
+    return _doctor("stall-check", topic, subscription)
 
 
 def checked(line: str | None, expect: str) -> str | None:
@@ -101,10 +106,10 @@ def _is_segment(view: SubscriptionView) -> bool:
     return split_segment(view.topic)[1] is not None
 
 
-def _doctor(view: SubscriptionView, subcommand: str) -> str | None:
-    if "://" not in view.topic:
+def _doctor(subcommand: str, topic: str, subscription: str) -> str | None:
+    if "://" not in topic:
         return None
-    return _line(["pulsar-doctor", subcommand, view.full_topic, "-s", view.subscription])
+    return _line(["pulsar-doctor", subcommand, topic, "-s", subscription])
 
 
 def _escaped(char: str) -> str:

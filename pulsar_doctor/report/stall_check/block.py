@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
+from pulsar_doctor.diagnosis.actions.commands import stall_check
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
-from pulsar_doctor.diagnosis.short_form import likeliest, suspected_cause
+from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import ROOM_LEAST, STYLES
 from pulsar_doctor.report.stall_check.folding import Alike, parts_of
@@ -97,6 +98,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
     which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
     first = _first(shown)
     if first is None:
+        yield from _asking(shown)
         if others := len(undecided(shown)[1:]):  # the headline has the first reason
             yield BlockRow("more", f"-v ({many(others, 'more reason')})")
         return
@@ -109,6 +111,14 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
         yield BlockRow("waits", waits)
     yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
     yield _more(pen, shown, first.code)
+
+
+def _asking(shown: Diagnosis) -> Iterator[BlockRow]:
+    """Where packets or a trace show too little: the broker's own numbers."""
+    line = stall_check(*key_of(shown))
+    if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
+        yield BlockRow("decide", "Ask the broker, if it can be reached:")
+        yield BlockRow("run", pasted(line), to_paste=True)
 
 
 def _speaks(shown: Diagnosis, suspect: Suspect) -> str:

@@ -24,7 +24,7 @@ from pulsar_doctor.report.words import (
     what_to_do,
     would_decide,
 )
-from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.wording.printable import listed, many, printable
 
 PASTED = ("run", "check")  # lines that no terminal may break
 COMMENT_MOST = 9  # lines
@@ -108,9 +108,20 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
     if pen.tells_backlog and (told := alike.backlog_words):
         yield "backlog", Text(told)
     open_ = len(shown.unknown) if shown.status == "unknown" else 0
-    for number, reason in enumerate(shown.not_told):
-        name = "undecided" if number < open_ else "no data"
-        yield name, Text(printable(reason.removeprefix(f"{HEALTHY}: ")))
+    yield from _reasons("undecided", shown.not_told[:open_])
+    yield from _reasons("no data", shown.not_told[open_:])
+
+
+def _reasons(name: str, reasons: Iterable[str]) -> Iterator[tuple[str, Text]]:
+    """Each reason once, behind the codes of all checks that have it."""
+    codes: dict[str, list[str]] = {}
+    for reason in (each.removeprefix(f"{HEALTHY}: ") for each in reasons):
+        code, named, why = reason.partition(": ")
+        whole = not named or " " in code
+        codes.setdefault(reason if whole else why, []).extend([] if whole else [code])
+    for why, those in codes.items():
+        head = f"{listed(those, len(those))}: " if those else ""
+        yield name, Text(printable(f"{head}{why}"))
 
 
 def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:
