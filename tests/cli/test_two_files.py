@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,12 @@ def test_the_own_time_of_a_file_is_in_the_header_and_decides_nothing(
         told.append(judged(check, [name]))
     assert told[0] == told[1]
     head = " ".join(check(None, "orders", "--stats", name).out.split())
-    assert "; taken about 2033-03-24 07:31:40 UTC, by the time of the file; --at" in head
+    newest = re.search(r"; (\S+ \S+) UTC or later, by the newest sign of life; saved at", head)
+    assert newest
+    assert newest[1] < "2027"
+    assert "; saved at 2033-03-24 07:31:40 UTC; --at gives the time" in head
     given = check(None, "orders", "--stats", name, "--at", "2033-03-24T07:31:40Z")
-    assert "own time" not in given.out
+    assert "saved at" not in given.out
 
 
 def test_a_pace_between_acks_is_that_of_the_window(check: Check, tmp_path: Path) -> None:

@@ -170,10 +170,10 @@ third #2 attached  public/default/orders, billing (Shared)  healthy
   acknowledged 0
   without permits 1 ms (<1 %), longest 1 ms
 quick #3 closed  public/default/orders, audit (Exclusive)  healthy
-  queue 5 told, 1 FLOW of 5
+  queue 5, 1 FLOW of 5
   permits 5 granted, 3 spent, 2 available
   messages 3, 1 unacked, ack delay at most 2 ms
-  acknowledged 2, in 1 ACKs, cumulative
+  acknowledged 2, in 1 ACK, cumulative
   without permits 1 ms (17 %), longest 1 ms
 """
 

@@ -52,17 +52,21 @@ def cluster_words(cluster: Cluster) -> str:
 
 
 def _when(checkup: Checkup) -> Iterator[str]:
-    """Of files when they were taken, by the broker's clock; otherwise when it was asked."""
-    guess = None if checkup.guess_ms is None else moment_of(checkup.guess_ms)
-    if guess:
-        yield f"taken about {_read(guess)} UTC, by the time of the file; --at corrects it"
-    elif checkup.taken is not None:
+    """Of files when they were taken, by the broker's clock; otherwise when it was asked.
+
+    Where no file has its time, they are as old as the newest moment in them, or younger; somebody
+    may have saved the last one much later.
+    """
+    saved = None if checkup.guess_ms is None else moment_of(checkup.guess_ms)
+    if checkup.taken is not None:
         first, last = (moment_of(ms) for ms in (checkup.taken.first_ms, checkup.taken.last_ms))
         if first and last:
-            later = "" if checkup.taken.exact else " or later"
+            later = "" if checkup.taken.exact else " or later, by the newest sign of life"
             yield f"{_span(_read(first), _read(last))} UTC{later}"
     elif checkup.cluster is not None:
         yield f"{checkup.checked_at:%Y-%m-%d %H:%M:%S} UTC"
+    if saved:
+        yield f"saved at {_read(saved)} UTC; --at gives the time"
 
 
 def _span(first: str, last: str) -> str:

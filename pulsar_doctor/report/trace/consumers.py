@@ -205,7 +205,7 @@ def sizes(flows: Iterable[int], flow_count: int) -> str:
 def _acks(ledger: Ledger) -> Iterator[str]:
     """How its client has put acks together; nothing where it sent none."""
     if ledger.ack_commands:
-        yield f"in {ledger.ack_commands} ACKs"
+        yield f"in {many(ledger.ack_commands, 'ACK')}"
     if ledger.cumulative_acks:
         some = "" if ledger.cumulative_acks == ledger.ack_commands else f"{ledger.cumulative_acks} "
         yield f"{some}cumulative"
@@ -236,7 +236,8 @@ def _queue(consumer: Consumer) -> str:
     size = consumer.ledger.receiver_queue_size
     if size is None:
         return "0 or 1" if consumer.ledger.one_by_one else "?"
-    return f"{size} {_source(consumer)}"
+    inferred = consumer.ledger.told_receiver_queue_size is None
+    return f"{size} inferred" if inferred else str(size)
 
 
 def _source(consumer: Consumer) -> str | None:
