@@ -32,7 +32,7 @@ from pulsar_doctor.cli._options import (
     taking,
 )
 from pulsar_doctor.cli._types import DURATION
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.wording.gate import tell
 from pulsar_doctor.wording.sizes import in_words
 
@@ -139,8 +139,9 @@ def _content(incident: Incident, changes: Sequence[str]) -> bytes:
     """The page with its case; without it, and a message, where there is no room for it."""
     from pulsar_doctor.checkup.case import case_of
     from pulsar_doctor.checkup.case_files import for_page
-    from pulsar_doctor.report.incident.page import page
 
+    with needing("report", "an incident page"):
+        from pulsar_doctor.report.incident.page import page
     whole = page(incident, for_page(case_of(incident.checkup, changes))).encode()
     if len(whole) <= PAGE_BYTES:
         return whole

@@ -41,7 +41,7 @@ def print_details(pen: Pen, alike: Alike) -> None:
 def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
     """Each with its name; what is to be pasted on a line of its own, however long."""
     lines = list(rows)
-    widest = max(LABEL_WIDTH, *(len(name) for name, _ in lines))
+    widest = max([LABEL_WIDTH, *(len(name) for name, _ in lines)])
     for name, text in lines:
         if name in PASTED:
             row = BlockRow(name, text.plain, to_paste=True)
@@ -57,12 +57,16 @@ def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
 def print_healthy(pen: Pen, folded: Folded) -> None:
     """One line, and a second where there is something to know."""
     pen.console.print(healthy_line(pen, folded))
+    _print_rows(pen, healthy_rows(folded))
+
+
+def healthy_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
+    """What there is to know of it."""
     if folded.info is not None:
-        info = f"{culprit(folded.info)}: {printable(folded.info.summary)}"
-        print_rows(pen.console, [("info", Text(info))], LABEL_WIDTH)
+        yield "info", Text(f"{culprit(folded.info)}: {printable(folded.info.summary)}")
     if folded.doubt is not None:
         rows = suspect_rows(folded.doubt, in_short=True)
-        _print_rows(pen, ((name, Text(text)) for name, text in rows))
+        yield from ((name, Text(text)) for name, text in rows)
 
 
 def healthy_line(pen: Pen, folded: Folded) -> Text:
