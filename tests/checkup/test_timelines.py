@@ -14,12 +14,16 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.checkup.incident import Recordings, of_recordings
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.timelines.of_rows import RowTimelines
-from pulsar_doctor.checkup.timelines.thinned import Moved, Slots, Starved, StepPoints, points_of
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
     SHOWN_MOST,
     ConsumerTimeline,
+    Moved,
+    Slots,
+    Starved,
+    StepPoints,
     Timelines,
+    points_of,
     together,
 )
 from pulsar_doctor.diagnosis.causes import load

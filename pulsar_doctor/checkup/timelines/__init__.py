@@ -1,5 +1,5 @@
 """What a consumer did over time, small enough to be drawn.
 
-thinned: numbers and times without permits in a bounded number of slots · timeline: one consumer or
-subscription, as it is drawn · of_rows: from the rows of a trace · of_samples: from statistics.
+timeline: one consumer or subscription as it is drawn · of_rows: from the rows of a trace ·
+of_samples: from statistics.
 """

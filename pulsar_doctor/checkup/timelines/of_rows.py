@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pulsar_doctor.checkup.timelines.thinned import Moved
-from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, Recording, Timelines, drawn
+from pulsar_doctor.checkup.timelines.timeline import (
+    DRAWN_MOST,
+    ConsumerTimeline,
+    Moved,
+    Recording,
+    Timelines,
+    drawn,
+)
 from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED, Row
 from pulsar_doctor.wording.durations import duration
 
@@ -31,7 +37,6 @@ class RowTimelines:
         self.ends_us = ends_us
         self._lined = frozenset([*ends_us][:DRAWN_MOST])
         self._recordings: dict[int, Recording] = {}
-        self._connection: dict[int, int | None] = {}  # by incarnation
         self._now_us = self._ahead_us = 0
 
     def added(self, row: Row) -> Row:
@@ -77,17 +82,17 @@ class RowTimelines:
         return self._now_us
 
     def _begin(self, row: Row, number: int, us: int) -> Recording:
-        name = row.consumer_name or f"consumer {row.consumer_id}"
-        of, address = (row.topic or "", row.subscription or ""), row.client_addr or ""
-        new = Recording(*of, name, address, us, lines=number in self._lined)
-        self._recordings[number], self._connection[number] = new, row.conn_id
+        name, address = row.consumer_name or f"consumer {row.consumer_id}", row.client_addr or ""
+        of = ConsumerTimeline(row.topic or "", row.subscription or "", name, address, us)
+        new = Recording(of, row.conn_id, number in self._lined)
+        self._recordings[number] = new
         return new
 
     def _lost(self, row: Row, us: int) -> None:
         """Commands are missing, or a connection ends with its consumers."""
         for number, recording in self._recordings.items():
             gone = self.ends_us[number] < row.ts
-            if gone or (row.command != GAP and self._connection[number] != row.conn_id):
+            if gone or (row.command != GAP and recording.connection != row.conn_id):
                 continue
             if row.command == CLOSE:
                 recording.end_starvation(us)

@@ -6,25 +6,28 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
 
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.checkup.judge import full
-from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Slots, StepPoints, points_of
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
     SHOWN_MOST,
+    ConsumerTimeline,
+    Moved,
+    Point,
     Recording,
+    Slots,
+    StepPoints,
     SubscriptionTimeline,
     Timelines,
     drawn,
     in_all,
+    points_of,
 )
 from pulsar_doctor.wording.printable import many
 
-Stats = TypeVar("Stats", ConsumerStats, SubscriptionStats)
 NO_TIME = "it is not known when the statistics were taken"
 ONE_SAMPLE = "one sample shows nothing over time"
 
@@ -54,46 +57,36 @@ def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
 
 def _longest(made: Recording) -> tuple[int, int]:
     """Who was longest without permits first, then who holds most."""
-    held = made.last[1] if len(made.last) > 1 else None
-    return -in_all(made.starved.values()).longest_us, -(held or 0)
+    return -in_all(made.starved.values()).longest_us, -((*made.last, 0, 0)[1] or 0)
 
 
 def _subscription(observed: Observed, times: list[int]) -> SubscriptionTimeline:
-    course = observed.course
+    def line(read: Callable[[SubscriptionStats], int | None]) -> tuple[Point, ...]:
+        """A number in every sample; empty where none reports it."""
+        values = [None if stats is None else read(stats) for stats in observed.course.values]
+        points: Slots[StepPoints] = Slots()
+        for point in zip(times, values, strict=False):
+            points.add(StepPoints((point,)))
+        return points_of(points) if any(value is not None for value in values) else ()
+
+    of = full(observed), observed.subscription
     return SubscriptionTimeline(
-        full(observed),
-        observed.subscription,
-        _line(course, times, lambda stats: stats.msg_backlog),
-        _line(course, times, lambda stats: stats.unacked_messages),
+        *of, line(lambda stats: stats.msg_backlog), line(lambda stats: stats.unacked_messages)
     )
-
-
-def _line(
-    course: Course[Stats], times: list[int], read: Callable[[Stats], int | None]
-) -> tuple[Point, ...]:
-    """A number in every sample; empty where none reports it."""
-    values = [None if stats is None else read(stats) for stats in course.values]
-    line: Slots[StepPoints] = Slots()
-    for us, value in zip(times, values, strict=False):
-        line.add(StepPoints(((us, value),)))
-    return points_of(line) if any(value is not None for value in values) else ()
 
 
 def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int]) -> Recording:
     """If others are like this consumer, only the last sample counts."""
-    there = [
-        (us, stats)
-        for us, stats in zip(times[-len(course.values) :], course.values, strict=True)
-        if stats is not None
-    ]
-    since_us, last = there[0][0], there[-1][1]
+    values = zip(times[-len(course.values) :], course.values, strict=True)
+    there = [(us, stats) for us, stats in values if stats is not None]
+    (since_us, _), (until_us, last) = there[0], there[-1]
     name, address = last.consumer_name or "consumer without a name", last.address or ""
-    of = full(observed), observed.subscription
-    made = Recording(*of, name, address.lstrip("/"), since_us, sampled=True, acknowledged=None)
+    of = full(observed), observed.subscription, name, address.lstrip("/"), since_us
+    made = Recording(ConsumerTimeline(*of, sampled=True), acknowledged=None)
     for us, stats in there:
         made.is_at(us, stats.available_permits, stats.unacked_messages)
         _starvation(made, us, stats.available_permits)
-    made.finish(there[-1][0])
+    made.finish(until_us)
     _deliveries(made, there)
     return made
 

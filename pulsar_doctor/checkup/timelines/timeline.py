@@ -1,26 +1,132 @@
-"""One consumer or subscription over time, as it is drawn."""
+"""One consumer or subscription over time, as it is drawn, and how that is kept small.
+
+No extreme of a number is lost, and no time without permits. Time is cut into slots of equal width,
+and what begins in one slot becomes one value. Where there would be too many slots, they become
+twice as wide. Moments must not decrease. What is filled from each row of a trace changes in place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-from pulsar_doctor.checkup.timelines.thinned import (
-    Moved,
-    Point,
-    Slots,
-    Starved,
-    StepPoints,
-    points_of,
-)
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 DRAWN_MOST = 6  # consumers with all their lines: a browser takes about 0.1 s for each
 SHOWN_MOST = 100  # with their times without permits; the others are counted
-SLOTS_MOST = 400
+SLOTS_MOST = 600  # of a line while it is read
+SLOTS_DRAWN = 400
 SLOTS_IN_ALL = 1800  # of all lines together, which bounds the size of the page
 STARVED_IN_ALL = 5000  # of all consumers that have no lines
 UNSET = -(1 << 62)  # no number of permits
-NEVER = Starved(0, 0, 0, 0, 0)
+Point = tuple[int, int | None]  # microseconds since 1970; None: not known from here on
+Joined = TypeVar("Joined", "StepPoints", "Moved", "Starved")
+
+
+class Slots(Generic[Joined]):
+    """Values in order of time, those of one slot as one."""
+
+    __slots__ = ("_kept", "_width_us")
+
+    def __init__(self) -> None:
+        self._width_us = 1  # what is of one moment is one value
+        self._kept: list[Joined] = []
+
+    def add(self, value: Joined) -> None:
+        """One more."""
+        self._join(value)
+        self._widen(SLOTS_MOST)
+
+    def values(self, most: int = SLOTS_MOST) -> tuple[Joined, ...]:
+        """At most so many."""
+        self._widen(most)
+        return tuple(self._kept)
+
+    def _widen(self, most: int) -> None:
+        while len(self._kept) > most:
+            self._width_us *= 2
+            before, self._kept = self._kept, []
+            for value in before:
+                self._join(value)
+
+    def _join(self, value: Joined) -> None:
+        kept, width = self._kept, self._width_us
+        if kept and kept[-1].since_us // width == value.since_us // width:
+            kept[-1] += value
+        else:
+            kept.append(value)
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoints:
+    """A number in one slot: its first, last, smallest and largest value, and where not known."""
+
+    points: tuple[Point, ...]
+
+    @property
+    def since_us(self) -> int:
+        """When it begins."""
+        return self.points[0][0]
+
+    def __add__(self, later: StepPoints) -> StepPoints:
+        points = self.points + later.points
+        values = [value for _, value in points]
+        known = [value for value in values if value is not None]
+        wanted = [*(f(known) for f in (min, max) if known), *[None] * (len(known) < len(points))]
+        kept = {0, len(points) - 1, *map(values.index, wanted)}
+        return StepPoints(tuple(points[at] for at in sorted(kept)))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was delivered and acknowledged in one slot, and its FLOWs with their permits."""
+
+    since_us: int
+    until_us: int
+    delivered: int = 0
+    acknowledged: int = 0
+    flows: int = 0
+    permits: int = 0
+
+    def __add__(self, later: Moved) -> Moved:
+        return Moved(
+            self.since_us,
+            max(self.until_us, later.until_us),
+            self.delivered + later.delivered,
+            self.acknowledged + later.acknowledged,
+            self.flows + later.flows,
+            self.permits + later.permits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Starved:
+    """Times without permits that are drawn as one: how many, how long in all, the longest."""
+
+    since_us: int
+    until_us: int
+    times: int
+    total_us: int
+    longest_us: int
+
+    @classmethod
+    def once(cls, since_us: int, until_us: int) -> Starved:
+        """One time without permits."""
+        lasted = max(0, until_us - since_us)
+        return cls(since_us, since_us + lasted, 1, lasted, lasted)
+
+    def __add__(self, later: Starved) -> Starved:
+        return Starved(
+            self.since_us,
+            max(self.until_us, later.until_us),
+            self.times + later.times,
+            self.total_us + later.total_us,
+            max(self.longest_us, later.longest_us),
+        )
+
+
+def points_of(line: Slots[StepPoints], most: int = SLOTS_MOST) -> tuple[Point, ...]:
+    """The points of a line of at most so many slots, in order of time."""
+    return tuple(point for steps in line.values(most) for point in steps.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +144,14 @@ class ConsumerTimeline:
     name: str
     address: str
     since_us: int
-    until_us: int
-    permits: tuple[Point, ...]
-    unsent: tuple[Point, ...]
-    held: tuple[Point, ...]
-    moved: tuple[Moved, ...]
-    starved: tuple[Starved, ...]
-    delivered: int | None
-    acknowledged: int | None
+    until_us: int = 0
+    permits: tuple[Point, ...] = ()
+    unsent: tuple[Point, ...] = ()
+    held: tuple[Point, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    starved: tuple[Starved, ...] = ()
+    delivered: int | None = 0
+    acknowledged: int | None = 0
     permits_at_most: bool = False
     sampled: bool = False
 
@@ -82,35 +188,27 @@ class Timelines:
     left_out: int = 0
     notes: tuple[str, ...] = ()
 
-    @property
-    def compares(self) -> bool:
-        """Whether there are several consumers, and times without permits to compare."""
-        return len(self.consumers) > 1 and any(each.starved for each in self.consumers)
-
 
 @dataclass(slots=True)
 class Recording:
     """A consumer's timeline while it is read. Changes in place.
 
-    lines: whether its numbers are kept. starved_seen_us: until then it showed no permits.
+    of: what does not change. lines: whether its numbers are kept. starved_seen_us: until then it
+    showed no permits.
     """
 
-    topic: str
-    subscription: str
-    name: str
-    address: str
-    since_us: int
-    seen_us: int = 0
+    of: ConsumerTimeline
+    connection: int | None = None
     lines: bool = True
-    sampled: bool = False
+    seen_us: int = 0
     delivered: int | None = 0
     acknowledged: int | None = 0
     permits_at_most: bool = False
     starved_since_us: int | None = None
     starved_seen_us: int = 0
-    permits: Slots[StepPoints] = field(default_factory=Slots)
-    unsent: Slots[StepPoints] = field(default_factory=Slots)
-    held: Slots[StepPoints] = field(default_factory=Slots)
+    steps: dict[str, Slots[StepPoints]] = field(
+        default_factory=lambda: {name: Slots() for name in ("permits", "held", "unsent")}
+    )
     moved: Slots[Moved] = field(default_factory=Slots)
     starved: Slots[Starved] = field(default_factory=Slots)
     last: tuple[int | None, ...] = ()
@@ -118,8 +216,7 @@ class Recording:
     def is_at(self, us: int, *numbers: int | None) -> None:
         """From this moment on: permits, messages held, unsent permits. None: not known."""
         before = self.last or (UNSET,) * len(numbers)
-        lines = (self.permits, self.held, self.unsent)
-        for line, number, last in zip(lines, numbers, before, strict=False):
+        for line, number, last in zip(self.steps.values(), numbers, before, strict=False):
             if number != last and self.lines:
                 line.add(StepPoints(((us, number),)))
         self.seen_us, self.last = us, numbers
@@ -150,27 +247,26 @@ class Recording:
 
     def timeline(self, slots: int) -> ConsumerTimeline:
         """As it is drawn, with at most so many slots for each line."""
-        permits, unsent, held = (
-            points_of(line, slots) if self.lines else ()
-            for line in (self.permits, self.unsent, self.held)
-        )
-        return ConsumerTimeline(
-            self.topic, self.subscription, self.name, self.address, self.since_us, self.seen_us,
-            permits, unsent, held, self.moved.values(slots) if self.lines else (),
-            self.starved.values(slots), self.delivered, self.acknowledged, self.permits_at_most,
-            self.sampled,
+        lines: dict[str, Any] = {}
+        if self.lines:
+            lines = {name: points_of(line, slots) for name, line in self.steps.items()}
+            lines["moved"] = self.moved.values(slots)
+        return replace(
+            self.of, until_us=self.seen_us, starved=self.starved.values(slots),
+            delivered=self.delivered, acknowledged=self.acknowledged,
+            permits_at_most=self.permits_at_most, **lines,
         )  # fmt: skip
 
 
 def in_all(starved: Iterable[Starved]) -> Starved:
     """Times without permits as one."""
-    return sum(starved, NEVER)
+    return sum(starved, Starved(0, 0, 0, 0, 0))
 
 
 def drawn(recordings: Sequence[Recording]) -> Timelines:
     """All of them, in this order, each line in as many slots as the page has room for."""
     lined = sum(each.lines for each in recordings)
-    slots = min(SLOTS_MOST, SLOTS_IN_ALL // max(1, lined))
+    slots = min(SLOTS_DRAWN, SLOTS_IN_ALL // max(1, lined))
     bars = max(1, STARVED_IN_ALL // max(1, len(recordings) - lined))
     return Timelines(tuple(each.timeline(slots if each.lines else bars) for each in recordings))
 

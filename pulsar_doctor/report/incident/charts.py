@@ -22,9 +22,11 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 
-from pulsar_doctor.checkup.timelines.thinned import Moved, Point, Starved
 from pulsar_doctor.checkup.timelines.timeline import (
     ConsumerTimeline,
+    Moved,
+    Point,
+    Starved,
     SubscriptionTimeline,
     Timelines,
 )
