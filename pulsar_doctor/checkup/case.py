@@ -1,19 +1,29 @@
 """A case: what the verdicts of one checkup were made of, as one JSON document.
 
 It carries the views, not the samples or the rows of a trace. The verdicts are made from it again,
-on any machine, by the same causes and thresholds.
+on any machine, by the same causes and thresholds. It is a file, or in a page or a bundle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import gzip
+import io
+import json
+import re
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
 from pulsar_doctor import __version__
+from pulsar_doctor.broker.bodies import TooMany, require_few
+from pulsar_doctor.broker.samples.bundled import CASE
+from pulsar_doctor.broker.samples.files import called, opened
 from pulsar_doctor.broker.samples.reading import is_called
+from pulsar_doctor.broker.stats.fields import document_of as read_json
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.decide_step import DecideStep
@@ -28,16 +38,19 @@ from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
 SCHEMA = "pulsar-doctor/case/"
 VERSION = 1
 NAMED_MOST = 10
+CASE_BYTES = 128 << 20  # unpacked
+IN_PAGE = re.compile(
+    rb'<script\b[^>]{0,200}\bid="?pulsar-doctor-case"?[^>]{0,200}>(.*?)</script>', re.S | re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CaseFact:
-    """One row of a FactTable. position: ledger and entry, where that is the value."""
+    """One row of a FactTable."""
 
     name: str
     consumer: int | None
-    value: bool | int | float | str | None
-    position: tuple[int, ...] | None
+    value: bool | int | float | str | tuple[int, ...] | None
     same: bool | None
     grew: bool | None
 
@@ -69,13 +82,9 @@ class SavedCase:
 
 def case_of(checkup: Checkup, changes: Sequence[str] = ()) -> SavedCase:
     """What its verdicts were made of, by a Judge that keeps views."""
-    files = tuple(PurePath(each).name for each in checkup.files)
-    return SavedCase(
-        replace(checkup, files=files),
-        tuple(map(_judged, checkup.diagnoses)),
-        checkup.checked_at.isoformat() if checkup.cluster else None,
-        tuple(changes),
-    )
+    head = replace(checkup, files=tuple(PurePath(each).name for each in checkup.files))
+    moment = checkup.checked_at.isoformat() if checkup.cluster else None
+    return SavedCase(head, tuple(map(_judged, checkup.diagnoses)), moment, tuple(changes))
 
 
 def document_of(case: SavedCase) -> dict[str, Any]:
@@ -83,6 +92,45 @@ def document_of(case: SavedCase) -> dict[str, Any]:
     schema = {"schema": f"{SCHEMA}{VERSION}", "program_version": __version__}
     reported: dict[str, Any] = _reported(to_json(case))
     return schema | reported
+
+
+def for_page(case: SavedCase) -> str:
+    """A case as a page carries it: gzip in Base64, so that no text in it is part of the HTML."""
+    content = json.dumps(document_of(case), separators=(",", ":"), allow_nan=False)
+    return b64encode(gzip.compress(content.encode(), mtime=0)).decode()
+
+
+def read_case(name: str) -> SavedCase:
+    """The case in a file of JSON, in an incident page or in a bundle; `-` is standard input.
+
+    Raises InputError where there is none.
+    """
+    what = called(name)
+    with opened(name, CASE) as stream:
+        content = stream.read(CASE_BYTES + 1)
+    return case_of_json(_in_page(content, what) if content.lstrip()[:1] == b"<" else content, what)
+
+
+def _in_page(page: bytes, what: str) -> bytes:
+    found = IN_PAGE.search(page)
+    if found is None:
+        raise InputError(f"{what} is a page without a case; `report` writes one into it")
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(b64decode(found[1]))) as unpacked:
+            return unpacked.read(CASE_BYTES + 1)
+    except (ValueError, OSError, EOFError, zlib.error):
+        raise InputError(f"{what} has a damaged case") from None
+
+
+def case_of_json(content: bytes, what: str) -> SavedCase:
+    """The case that this JSON is. what: names it in errors. Raises InputError."""
+    if len(content) > CASE_BYTES:
+        raise InputError(f"{what} is longer than any case: more than {CASE_BYTES >> 20} MiB")
+    try:
+        require_few(content)
+    except TooMany:
+        raise InputError(f"{what} holds more values than any case has") from None
+    return case_from(read_json(content, what), what)
 
 
 def case_from(document: Any, name: str) -> SavedCase:
@@ -108,55 +156,41 @@ def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> 
     """The verdicts, made again. Raises DoctorError where it has nothing of what is requested,
     InputError where it is damaged.
     """
-    chosen = tuple(_chosen(case, judge, topics, name))
-    try:
-        diagnoses = [_diagnosed(each, judge) for each in chosen]
-    except (LookupError, ArithmeticError, ValueError):  # each value has its type
-        raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
-    checkup = replace(case.head, diagnoses=diagnoses)
-    if case.checked_at is not None:
-        checkup.checked_at = datetime.fromisoformat(case.checked_at)
-    return checkup
-
-
-def _chosen(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> Iterator[Judged]:
-    found = [
+    there = [each.view for each in case.subscriptions]
+    chosen = [
         each
         for each in case.subscriptions
         if judge.subscription in (None, each.view.subscription)
         and (not topics or any(is_called(each.view.full_topic, topic) for topic in topics))
     ]
-    if case.subscriptions and not found:
-        there = [f"{e.view.subscription} on {e.view.full_topic}" for e in case.subscriptions]
-        raise DoctorError(f"{name} has no such subscription; it has {listed(there, NAMED_MOST)}")
-    yield from found
+    if there and not chosen:
+        names = listed([f"{each.subscription} on {each.full_topic}" for each in there], NAMED_MOST)
+        raise DoctorError(f"{name} has no such subscription; it has {names}")
+    try:
+        checkup = replace(case.head, diagnoses=[_diagnosed(each, judge) for each in chosen])
+    except (LookupError, ArithmeticError, ValueError):  # each value has its type
+        raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
+    if case.checked_at is not None:
+        checkup.checked_at = datetime.fromisoformat(case.checked_at)
+    return checkup
 
 
 def _judged(diagnosis: Diagnosis) -> Judged:
     view = diagnosis.view
     assert view is not None, "a case needs a Judge that keeps views"
-    facts = None if view.facts is None else tuple(_facts(view.facts.kept()))
+    facts = None
+    if view.facts is not None:
+        facts = tuple(CaseFact(*at, *row) for at, row in view.facts.kept().rows.items())
     return Judged(view, diagnosis.sources, diagnosis.looks, diagnosis.after, facts)
 
 
 def _diagnosed(judged: Judged, judge: Judge) -> Diagnosis:
-    facts = None if judged.facts is None else _table(judged.facts)
-    found = judge.diagnosed(replace(judged.view, facts=facts), judged.sources)
+    view, rows = judged.view, judged.facts
+    if rows is not None:
+        table = {(each.name, each.consumer): (each.value, each.same, each.grew) for each in rows}
+        view = replace(view, facts=FactTable(table))
+    found = judge.diagnosed(view, judged.sources)
     return replace(found, looks=judged.looks, after=judged.after)
-
-
-def _facts(table: FactTable) -> Iterator[CaseFact]:
-    for (name, consumer), (value, same, grew) in table.rows.items():
-        position = tuple(value) if isinstance(value, tuple) else None
-        yield CaseFact(name, consumer, None if position else value, position, same, grew)
-
-
-def _table(facts: Iterable[CaseFact]) -> FactTable:
-    rows = {
-        (each.name, each.consumer): (each.position or each.value, each.same, each.grew)
-        for each in facts
-    }
-    return FactTable(rows)
 
 
 def _reported(value: Any) -> Any:

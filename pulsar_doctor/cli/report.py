@@ -137,8 +137,7 @@ def _is_topic(source: str) -> bool:
 
 def _content(incident: Incident, changes: Sequence[str]) -> bytes:
     """The page with its case; without it, and a message, where there is no room for it."""
-    from pulsar_doctor.checkup.case import case_of
-    from pulsar_doctor.checkup.case_files import for_page
+    from pulsar_doctor.checkup.case import case_of, for_page
 
     with needing("report", "an incident page"):
         from pulsar_doctor.report.incident.page import page
@@ -154,7 +153,7 @@ def _recordings(request: ReportRequest, room: Path) -> Recordings:
     from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.samples.bundled import CASE, trace_unpacked
     from pulsar_doctor.broker.samples.files import files_of_bundle
-    from pulsar_doctor.checkup.case_files import case_of_json
+    from pulsar_doctor.checkup.case import case_of_json
     from pulsar_doctor.checkup.incident import Recordings
 
     folders = [source for source in request.sources if Path(source).is_dir()]

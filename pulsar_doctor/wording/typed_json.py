@@ -84,6 +84,7 @@ class Form:
 
 
 FORMS: dict[type, Form] = {}
+PLAIN = {int, float, str, bool, NoneType}
 
 
 def form_of(kind: type) -> Form:
@@ -108,7 +109,7 @@ def _way_of(hint: Any) -> _Way:
 
 
 def _plain(*kinds: type) -> _Way:
-    if any(kind not in (int, float, str, bool, NoneType) for kind in kinds):
+    if not PLAIN.issuperset(kinds):
         raise TypeError(f"{kinds} cannot pass as JSON")
     also = [int, bool] if float in kinds else [bool] if int in kinds else []  # as types have it
     return _Way(_refuse, as_is=frozenset((*kinds, *also)))
@@ -123,13 +124,14 @@ def _refuse(given: Any) -> Any:
 
 
 def _either(hints: tuple[Any, ...]) -> _Way:
-    """One of plain types; or None and something else."""
-    others = [hint for hint in hints if hint is not NoneType]
-    if len(others) == len(hints) or len(others) > 1:
-        return _plain(*hints)
-    read, write, as_is = _way_of(others[0])
-    otherwise = write and (lambda value: None if value is None else write(value))
-    return _Way(read, otherwise, as_is | {NoneType})
+    """One of plain types, or, of at most one, something else."""
+    others = [hint for hint in hints if hint not in PLAIN]
+    plain = _plain(*(hint for hint in hints if hint in PLAIN))
+    if not others:
+        return plain
+    read, write, as_is = _way_of(*others)
+    otherwise = write and (lambda value: value if type(value) in plain.as_is else write(value))
+    return _Way(read, otherwise, as_is | plain.as_is)
 
 
 def _one_of(known: tuple[Any, ...]) -> _Way:

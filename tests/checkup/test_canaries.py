@@ -27,8 +27,7 @@ from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.running import RunningCapture
 from pulsar_doctor.capture.writing import TraceWriter
 from pulsar_doctor.checkup.bundle import BundleParts, allowed, bundle_of
-from pulsar_doctor.checkup.case import case_of
-from pulsar_doctor.checkup.case_files import for_page
+from pulsar_doctor.checkup.case import case_of, for_page
 from pulsar_doctor.checkup.incident import Incident, Recordings, of_recordings, redacted
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import read_trace

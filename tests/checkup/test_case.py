@@ -15,8 +15,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, document_of, of_case
-from pulsar_doctor.checkup.case_files import for_page
+from pulsar_doctor.checkup.case import SavedCase, case_from, case_of, document_of, for_page, of_case
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.checkup.result import Checkup, Cluster
@@ -181,7 +180,7 @@ def test_what_is_no_case_is_refused_in_a_sentence(
     check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, why: str
 ) -> None:
     if "longer" in why:
-        monkeypatch.setattr("pulsar_doctor.checkup.case_files.CASE_BYTES", 1_000)
+        monkeypatch.setattr("pulsar_doctor.checkup.case.CASE_BYTES", 1_000)
     path = tmp_path / "incident"
     path.write_text(content)
     refused = check(None, "--case", str(path), credentials=())

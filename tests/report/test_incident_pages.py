@@ -14,8 +14,7 @@ import pytest
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.checkup.case import case_of, of_case
-from pulsar_doctor.checkup.case_files import for_page, read_case
+from pulsar_doctor.checkup.case import case_of, for_page, of_case, read_case
 from pulsar_doctor.checkup.incident import Incident, Recordings, of_live, of_recordings
 from pulsar_doctor.checkup.live import LiveRequest
 from pulsar_doctor.report.incident.page import page

@@ -163,8 +163,7 @@ def _check(asked: StallCheckRequest) -> int:
 
 def _again(file: str, request: StallCheckRequest) -> int:
     """The verdicts of a case, with its thresholds and skipped causes, and those of this call."""
-    from pulsar_doctor.checkup.case import of_case
-    from pulsar_doctor.checkup.case_files import read_case
+    from pulsar_doctor.checkup.case import of_case, read_case
 
     case = read_case(file)
     changes, skip = (*case.changes, *request.changes), (*case.head.skipped, *request.skip)

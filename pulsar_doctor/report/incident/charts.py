@@ -33,10 +33,10 @@ from pulsar_doctor.checkup.timelines.timeline import (
 from pulsar_doctor.wording.durations import duration
 
 Columns = dict[str, list[Any]]  # by the names that texts and glyphs have; None: not drawn
-Look = Mapping[str, Any]  # of a glyph
+Style = Mapping[str, Any]  # of a glyph
 
 BLUE, ORANGE, GREY = "#3b82c4", "#c2620e", "#808488"  # readable on white and on black
-HATCHED: Look = {"color": ORANGE, "hatch_color": ORANGE, "hatch_pattern": "/"}
+HATCHED: Style = {"color": ORANGE, "hatch_color": ORANGE, "hatch_pattern": "/"}
 MOMENT = "{%F %H:%M:%S.%3N} UTC"
 FROM = f"from @left{MOMENT}"
 STARVED = (
@@ -102,8 +102,8 @@ class _Figures:
         values = [value for line in (of.permits, of.held, of.unsent) for _, value in line]
         drawn = self._figure(HEIGHT, values)
         drawn.xaxis.visible = not of.moved  # otherwise it is that of the chart below
-        look = {**HATCHED, "x0": "left", "x1": "right", "fill_alpha": 0.12, "hatch_alpha": 0.5}
-        _draw(drawn, "vstrip", _starved(of.starved), STARVED, look)
+        style = {**HATCHED, "x0": "left", "x1": "right", "fill_alpha": 0.12, "hatch_alpha": 0.5}
+        _draw(drawn, "vstrip", _starved(of.starved), STARVED, style)
         _steps(drawn, "messages held", of.held, ORANGE, "dashed")
         _steps(drawn, "unsent permits", of.unsent, GREY, "dotted")
         _steps(drawn, "available permits", of.permits, BLUE, "solid")
@@ -121,8 +121,8 @@ class _Figures:
             "flows": [each.flows for each in flows], "permits": [each.permits for each in flows],
         }  # fmt: skip
         text = f"@flows FLOW, @permits permits, {FROM}"
-        look = {"x": "left", "y": 0, "size": 6, "color": GREY}
-        _draw(drawn, "scatter", columns, text, look | {"marker": "triangle"})
+        style = {"x": "left", "y": 0, "size": 6, "color": GREY}
+        _draw(drawn, "scatter", columns, text, style | {"marker": "triangle"})
         return drawn
 
     def starved(self, those: Sequence[ConsumerTimeline]) -> Any:
@@ -134,8 +134,8 @@ class _Figures:
         drawn.yaxis.axis_label = "consumer"
         columns = _starved([each for of in those for each in of.starved])
         columns["y"] = [at for at, of in enumerate(those, start=1) for _ in of.starved]
-        look = {**HATCHED, "left": "left", "fill_alpha": 0.4, "height": 0.7}
-        _draw(drawn, "hbar", columns, f"consumer @y, {STARVED}", look)
+        style = {**HATCHED, "left": "left", "fill_alpha": 0.4, "height": 0.7}
+        _draw(drawn, "hbar", columns, f"consumer @y, {STARVED}", style)
         return drawn
 
     def subscription(self, of: SubscriptionTimeline) -> Any:
@@ -159,13 +159,13 @@ class _Figures:
         return drawn
 
 
-def _draw(drawn: Any, glyph: str, columns: Columns, text: str, look: Look) -> None:
+def _draw(drawn: Any, glyph: str, columns: Columns, text: str, style: Style) -> None:
     """A glyph of Bokeh's for each row of the columns. text: shown where one points at it."""
     if not any(columns.values()):
         return
     # As bytes, which are shorter than text.
     numbers = {name: numpy.asarray(each, dtype="float64") for name, each in columns.items()}
-    renderer = getattr(drawn, glyph)(source=ColumnDataSource(numbers), **look)
+    renderer = getattr(drawn, glyph)(source=ColumnDataSource(numbers), **style)
     hover = HoverTool(renderers=[renderer], tooltips=text, point_policy="snap_to_data")
     hover.mode = "vline" if glyph == "step" else "mouse"
     hover.formatters, hover.visible = {"@left": "datetime"}, False
@@ -174,15 +174,15 @@ def _draw(drawn: Any, glyph: str, columns: Columns, text: str, look: Look) -> No
 
 def _steps(drawn: Any, name: str, points: Sequence[Point], color: str, dash: str) -> None:
     columns: Columns = {"left": [us / 1000 for us, _ in points], "y": [n for _, n in points]}
-    look = {"x": "left", "mode": "after", "line_width": 2, "line_color": color, "line_dash": dash}
-    _draw(drawn, "step", columns, f"{name} @y{{0,0}}, @left{MOMENT}", look)
+    style = {"x": "left", "mode": "after", "line_width": 2, "line_color": color, "line_dash": dash}
+    _draw(drawn, "step", columns, f"{name} @y{{0,0}}, @left{MOMENT}", style)
 
 
-def _bars(drawn: Any, what: str, bars: Sequence[tuple[Moved, int]], look: Look) -> None:
+def _bars(drawn: Any, what: str, bars: Sequence[tuple[Moved, int]], style: Style) -> None:
     counts = [count for _, count in bars]
     columns = _spans(each for each, _ in bars) | {"top": counts, "messages": [*map(abs, counts)]}
     text = f"@messages{{0,0}} messages {what}, {FROM}"
-    _draw(drawn, "quad", columns, text, {**look, "bottom": 0, "fill_alpha": 0.6})
+    _draw(drawn, "quad", columns, text, {**style, "bottom": 0, "fill_alpha": 0.6})
 
 
 def _spans(those: Iterable[Moved | Starved]) -> Columns:
