@@ -12,7 +12,6 @@ import hmac
 import re
 import secrets
 from base64 import b32encode
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -36,14 +35,19 @@ HARMLESS = re.compile(
     r"|\[([\[(]-?\d+:-?\d+(\.\.|\u2025)-?\d+:-?\d+[\])],? ?)*\]"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-][\d:]+)?"
 )
-CHANGE = re.compile(r"([a-z-]+)\.[a-z_]+=[\w.%]+")
-VERSION = re.compile(
-    r"(Pulsar-Java-v|Pulsar[- ]Go[- ]v?|Pulsar-CPP-v|pulsar-rs-v|DotPulsar |(Java|Python) |v?)"
-    r"\d+(\.\d+)*(-M\d+)?"
-)
-ADDRESS = re.compile(r"(\w+://|/?)(\[[^\]]*\]|[^/:]*)(:\d{1,5})?(/.*)?", re.DOTALL)
-FRAME = re.compile(r"(.*?)(:\d+)?\)?", re.DOTALL)
-NUMBERED = re.compile(r"(.*?)(-seg-\d+)?( \(\d+\)|#\d+)?", re.DOTALL)
+KEPT = {  # of texts of these kinds, what they begin with
+    "change": re.compile(r"[a-z-]+\.[a-z_]+=[\w.%]+$"),
+    "version": re.compile(
+        r"(Pulsar-Java-v|Pulsar[- ]Go[- ]v?|Pulsar-CPP-v|pulsar-rs-v|DotPulsar |(Java|Python) |v?)"
+        r"\d+(\.\d+)*(-M\d+)?"
+    ),
+}
+SHAPES = {  # what stays before and behind a name of the kind
+    "cluster": rf"(?P<before>{re.escape(cursors.REPLICATOR_PREFIX)}\.)?(?P<name>.*)",
+    "code": r"(?P<name>.*?)(?P<behind>:\d+)?\)?",
+    "consumer": r"(?P<name>.*?)(?P<behind>(-seg-\d+)?( \(\d+\)|#\d+)?)",
+    "host": r"((?P<before>/|https?://)|\w+://)?(?P<name>\[[^\]]*\]|[^/:]*)(?P<behind>:\d{1,5})?(/.*)?",
+}
 SCHEMES = ("persistent", "non-persistent", "topic", "segment")
 OWN_WORDS = frozenset(
     {"Exclusive", "Shared", "Failover", "Key_Shared", "as told", "measured"}
@@ -58,21 +62,21 @@ OWN_WORDS = frozenset(
 NOBODYS = {REST, "(the broker)", UNKNOWN}  # in place of a name
 OWN_CURSORS = {*cursors.BY_NAME, *cursors.ON_TOPICS}
 
-# What kind of name a field holds, by its name in a case, or in a broker's answer.
-KINDS = {
-    "topic": "topic", "dead_letter_topic": "topic", "not_loaded": "topic",
-    "unreachable": "topic", "notes": "topic", "subscription": "subscription",
-    "label": "consumer", "name": "consumer", "consumer": "consumer", "named": "consumer",
-    "last": "consumer", "who": "consumer", "consumerName": "consumer",
-    "activeConsumerName": "consumer", "producerName": "producer",
-    "address": "host", "local": "host", "remote": "host", "local_address": "host",
-    "remote_address": "host", "admin_url": "host", "ownerBroker": "host",
-    "context": "context", "files": "file", "thread": "thread", "owner": "thread",
-    "deadlock": "thread", "deadlocks": "thread", "top": "code", "line": "code",
-    "frames": "code", "inside": "code", "task": "code", "on": "code",
-    "client_version": "version", "clientVersion": "version", "broker_version": "version",
-    "runtime": "version", "changes": "change",
-}  # fmt: skip
+# What kind of name fields hold, by their names in a case, or in a broker's answer.
+FIELDS = {
+    "topic": "topic dead_letter_topic not_loaded unreachable notes",
+    "subscription": "subscription",
+    "consumer": "label name consumer named last who consumerName activeConsumerName",
+    "producer": "producerName",
+    "host": "address local remote local_address remote_address admin_url ownerBroker",
+    "context": "context",
+    "file": "files",
+    "thread": "thread owner deadlock deadlocks",
+    "code": "top line frames inside task on",
+    "version": "client_version clientVersion broker_version runtime",
+    "change": "changes",
+}
+KINDS = {field: kind for kind, fields in FIELDS.items() for field in fields.split()}
 KINDS_WITHIN = {
     ("cluster", "name"): "cluster", ("process", "name"): "process", ("function", "name"): "topic",
     ("segments", "name"): "topic", ("facts", "name"): None, ("shifts", "name"): None,
@@ -105,8 +109,22 @@ class Pseudonyms:
 
     def of(self, kind: str, name: str) -> str:
         """The pseudonym of a name."""
-        made: Callable[[str], str] | None = getattr(self, f"_{kind}", None)
-        return made(name) if made else self._coined(kind, name)
+        if kind == "topic":
+            return self._topic(name)
+        if kind in KEPT:
+            kept = KEPT[kind].match(name)
+            return name if name in OWN_WORDS else kept[0] if kept else LEFT_OUT
+        if kind == "subscription" and name in OWN_CURSORS:
+            return name
+        if kind == "subscription" and name.startswith(f"{cursors.REPLICATOR_PREFIX}."):
+            kind = "cluster"
+        if kind == "consumer" and name.startswith("/"):
+            kind = "host"  # of a consumer without a name
+        match = re.fullmatch(SHAPES.get(kind, "(?P<name>.*)"), name, re.DOTALL)
+        parts = match.groupdict("") if match else {"name": name}
+        return "".join(
+            (parts.get("before", ""), self._coined(kind, parts["name"]), parts.get("behind", ""))
+        )
 
     def _coined(self, kind: str, name: str) -> str:
         text = f"{kind} {name}".encode("utf-8", "surrogatepass")
@@ -158,42 +176,6 @@ class Pseudonyms:
         scheme = scheme if scheme in SCHEMES else ""
         end = number if partition is None else f"-partition-{partition}"
         return f"{scheme}{found if scheme else ''}{'/'.join(self._coined(*e) for e in named)}{end}"
-
-    def _subscription(self, name: str) -> str:
-        prefix = f"{cursors.REPLICATOR_PREFIX}."
-        if name.startswith(prefix):
-            return prefix + self._coined("cluster", name.removeprefix(prefix))
-        return name if name in OWN_CURSORS else self._coined("subscription", name)
-
-    def _consumer(self, name: str) -> str:
-        if name.startswith("/"):
-            return self._host(name)  # a consumer without a name
-        match = NUMBERED.fullmatch(name)
-        assert match is not None
-        return self._coined("consumer", match[1]) + (match[2] or "") + (match[3] or "")
-
-    def _host(self, text: str) -> str:
-        match = ADDRESS.fullmatch(text)
-        if match is None:
-            return self._coined("host", text)
-        scheme = match[1] if match[1] in ("/", "http://", "https://") else ""
-        return f"{scheme}{self._coined('host', match[2])}{match[3] or ''}"
-
-    def _code(self, frame: str) -> str:
-        match = FRAME.fullmatch(frame)
-        assert match is not None
-        return self._coined("code", match[1]) + (match[2] or "")
-
-    @staticmethod
-    def _version(text: str) -> str:
-        match = VERSION.match(text)
-        return text if text in OWN_WORDS else match[0] if match else LEFT_OUT
-
-    @staticmethod
-    def _change(text: str) -> str:
-        match = CHANGE.fullmatch(text)
-        assert match is not None, "limits_of accepts no others"
-        return text
 
 
 @cache
