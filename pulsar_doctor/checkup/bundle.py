@@ -22,7 +22,6 @@ from pulsar_doctor.broker.samples.bundled import (
     SAMPLES,
     TRACE,
     VERSIONS,
-    packed,
 )
 from pulsar_doctor.checkup.case import SavedCase, case_of, document_of
 from pulsar_doctor.checkup.judge import Judge
@@ -83,14 +82,6 @@ REDACTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """What was collected. readme: its first file, as text. content: the archive."""
-
-    readme: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class BundleParts:
     """What is in a bundle beside the broker's answers.
 
@@ -105,7 +96,7 @@ class BundleParts:
 
 def of_live(
     request: LiveRequest, topics: Sequence[str], judge: Judge, parts: BundleParts
-) -> Bundle:
+) -> dict[str, bytes]:
     """Reads these topics over one window. judge: keeps views, may have a process or a capture.
 
     Raises DoctorError where nothing could be read.
@@ -117,28 +108,26 @@ def of_live(
 
 def bundle_of(
     checkup: Checkup, samples: bytes, settings: Mapping[str, str], judge: Judge, parts: BundleParts
-) -> Bundle:
-    """What was read as a bundle. samples: a file of --save; settings: as `allowed` lets through."""
+) -> dict[str, bytes]:
+    """Its files. samples: a file of --save; settings: as `allowed` lets through."""
     names = parts.names
     if judge.process is not None:
         judge.process.conclude(checkup, judge.diagnosed)
     diagnoses, case = [*checkup.examined()], case_of(checkup)
     if names is not None:
         case, samples = names.case(case), _redacted(samples, names)
-    files = {
-        CASE: _json(document_of(case)),
-        SAMPLES: samples,
-        VERSIONS: _json(_versions(case)),
-        CONFIGURATION: _json(settings) if settings else b"",
-    }
-    files = {name: content for name, content in files.items() if content}
     trace, why = _trace_files(parts)
-    files |= trace
-    unread = [printable(f"{topic}: {reason}") for topic, reason in case.head.unreachable]
-    left_out = [*_left_out(judge, files, parts), *why, *unread]
-    contents = [*_verdicts(case, diagnoses, redacted=names is not None), *_contents(case, files)]
-    readme = "\n".join((*contents, *_list("What was left out, and why", left_out))) + "\n"
-    return Bundle(readme, packed({README: readme.encode(), **files}))
+    files = {CASE: _json(document_of(case)), SAMPLES: samples, VERSIONS: _json(_versions(case))}
+    files |= ({CONFIGURATION: _json(settings)} if settings else {}) | trace
+    missing = [*_left_out(judge, parts, refused=not settings), *why]
+    missing += [printable(f"{topic}: {reason}") for topic, reason in case.head.unreachable]
+    verdicts = map(_without_names if names else in_short, diagnoses)
+    readme = [*_readme(case, verdicts, files), *(f"  {line}" for line in missing), ""]
+    return {README: "\n".join(readme).encode(), **files}
+
+
+def _without_names(diagnosis: Diagnosis) -> str:
+    return " ".join((diagnosis.status, *(each.code for each in diagnosis.findings[:1])))
 
 
 async def _settings(request: LiveRequest) -> dict[str, str]:
@@ -169,19 +158,14 @@ def _versions(case: SavedCase) -> dict[str, Any]:
 
 
 def _redacted(samples: bytes, names: Pseudonyms) -> bytes:
-    """The same file of --save without names, line by line."""
-    lines = map(json.loads, gzip.decompress(samples).splitlines())
-    written = b"".join(_json(_redacted_line(line, names)) for line in lines)
-    return gzip.compress(written)
-
-
-def _redacted_line(line: dict[str, Any], names: Pseudonyms) -> dict[str, Any]:
-    if "schema" in line:
-        return line
-    version = line.get("broker_version")
-    more = {"topic": names.of("topic", line["topic"])}
-    more |= {part: names.answer(line[part]) for part in ("stats", "internal") if part in line}
-    return line | more | ({"broker_version": names.of("version", version)} if version else {})
+    """The same file of --save without names."""
+    first, *lines = map(json.loads, gzip.decompress(samples).splitlines())
+    for line in lines:
+        line["topic"] = names.of("topic", line["topic"])
+        line |= {part: names.answer(line[part]) for part in ("stats", "internal") if part in line}
+        if version := line.get("broker_version"):
+            line["broker_version"] = names.of("version", version)
+    return gzip.compress(b"".join(map(_json, (first, *lines))))
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
@@ -202,30 +186,24 @@ def _trace_files(parts: BundleParts) -> tuple[dict[str, bytes], list[str]]:
     return {f"{TRACE}/{each.name}": each.read_bytes() for each in found}, []
 
 
-def _verdicts(case: SavedCase, diagnoses: Sequence[Diagnosis], *, redacted: bool) -> Iterator[str]:
-    head = case.head
-    made = (case.checked_at or "")[:19].replace("T", " ")
+def _readme(case: SavedCase, verdicts: Iterable[str], files: Iterable[str]) -> Iterator[str]:
+    """The first file: what was seen, and what each file is."""
+    head, made = case.head, (case.checked_at or "")[:19].replace("T", " ")
     yield f"A bundle of pulsar-doctor {__version__}, {made} UTC"
     yield f"Watched for {duration(head.window_seconds)}, {many(head.samples, 'sample')}"
     yield "\nVerdicts"
-    for judged, diagnosis in zip(case.subscriptions, diagnoses, strict=True):
-        codes = [each.code for each in diagnosis.findings[:1]]
-        verdict = " ".join([diagnosis.status, *codes]) if redacted else in_short(diagnosis)
-        view = judged.view
-        yield printable(f"  {view.subscription} on {view.full_topic}: {verdict}")
+    for judged, verdict in zip(case.subscriptions, verdicts, strict=True):
+        yield printable(f"  {judged.view.subscription} on {judged.view.full_topic}: {verdict}")
+    yield "\nWhat it contains"
+    seen = f"; with what was seen of process {head.process.pid}" if head.process else ""
+    for name in dict.fromkeys(name.partition("/")[0] for name in (README, *files)):
+        yield f"  {name}: {WHAT[name]}{seen if name == CASE else ''}"
+    yield "\nWhat was left out, and why"
 
 
-def _contents(case: SavedCase, files: Mapping[str, bytes]) -> Iterator[str]:
-    what, process = dict(WHAT), case.head.process
-    if process is not None:
-        what[CASE] += f"; with what was seen of process {process.pid}"
-    names = dict.fromkeys(name.partition("/")[0] for name in (README, *files))
-    yield from _list("What it contains", [f"{name}: {what[name]}" for name in names])
-
-
-def _left_out(judge: Judge, files: Mapping[str, bytes], parts: BundleParts) -> Iterator[str]:
+def _left_out(judge: Judge, parts: BundleParts, *, refused: bool) -> Iterator[str]:
     yield from NEVER
-    if CONFIGURATION not in files:
+    if refused:
         yield REFUSED
     if judge.captured is None and not parts.left_out:
         yield NOT_CAPTURED
@@ -234,8 +212,3 @@ def _left_out(judge: Judge, files: Mapping[str, bytes], parts: BundleParts) -> I
     yield from parts.left_out
     if parts.names is not None:
         yield from REDACTED
-
-
-def _list(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f"\n{title}"
-    yield from (f"  {line}" for line in lines)

@@ -185,6 +185,14 @@ json_version_option = click.option(
 topics_argument = partial(
     argument, metavar="[TOPIC]...", nargs=-1, shell_complete=_completing.topics
 )
+only_subscription_option = partial(
+    option, "-s", "--subscription", metavar="SUB", help="Only this subscription."
+)
+window_option = partial(option, "--window", type=DURATION, show_default=True)
+interval_option = partial(
+    option, "--interval", type=DURATION, default="1s", show_default=True,
+    help="Time between two samples.",
+)  # fmt: skip
 redact_option = partial(
     option, "--redact", is_flag=True,
     help="Replace addresses and the names of topics, subscriptions, consumers and producers by "

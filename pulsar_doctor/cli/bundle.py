@@ -15,10 +15,13 @@ from pulsar_doctor.cli._calls import checks, connected, live_request, say, setti
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
+    interval_option,
+    only_subscription_option,
     option,
     redact_option,
     taking,
     topics_argument,
+    window_option,
 )
 from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
@@ -39,9 +42,7 @@ class BundleRequest:
 
     # fmt: off
     topics: tuple[str, ...] = topics_argument(required=True)
-    subscription: str | None = option(
-        "-s", "--subscription", metavar="SUB", help="Verdicts on this subscription only."
-    )
+    subscription: str | None = only_subscription_option(help="Verdicts on this subscription only.")
     output: Path = option(
         "-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path),
         help="Write the bundle here (.tar.gz); a file that exists is not replaced.",
@@ -60,14 +61,8 @@ class BundleRequest:
         "--attach", is_flag=True,
         help="With --examine: also read inside the process, after saying what that does.",
     )
-    window_seconds: float = option(
-        "--window", type=DURATION, default="10s", show_default=True,
-        help="How long the broker is watched.",
-    )
-    interval_seconds: float = option(
-        "--interval", type=DURATION, default="1s", show_default=True,
-        help="Time between two samples.",
-    )
+    window_seconds: float = window_option(default="10s", help="How long the broker is watched.")
+    interval_seconds: float = interval_option()
     # fmt: on
 
 
@@ -99,6 +94,7 @@ def command(request: BundleRequest) -> int:
     Exit codes: 0 the bundle is written, whatever the verdicts; 2 wrong usage, or FILE exists; 3
     the topic could not be read, or FILE could not be written.
     """
+    from pulsar_doctor.broker.samples.bundled import README, packed
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.bundle import of_live
     from pulsar_doctor.checkup.judge import Judge
@@ -113,9 +109,9 @@ def command(request: BundleRequest) -> int:
     with ExitStack() as stack:
         where = stack.enter_context(connected(settings(headed=True)))
         judge, parts = _capturing(request, judge, where, stack)
-        bundle = of_live(live_request(where, plan), request.topics, judge, parts)
-    write_whole(request.output, bundle.content)
-    print_page(*bundle.readme.splitlines())
+        files = of_live(live_request(where, plan), request.topics, judge, parts)
+    write_whole(request.output, packed(files))
+    print_page(*files[README].decode().splitlines())
     return 0
 
 

@@ -26,14 +26,15 @@ from pulsar_doctor.cli._options import (
     argument,
     connection_options,
     fail_on_option,
+    interval_option,
     json_version_option,
     option,
     output_option,
     set_option,
     taking,
     topics_argument,
+    window_option,
 )
-from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import DoctorError, needing, require_linux
 from pulsar_doctor.wording.gate import stderr, stdout
 
@@ -73,14 +74,10 @@ class ExamineRequest:
         "--capture/--no-capture", default=True, show_default=True,
         help="Also read the packets of its connections, if that is allowed (Linux, CAP_NET_RAW).",
     )
-    window_seconds: float = option(
-        "--window", type=DURATION, default="5s", show_default=True,
-        help="How long to watch the broker's stats and the process.",
+    window_seconds: float = window_option(
+        default="5s", help="How long to watch the broker's stats and the process."
     )
-    interval_seconds: float = option(
-        "--interval", type=DURATION, default="1s", show_default=True,
-        help="Time between two samples of the stats.",
-    )
+    interval_seconds: float = interval_option()
     save: Path | None = option(
         "--save", metavar="FILE", type=click.Path(path_type=Path),
         help="Keep the samples of the stats in this file, as stall-check does.",

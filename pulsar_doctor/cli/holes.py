@@ -14,6 +14,7 @@ from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_option,
+    only_subscription_option,
     option,
     output_option,
     part,
@@ -38,9 +39,7 @@ class HolesRequest:
 
     # fmt: off
     topics: tuple[str, ...] = topics_argument()
-    subscription: str | None = option(
-        "-s", "--subscription", metavar="SUB", help="Only this subscription."
-    )
+    subscription: str | None = only_subscription_option()
     namespaces: tuple[str, ...] = option(
         "--namespace",
         metavar="NS",

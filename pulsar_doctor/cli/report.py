@@ -25,6 +25,7 @@ from pulsar_doctor.cli._options import (
     argument,
     broker_version_option,
     connection_options,
+    only_subscription_option,
     option,
     proven_only_option,
     redact_option,
@@ -56,9 +57,7 @@ class ReportRequest:
         "-o", "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
         default="incident.html", show_default=True, help="The page; one that is there is replaced.",
     )
-    subscription: str | None = option(
-        "-s", "--subscription", metavar="SUB", help="Only this subscription."
-    )
+    subscription: str | None = only_subscription_option()
     for_seconds: float = option(
         "--for", type=DURATION, default="2m", show_default=True,
         help="How long a live topic is watched.",

@@ -21,7 +21,7 @@ import pytest
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
-from pulsar_doctor.broker.samples.bundled import trace_unpacked
+from pulsar_doctor.broker.samples.bundled import packed, trace_unpacked
 from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.capture.following import CaptureFollowing
 from pulsar_doctor.capture.running import RunningCapture
@@ -161,7 +161,7 @@ def page_and_bundle(those: Any, *, redact: bool) -> tuple[bytes, bytes]:
     shown = redacted(made, judge(), ()) if redact else made
     html = page(shown, for_page(case_of(shown.checkup))).encode()
     parts = BundleParts(Pseudonyms() if redact else None, trace)
-    return html, bundle_of(checkup, samples, allowed(SETTINGS), both, parts).content
+    return html, packed(bundle_of(checkup, samples, allowed(SETTINGS), both, parts))
 
 
 def texts_of_page(html: bytes) -> Iterator[tuple[str, bytes]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from pulsar_doctor.cli._options import option, output_option
+from pulsar_doctor.cli._options import only_subscription_option, option, output_option
 from pulsar_doctor.cli._types import DURATION, RATE
 
 CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go", "wire"]
@@ -128,9 +128,7 @@ class SimulateRequest:
     topic: str | None = option(
         "--topic", help="With --from-trace: only this topic; its last part is enough."
     )
-    subscription: str | None = option(
-        "-s", "--subscription", metavar="SUB", help="With --from-trace: only this one."
-    )
+    subscription: str | None = only_subscription_option(help="With --from-trace: only this one.")
     output: Literal["table", "json"] = output_option("table", "json")
     # fmt: on
 

@@ -15,12 +15,15 @@ from pulsar_doctor.cli._options import (
     accept_unknown_option,
     broker_version_option,
     fail_on_option,
+    interval_option,
+    only_subscription_option,
     option,
     output_option,
     part,
     proven_only_option,
     set_option,
     topics_argument,
+    window_option,
 )
 from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import InputError
@@ -53,16 +56,12 @@ class StallCheckRequest:
 
     # fmt: off
     topics: tuple[str, ...] = topics_argument()
-    subscription: str | None = option(
-        "-s", "--subscription", metavar="SUB", help="Only this subscription."
+    subscription: str | None = only_subscription_option()
+    window_seconds: float = window_option(
+        default="10s", help="How long a broker is watched; 0s judges one sample."
     )
-    window_seconds: float = option(
-        "--window", type=DURATION, default="10s", show_default=True,
-        help="How long a broker is watched; 0s judges one sample.",
-    )
-    interval_seconds: float = option(
-        "--interval", type=DURATION, default="1s", show_default=True,
-        help="Time between two samples. Between files it is used only if given.",
+    interval_seconds: float = interval_option(
+        help="Time between two samples. Between files it is used only if given."
     )
     namespaces: tuple[str, ...] = option(
         "--namespace", metavar="NS", multiple=True,
