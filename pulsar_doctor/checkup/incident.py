@@ -100,25 +100,22 @@ def _renamed(account: Account, names: Pseudonyms) -> Account:
 def _shown(incident: Incident) -> Incident:
     """Files without their folders, which mean nothing elsewhere; holes that there is room for."""
     incident.checkup.files = tuple(PurePath(each).name for each in incident.checkup.files)
-    drawn, accounts = incident.timelines, incident.holes
-    holes = sorted((each for each in accounts if each.has_holes), key=lambda each: each.urgency)
-    notes = list(drawn.notes)
-    if unknown := sum(each.holes is None and not each.has_holes for each in accounts):
+    holes = sorted((e for e in incident.holes if e.has_holes), key=lambda each: each.urgency)
+    notes = list(incident.timelines.notes)
+    if unknown := sum(e.holes is None and not e.has_holes for e in incident.holes):
         notes.append(NO_HOLES.format(many(unknown, "subscription")))
-    if len(holes) > DRAWN_MOST:
-        more = many(len(holes) - DRAWN_MOST, "more subscription")
+    if (others := len(holes) - DRAWN_MOST) > 0:
+        more = many(others, "more subscription")
         notes.append(f"{more} with holes not drawn: the first have most ranges")
-    return replace(
-        incident, timelines=replace(drawn, notes=tuple(notes)), holes=tuple(holes[:DRAWN_MOST])
-    )
+    drawn = replace(incident.timelines, notes=tuple(notes))
+    return replace(incident, timelines=drawn, holes=tuple(holes[:DRAWN_MOST]))
 
 
 def _of_files(those: Recordings, judge: Judge, say: Say) -> Incident:
     read = read_files(those.files)
     if those.case is None:
         return _of_samples(of_samples(read, those.files, judge, say), read, judge)
-    checkup = of_case(those.case, judge, those.files.named, "the bundle")
-    return _of_samples(checkup, read, judge)
+    return _of_samples(of_case(those.case, judge, those.files.named, "the bundle"), read, judge)
 
 
 def _of_samples(checkup: Checkup, read: ReadSamples, judge: Judge) -> Incident:
@@ -131,13 +128,13 @@ def _of_samples(checkup: Checkup, read: ReadSamples, judge: Judge) -> Incident:
 def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Incident:
     """Reads the trace a second time: its first reading keeps no row."""
     opened = open_folder(trace.folder, lambda _: None, proven_only=proven_only)
-    timeline, verdicts = trace.timeline, _verdicts(sampled.checkup)
-    lives = _worst_first(verdicts, timeline)
+    now_us, verdicts = trace.timeline.now_us, _verdicts(sampled.checkup)
+    lives = _worst_first(verdicts, trace.timeline)
     shown = lives[:SHOWN_MOST]
-    made = RowTimelines({e.incarnation: e.closed_us or timeline.now_us for e in shown})
+    made = RowTimelines({e.incarnation: e.closed_us or now_us for e in shown})
     rows = opened.rows((*COLUMNS, *ACK_COLUMNS))
     acked = AckedRows(map(made.added, rows), opened.meta.storing)
-    recorded = replace(made.finished(timeline.now_us), left_out=len(lives) - len(shown))
+    recorded = replace(made.finished(now_us), left_out=len(lives) - len(shown))
     accounts = {key: acked.account(key)[0] for key in acked.subscriptions if key in verdicts}
     holes = {key: replace(each, damaged=opened.damaged) for key, each in accounts.items()}
     holes |= {(e.full_topic, e.subscription): e for e in sampled.holes if e.ranges is not None}
