@@ -9,8 +9,8 @@ attach to all segments at once, active and sealed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
@@ -31,7 +31,7 @@ class OnSegment:
 
     backlog: entries. quiet_seconds: since anything was acknowledged there, or since the segment was
     sealed; None where nothing tells. consumer, address: of the one that is attached there, if it is
-    one. held: by each consumer there.
+    one. held: by each consumer there. msg_rate_in: of the segment, in the last full minute.
     """
 
     segment: int
@@ -42,6 +42,7 @@ class OnSegment:
     consumer: str | None
     address: str | None
     held: tuple[HeldOnSegment, ...] = ()
+    msg_rate_in: float | None = None
 
     @property
     def drained(self) -> bool:
@@ -54,6 +55,15 @@ class OnSegment:
         return bool(self.attended) and self.type in SINGLE_ACTIVE
 
 
+def in_application(consumer: str | None, address: str | None, segment: int) -> str:
+    """What the application calls a consumer of a segment; its address where it gave it no name.
+
+    `worker` is `worker-seg-0` on segment 0; one without a name has another random name on each.
+    """
+    name, numbered, _ = (consumer or "").rpartition(f"-seg-{segment}")
+    return name if numbered else (address or consumer or "").lstrip("/")
+
+
 @dataclass(frozen=True, slots=True)
 class AmongSegments:
     """A segment among all of the topic. own, others: where the broker reports something."""
@@ -62,6 +72,35 @@ class AmongSegments:
     segments: tuple[TopicSegment, ...]
     own: OnSegment | None
     others: tuple[OnSegment, ...]
+
+    def age_seconds(self, moment_ms: int | None) -> float | None:
+        """For how long the segment has been there; None where nothing tells."""
+        created_ms = self.segment.created_ms
+        if created_ms is None or moment_ms is None:
+            return None
+        return max(0.0, (moment_ms - created_ms) / 1000)
+
+    def active_of(self, segments: Iterable[OnSegment]) -> list[OnSegment]:
+        """Those of them that take messages."""
+        active = {each.id for each in self.segments if each.active}
+        return [each for each in segments if each.segment in active]
+
+    @property
+    def active_rates(self) -> list[float]:
+        """Messages a second that each active segment receives; none where one is not reported."""
+        known = self.active_of((*self.others, *([self.own] if self.own else ())))
+        rates = [each.msg_rate_in for each in known if each.msg_rate_in is not None]
+        return rates if len(rates) == sum(each.active for each in self.segments) else []
+
+    @property
+    def by_application(self) -> dict[str, list[OnSegment]]:
+        """The segments of each stream consumer, by the name that the application gave it."""
+        found: dict[str, list[OnSegment]] = {}
+        for each in (self.own, *self.others):
+            if each is not None and each.ordered and (each.consumer or each.address):
+                name = in_application(each.consumer, each.address, each.segment)
+                found.setdefault(name, []).append(each)
+        return found
 
     def held_elsewhere(self, consumer: str | None) -> int:
         """Messages that the same application holds on other segments, as far as names tell."""
@@ -100,7 +139,8 @@ def _on_each(observed: Observed, place: SegmentPlace) -> Iterator[OnSegment]:
         own = (stats.subscriptions or {}).get(observed.subscription)
         if own is not None:
             sealed_ms = place.segments[number].sealed_ms
-            yield _on_segment(number, own, sealed_ms, observed.window.last.now_ms)
+            told = _on_segment(number, own, sealed_ms, observed.window.last.now_ms)
+            yield replace(told, msg_rate_in=stats.msg_rate_in)
 
 
 def _on_segment(

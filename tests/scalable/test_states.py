@@ -41,8 +41,16 @@ STATES = {
         1: ("healthy", []),
         2: ("healthy", []),
     },
+    # A topic is split before anything is published, with a retention of two hours. One of two
+    # stream consumers has both children, the other the sealed parent; 22 messages a second, 5 a
+    # second acknowledged, five minutes.
+    "split-dealt-out-unevenly": dict.fromkeys((1, 2), ("warning", ["segment-load-uneven"])),
+    # Two stream consumers, one segment each; 9 of 10 messages have keys of segment 0, five minutes.
+    "hot-segment": {0: ("warning", ["segment-load-uneven"]), 1: ("healthy", [])},
 }
-SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail", "hoard": "work", "parcels": "ship"}
+SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail", "hoard": "work"} | dict.fromkeys(
+    ("parcels", "hot2", "hot3"), "ship"
+)
 
 
 @pytest.mark.parametrize("state", STATES)

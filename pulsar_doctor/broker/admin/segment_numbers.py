@@ -40,6 +40,7 @@ LINE = re.compile(
         r'\{[^\n]*?topic="(segment://[^"\n]*)"(?:,subscription="((?:[^"\\\n]|\\.)*)")?\} (\S+)'
     ).encode()
 )
+OF_TOPIC = ("publishers", "msgRateIn")
 OF_LIST = ("type", "messageAckRate", "msgRateOut", "msgRateRedeliver")
 CHANGING = ("availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs")
 
@@ -82,14 +83,15 @@ def composed(
 ) -> dict[str, Any]:
     """A document as the statistics of a topic are. old_ms: how old what the list tells may be."""
     stats = listed.stats if listed is not None and isinstance(listed.stats, dict) else {}
-    given, since_ms = stats.get("subscriptions") or {}, None
+    listed_of, since_ms = stats.get("subscriptions") or {}, None
     if listed is not None and listed.read_ms is not None:
         since_ms = listed.read_ms - old_ms
     subscriptions = {
-        name: _subscription(values, given.get(name) or {}, since_ms)
+        name: _subscription(values, listed_of.get(name) or {}, since_ms)
         for name, values in numbers.items()
     }
-    return {"publishers": stats.get("publishers", []), "subscriptions": subscriptions}
+    given = {name: stats[name] for name in OF_TOPIC if name in stats}
+    return {"publishers": [], **given, "subscriptions": subscriptions}
 
 
 def _subscription(

@@ -25,6 +25,15 @@ def admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
     return _line(["pulsar-admin", *subcommand.split(), *options, view.full_topic])
 
 
+def split(view: SubscriptionView) -> str | None:
+    """A pulsar-admin line that splits the segment in two; None where it is no segment."""
+    topic, segment = split_segment(view.topic)
+    name = topic.partition("://")[2]
+    if segment is None or name.startswith("-"):
+        return None
+    return _line(["pulsar-admin", "scalable-topics", "split-segment", "-s", str(segment), name])
+
+
 def subscription_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
     """The same on its subscription; none where pulsar-admin takes the name for an option."""
     name = view.subscription

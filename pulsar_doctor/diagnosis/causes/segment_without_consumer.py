@@ -53,10 +53,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _nobody_for(view: SubscriptionView) -> float | None:
     """Since the last request for messages here, or since the segment was made; at most."""
     seconds = _last_flow(view)
-    created_ms = view.place and view.place.segment.created_ms
-    if seconds is not None or not created_ms or view.moment_ms is None:
+    if seconds is not None or view.place is None:
         return seconds
-    return max(0.0, (view.moment_ms - created_ms) / 1000)
+    return view.place.age_seconds(view.moment_ms)
 
 
 def _last_flow(view: SubscriptionView) -> float | None:

@@ -1,8 +1,6 @@
 """The verdict on each subscription of a scalable topic as a whole, with all its segments, for JSON.
 
-A consumer of a V5 client is one ordinary consumer on each segment, `worker-seg-0`, `worker-seg-1`
-and so on; one without a name has another random name on each, and only its address is the same.
-Source: createSegmentConsumerAsync of ScalableQueueConsumer and ScalableStreamConsumer.
+A consumer of a V5 client is one ordinary consumer on each segment, and one row here.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from pulsar_doctor.broker.stats.segments import TopicSegment
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
+from pulsar_doctor.evidence.segments import in_application
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.stall_check.folding import Vitals, both
 
@@ -83,7 +82,8 @@ def _consumers(parts: list[Diagnosis]) -> list[dict[str, Any]] | None:
         if part.consumers is None or part.part is None:
             return None
         for each in part.consumers:
-            found.setdefault(name_of(each, part.part), []).append((part.part, each))
+            name = in_application(each.label, each.address, part.part)
+            found.setdefault(name, []).append((part.part, each))
     return [
         {
             NAME: name,
@@ -93,12 +93,6 @@ def _consumers(parts: list[Diagnosis]) -> list[dict[str, Any]] | None:
         }
         for name, each in found.items()
     ]
-
-
-def name_of(consumer: ReportedConsumer, segment: int) -> str:
-    """What the application calls the consumer; its address where it gave it no name."""
-    name = consumer.label.removesuffix(f"-seg-{segment}")
-    return name if name != consumer.label else (consumer.address or name).lstrip("/")
 
 
 def _sum(counts: list[Count | None]) -> int | None:
