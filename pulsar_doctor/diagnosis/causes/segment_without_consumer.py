@@ -5,8 +5,10 @@ application looks healthy. When its connection breaks, a stream consumer keeps i
 60 s, in which the broker gives them to nobody else. So it is a stall where nobody was there for
 longer than `taken_within`; before that it is unknown.
 
-Seen on 5.0.0-M1 after a split: a segment that is loaded and has no schema yet refuses a consumer
-with one (IncompatibleSchemaException). The log of the consumer says so; nothing else does.
+Seen on 5.0.0-M1: a stream consumer does not try again where a segment refuses it. After a split
+that is a segment that is loaded and has no schema yet (IncompatibleSchemaException); where segments
+change hands, as when a sealed one is deleted, it is one that the earlier consumer has not left yet
+(ConsumerBusyException). The log of the broker says so, and nothing else does.
 
 Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
 """
