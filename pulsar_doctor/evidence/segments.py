@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, UnlistedSegment
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 
 
@@ -66,12 +66,16 @@ def in_application(consumer: str | None, address: str | None, segment: int) -> s
 
 @dataclass(frozen=True, slots=True)
 class AmongSegments:
-    """A segment among all of the topic. own, others: where the broker reports something."""
+    """A segment among all of the topic. own, others: where the broker reports something.
+
+    made: what a split or a merge of this segment has made, and the metadata does not list yet.
+    """
 
     segment: TopicSegment
     segments: tuple[TopicSegment, ...]
     own: OnSegment | None
     others: tuple[OnSegment, ...]
+    made: tuple[UnlistedSegment, ...] = ()
 
     def age_seconds(self, moment_ms: int | None) -> float | None:
         """For how long the segment has been there; None where nothing tells."""
@@ -131,7 +135,14 @@ def among_segments(observed: Observed) -> AmongSegments | None:
         tuple(place.segments.values()),
         next((each for each in all_of_them if each.segment == own_id), None),
         tuple(each for each in all_of_them if each.segment != own_id),
+        tuple(each for each in place.unlisted if _is_child(each, place.segment)),
     )
+
+
+def _is_child(made: UnlistedSegment, own: TopicSegment) -> bool:
+    """Numbers only grow: one that is smaller is left of an ancestor."""
+    overlap = made.hash_start <= own.hash_end and own.hash_start <= made.hash_end
+    return own.active and overlap and made.id > own.id
 
 
 def _on_each(observed: Observed, place: SegmentPlace) -> Iterator[OnSegment]:

@@ -20,6 +20,7 @@
       replicator: not told         likewise, and only its cursor is told
       compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
       segment: {parents: [0], created: 6m ago}    it is segment 9 of a scalable topic
+      segment: {unlisted: {10: {range: [0, 0], seen: 8s}}}   loaded, and not in the metadata
       segments:                    the others; each has type, subscription and consumers as above
         0: {sealed: 6m ago, type: Exclusive, subscription: {msgBacklog: 3}, consumers: {}}
 
@@ -40,7 +41,7 @@ from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, UnlistedSegment
 from pulsar_doctor.broker.stats.window import Window
 
 TOPIC = "persistent://public/default/orders"
@@ -170,7 +171,13 @@ def place(case: Mapping[str, Any], times: list[int]) -> SegmentPlace | None:
         number: topic_stats(Written(told, times, len(times) - 1).topic())
         for number, told in ({OWN: case} | cases).items()
     }
-    return SegmentPlace("topic://public/default/orders", own, segments, stats)
+    unlisted = tuple(
+        UnlistedSegment(
+            number, each["range"][0], each["range"][1], milliseconds(each["seen"]) / 1000
+        )
+        for number, each in case["segment"].get("unlisted", {}).items()
+    )
+    return SegmentPlace("topic://public/default/orders", own, segments, stats, unlisted)
 
 
 def _segment(number: int, told: Mapping[str, Any], times: list[int]) -> TopicSegment:

@@ -47,9 +47,16 @@ STATES = {
     "split-dealt-out-unevenly": dict.fromkeys((1, 2), ("warning", ["segment-load-uneven"])),
     # Two stream consumers, one segment each; 9 of 10 messages have keys of segment 0, five minutes.
     "hot-segment": {0: ("warning", ["segment-load-uneven"]), 1: ("healthy", [])},
+    # The first steps of a split by hand, as if it had been interrupted: both children are made, and
+    # segment 1 is sealed, with a producer and a stream consumer attached.
+    "split-unfinished": {
+        0: ("healthy", []),
+        1: ("warning", ["segment-split-unfinished"]),
+        2: ("healthy", []),
+    },
 }
 SUBSCRIPTIONS = {"ledger": "audit", "quick": "mail", "hoard": "work"} | dict.fromkeys(
-    ("parcels", "hot2", "hot3"), "ship"
+    ("parcels", "hot2", "hot3", "half"), "ship"
 )
 
 
@@ -64,6 +71,7 @@ def test_a_state_of_a_real_broker_is_judged(
         told = check(
             broker, f"topic://public/default/{topic}", "-s", subscription,
             "--window", "1s", "--interval", "1s", "-o", "json",
+            "--set", "segment-split-unfinished.ends_within=1",
         )  # fmt: skip
     judged = {
         int(one["topic"].rpartition("-")[2]): (

@@ -136,6 +136,10 @@ class Admin:
         told = await self._http.document(where, f"the segments of {full}")
         return segments_of(full, told.document)
 
+    def loaded_segments(self, topic: str) -> dict[str, float]:
+        """Those that were read, listed or not, and for how many seconds each has been seen."""
+        return self._segments.loaded_for(topic)
+
     async def scalable_topics(self, namespace: str) -> list[str]:
         """The scalable topics of a namespace; none where the broker does not know of any."""
         configuration = await self.configuration()

@@ -18,6 +18,7 @@ from pulsar_doctor.broker.admin.live_metrics import require_live
 from pulsar_doctor.broker.admin.refusals import NotFound
 from pulsar_doctor.broker.admin.segment_numbers import ListedStats, composed, numbers_in
 from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
+from pulsar_doctor.ledger.consumers import split_segment
 
 NOW_SECONDS = 4.5  # what was read so lately is not read again
 LIST_SECONDS = 20.0  # so for the list, which a broker renews once a minute
@@ -40,6 +41,7 @@ class SegmentReader:
     configuration: Configuration
     _lists: dict[str, ListedStats] = field(default_factory=dict)  # by segment
     _answers: dict[str, RestAnswer] = field(default_factory=dict)
+    _seen_at: dict[str, float] = field(default_factory=dict)
     _listed_at: float | None = None
     _read_at: float | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -58,6 +60,13 @@ class SegmentReader:
             )
         return self._answers[segment]
 
+    def loaded_for(self, topic: str) -> dict[str, float]:
+        """The loaded segments of a scalable topic, and for how many seconds each has been seen."""
+        seen = self._seen_at.items()
+        return {
+            name: (self._read_at or at) - at for name, at in seen if split_segment(name)[0] == topic
+        }
+
     async def _read(self, now: float) -> None:
         configuration = await self.configuration()
         require_live(configuration)
@@ -70,6 +79,7 @@ class SegmentReader:
         old_ms = 1000 * (int(renewed) + LATE_SECONDS)
         read = await asyncio.gather(*(self._numbers(broker, old_ms) for broker in brokers))
         self._answers = {name: answer for each in read for name, answer in each.items()}
+        self._seen_at = {name: self._seen_at.get(name, now) for name in self._answers}
 
     async def _list(self, broker: str) -> dict[str, ListedStats]:
         return {

@@ -89,6 +89,7 @@ class Recorder:
         if place is not None:
             line["segments"] = [to_json(each) for each in place.segments.values()]
             line["loaded"] = [*place.stats]
+            line["unlisted"] = [to_json(each) for each in place.unlisted]
         self._add(line)
 
     def _add(self, document: Mapping[str, Any]) -> None:

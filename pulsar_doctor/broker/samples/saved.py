@@ -17,13 +17,19 @@ from pulsar_doctor.broker.samples.reading import (
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, numbers_in
+from pulsar_doctor.broker.stats.segments import (
+    SegmentPlace,
+    TopicSegment,
+    UnlistedSegment,
+    numbers_in,
+)
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
-_Segments = tuple[dict[int, TopicSegment], tuple[int, ...]]  # by number; those loaded
+# By number; those loaded; those that the topic's metadata does not list.
+_Segments = tuple[dict[int, TopicSegment], tuple[int, ...], tuple[UnlistedSegment, ...]]
 
 
 @dataclass(slots=True)
@@ -85,13 +91,13 @@ class Saved:
 
     def _place(self, topic: str) -> SegmentPlace | None:
         """Where a segment is, if all those are in the file that its broker had loaded."""
-        segments, loaded = self.segments.get(topic, ({}, ()))
+        segments, loaded, unlisted = self.segments.get(topic, ({}, (), ()))
         names = {number: each.name for number, each in segments.items() if each.name}
         own = next((segments[number] for number, name in names.items() if name == topic), None)
         if own is None or any(names.get(number) not in self.samples for number in loaded):
             return None
         stats = {number: self.samples[names[number]][-1].topic for number in loaded}
-        return SegmentPlace(split_segment(topic)[0], own, segments, stats)
+        return SegmentPlace(split_segment(topic)[0], own, segments, stats, unlisted)
 
 
 def sharing(sample: Sample, before: Sample) -> Sample:
@@ -153,9 +159,11 @@ def _limits(told: Fields) -> ClusterLimits:
 def _segments(line: Fields) -> _Segments:
     try:
         found = [of_json(TopicSegment, each) for each in line.document["segments"]]
+        more = [of_json(UnlistedSegment, each) for each in line.document.get("unlisted", ())]
     except (Misread, TypeError) as error:
         raise InputError(f"its segments cannot be read: {error}") from None
-    return {each.id: each for each in found}, numbers_in(line.document.get("loaded"))
+    loaded = numbers_in(line.document.get("loaded"))
+    return {each.id: each for each in found}, loaded, tuple(more)
 
 
 def _partition(topic: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.admin.topics import SEGMENT
 from pulsar_doctor.broker.sampling.plan import Sampled
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, unlisted_in
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError
 
@@ -29,7 +29,7 @@ async def placed(admin: Admin, sampled: Sampled) -> Sampled:
         zip(topics, await asyncio.gather(*(_known(admin, t) for t in topics)), strict=True)
     )
     windows = tuple(
-        replace(window, place=_place(window, str(name.of_all_segments), known))
+        replace(window, place=_place(admin, window, str(name.of_all_segments), known))
         for window, name in zip(sampled.windows, names, strict=True)
     )
     return replace(sampled, windows=windows)
@@ -55,8 +55,9 @@ async def _stats(admin: Admin, segment: str) -> TopicStats | None:
 
 
 def _place(
-    window: TopicWindow, topic: str, known: Mapping[str, KnownSegments]
+    admin: Admin, window: TopicWindow, topic: str, known: Mapping[str, KnownSegments]
 ) -> SegmentPlace | None:
     segments, stats = known.get(topic, ({}, {}))
     own = next((each for each in segments.values() if each.name == window.topic), None)
-    return None if own is None else SegmentPlace(topic, own, segments, stats)
+    unlisted = unlisted_in(admin.loaded_segments(topic), segments)
+    return None if own is None else SegmentPlace(topic, own, segments, stats, unlisted)

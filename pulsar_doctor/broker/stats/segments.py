@@ -40,16 +40,30 @@ class TopicSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlistedSegment:
+    """A loaded segment that is not in the topic's metadata. seen_seconds: for how long, at least.
+
+    hash_start, hash_end: the range of hashes, both included.
+    """
+
+    id: int
+    hash_start: int
+    hash_end: int
+    seen_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentPlace:
     """A segment among the others of the topic. stats: what the broker reports of each now.
 
-    A segment that no broker has loaded is missing from `stats`.
+    A segment that no broker has loaded is missing from `stats`. unlisted: of the whole topic.
     """
 
     topic: str
     segment: TopicSegment
     segments: Mapping[int, TopicSegment]
     stats: Mapping[int, TopicStats] = field(default_factory=dict)
+    unlisted: tuple[UnlistedSegment, ...] = ()
 
 
 def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:
@@ -58,6 +72,18 @@ def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:
     if given is None:
         raise InputError(f"the answer for {topic} holds no segments")
     return {each.id: each for each in sorted(given.values(), key=lambda each: each.id)}
+
+
+def unlisted_in(
+    loaded: Mapping[str, float], segments: Mapping[int, TopicSegment]
+) -> tuple[UnlistedSegment, ...]:
+    """Those that are not in the metadata. loaded: by name, seconds since each was first seen."""
+    listed = {each.name for each in segments.values()}
+    found = []
+    for name in sorted(loaded.keys() - listed):
+        start, end, number = name.rpartition("/")[2].split("-")
+        found.append(UnlistedSegment(int(number), int(start, 16), int(end, 16), loaded[name]))
+    return tuple(found)
 
 
 def _segment(topic: str, given: Fields) -> TopicSegment:

@@ -1,0 +1,81 @@
+"""A split or a merge of segments has begun and has not ended: producers may wait for its end.
+
+The broker makes the new segments, then seals the old ones, and writes both into the topic's
+metadata last. If it is interrupted in between, no broker resumes it: the new segments are there,
+the metadata does not list them, and an old one that is sealed already takes no messages. Its
+producers wait, and nothing is wrong with its consumers. No broker reports that it is sealed.
+
+A split takes a fraction of a second. It is a warning where the new segments have been there for
+`ends_within` and the old one receives nothing, and nothing where that still receives messages:
+then it is not sealed. Until then it is unknown.
+
+Source: splitSegment, mergeSegments and initialize of ScalableTopicController, 5.0.0-M1.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import split
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.segments import AmongSegments
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import say
+
+THRESHOLDS = (Threshold("ends_within", 5.0, "seconds", "a split or a merge takes less"),)
+NEEDS = frozenset({STATS})
+NAMED_MOST = 3
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found for an active segment that receives nothing, beside children that are not listed."""
+    place = view.place
+    if place is None or not place.made or view.msg_rate_in or (view.backlog_change or 0) > 0:
+        return
+    seconds = min(each.seen_seconds for each in place.made)
+    if view.msg_rate_in is None or seconds < limits["ends_within"]:
+        yield Unknown("a split or a merge of this segment has begun, and may end at once")
+        return
+    yield _finding(view, place, seconds)
+
+
+def _finding(view: SubscriptionView, place: AmongSegments, seconds: float) -> Finding:
+    own, made = place.segment, [str(each.id) for each in place.made]
+    within = range(own.hash_start, own.hash_end + 1)
+    merges = any(
+        each.hash_start not in within or each.hash_end not in within for each in place.made
+    )
+    what = "merge" if merges else "split"
+    remedy = (
+        f"Do the {what} again: the broker uses the new segments that are there, and writes the "
+        "metadata. Producers and consumers follow by themselves."
+    )
+    return Finding(
+        code="segment-split-unfinished",
+        severity="warning",
+        confidence=0.8,
+        consumer=None,
+        summary=say(
+            "a {} of this segment has not ended: {} {} there for {} or longer, and not in the "
+            "topic's metadata; this segment receives nothing, and its producers wait if it is "
+            "sealed",
+            *(what, say("segment{} {}", "s" if len(made) > 1 else "", listed(made, NAMED_MOST))),
+            *("have been" if len(made) > 1 else "has been", duration(seconds)),
+        ),
+        evidence=(
+            Measure("unlisted_segments", len(made), "segments"),
+            Measure("seen_for", seconds, "seconds", "at least"),
+        ),
+        remedy=remedy,
+        actions=(
+            Action(
+                "now",
+                remedy,
+                command=None if merges else split(view),
+                check=check_line(view, "this finding is gone"),
+            ),
+        ),
+    )
