@@ -150,8 +150,8 @@ def _on_each(observed: Observed, place: SegmentPlace) -> Iterator[OnSegment]:
         own = (stats.subscriptions or {}).get(observed.subscription)
         if own is not None:
             sealed_ms = place.segments[number].sealed_ms
-            told = _on_segment(number, own, sealed_ms, observed.window.last.now_ms)
-            yield replace(told, msg_rate_in=stats.msg_rate_in)
+            there = _on_segment(number, own, sealed_ms, observed.window.last.now_ms)
+            yield replace(there, msg_rate_in=stats.msg_rate_in)
 
 
 def _on_segment(

@@ -1,7 +1,7 @@
 """A stream consumer cannot keep up with its segments, while another one has nothing to do.
 
 A stream consumer is alone on each segment that the broker assigns to it, so nobody helps it. Two
-reasons are told apart:
+reasons are kept apart:
 
 - The broker deals segments out to consumers one by one, in order of hashes and of names, and counts
   a sealed segment even if it is drained. So after a split one consumer may have both children, and
