@@ -64,10 +64,10 @@ SCREENS: Mapping[str, str] = STALLED | {
 }
 
 ELSEWHERE = {  # subcommands that are not here, and why
-    "analyze": "Spark; see test_analysis", "bundle": "a broker", "consume": "a broker",
-    "produce": "a broker", "tap": "a broker",
-    "demo": "a broker", "sandbox start": "a broker", "sandbox stop": "a broker",
-    "sandbox status": "prints addresses, of a broker", "examine": "a process; see test_examined",
+    "analyze": "Spark; see test_analysis", "demo": "a broker of its own",
+    **dict.fromkeys(("bundle", "consume", "examine", "produce", "tap"), "test_screens_on_broker"),
+    "sandbox start": "a broker", "sandbox stop": "a broker",
+    "sandbox status": "prints addresses, of a broker",
     "completion": "a script, and asks the shell for its version", "context use": "prints nothing",
     "report": "writes a page, and prints its name", "trace compact": "changes the trace",
 }  # fmt: skip
