@@ -87,10 +87,9 @@ class Act:
 def _play(where: Settings, receiver_queue_size: int) -> Act:
     from pulsar_doctor.consume.session import RunOptions, session
     from pulsar_doctor.report.consume import story
-    from pulsar_doctor.report.consume.live import LiveLines
 
     plans = slow, fast = _plans(receiver_queue_size)
-    lines = LiveLines(story.wire)
+    lines = story.wire()
     with ExitStack() as behind, session(where, plans, RunOptions(on_row=lines.add)) as running:
         behind.callback(_remove_subscription, where, slow)
         lines.timeline = running.timeline

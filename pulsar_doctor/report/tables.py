@@ -75,8 +75,9 @@ def drawn(
     rows: Sequence[TableRow], columns: Sequence[TableColumn], view: View
 ) -> Iterator[RenderableType]:
     """At least one row, in their order."""
-    if view.width >= TABLE_WIDTH:
-        yield indented(_table(rows, _fitting(rows, columns, view), view))
+    fitting = _fitting(rows, columns, view) if view.width >= TABLE_WIDTH else []
+    if fitting:
+        yield indented(_table(rows, fitting, view))
     else:
         for row in rows:
             yield from _lines(row, columns, view)
@@ -109,13 +110,13 @@ def _cell(row: TableRow, column: TableColumn, view: View) -> Text:
 def _fitting(
     rows: Sequence[TableRow], columns: Sequence[TableColumn], view: View
 ) -> list[TableColumn]:
-    """The columns that have room, in order."""
+    """The columns that have room, in order; none where those that stay have none."""
     widths = {column: _width(rows, column, view) + BETWEEN for column in columns}
     shown = list(columns)
     while sum(widths[column] for column in shown) - BETWEEN > view.width - INDENT:
         last = max(shown, key=lambda column: column.rank)
         if last.rank == 0:
-            break
+            return []
         shown.remove(last)
     return shown
 

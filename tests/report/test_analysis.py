@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -21,7 +22,7 @@ from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, b
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.spark.analysis import TABLES, Analysis, LeftOut
 from pulsar_doctor.spark.verdicts import TraceVerdict
-from tests.report.checkups import verdict
+from tests.report.checkups import suspected, verdict
 
 START = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SECOND = 1_000_000
@@ -540,6 +541,19 @@ def test_markup_in_a_name_is_text() -> None:
 @pytest.mark.parametrize("found", [full(), many(30), with_nulls()], ids=["full", "many", "nulls"])
 def test_no_line_is_wider_than_the_terminal(found: Analysis, width: int) -> None:
     assert max(map(cell_len, drawn(report(found), width))) <= width
+
+
+@pytest.mark.parametrize("width", [56, 60, 64, 70, 80])
+def test_no_letter_of_a_cause_is_lost_where_columns_have_no_room(width: int) -> None:
+    name = "a-long-name-of-a-subscription"
+    found = analysis(verdicts=[replace(ended(), diagnosis=suspected(name))])
+    lines = drawn(report(found), width)
+    first = next(number for number, line in enumerate(lines) if line.startswith("Verdicts"))
+    rows = lines[first + 1 : lines.index("", first)]
+    letters = Counter("".join(rows))
+    cause = "likely key-shared-blocked of ks-stuck (70%)"
+    assert not Counter(f"{name} on orders{cause}".replace(" ", "")) - letters
+    assert max(map(cell_len, rows)) <= width
 
 
 @pytest.mark.parametrize("width", WIDTHS[1:])

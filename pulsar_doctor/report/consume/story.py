@@ -9,11 +9,13 @@ from rich.table import Table
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
+from pulsar_doctor.report.consume.live import LiveLines
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.gate import stdout
 
+INDENT = "  "
 LINES_MOST = 6  # of the wire, in one scene; what is left out is said
 
 _lines = 0
@@ -59,14 +61,18 @@ def attaches_fast(plan: Any) -> None:
     )
 
 
-def wire(line: str) -> None:
-    """One line of what is on the wire."""
+def wire() -> LiveLines:
+    """What is on the wire, in lines that fit."""
+    return LiveLines(_line, console_on(stdout()).width - len(INDENT))
+
+
+def _line(line: str) -> None:
     global _lines  # noqa: PLW0603
     _lines += 1
     if _lines <= LINES_MOST:
-        _print(f"  [dim]{line}[/dim]", soft_wrap=True)
+        _print(f"{INDENT}[dim]{line}[/dim]", soft_wrap=True)
     elif _lines == LINES_MOST + 1:
-        _print("  [dim]... and so on[/dim]")
+        _print(f"{INDENT}[dim]... and so on[/dim]")
 
 
 def verdict(diagnosis: Diagnosis) -> None:
