@@ -113,8 +113,8 @@ def _in_holes(told: Acknowledgements) -> list[Biography]:
     if not ranges:
         return []
     end, after = (ranges[-1].ledger_id, ranges[-1].last), told.mark_delete or (-1, -1)
-    lives = ((b, (b.ledger_id, b.entry_id)) for b in told.biographies())
-    return [b for b, at in lives if b.acknowledged_us is None and after < at < end]
+    lives = told.biographies(open_only=True)
+    return [each for each in lives if after < (each.ledger_id, each.entry_id) < end]
 
 
 def _either(
@@ -198,8 +198,7 @@ def _shape(told: Acknowledgements, ranges: Sequence[Range]) -> Shape | None:
     """The entries behind mark-delete up to the last that was sent or acknowledged."""
     if told.mark_delete is None:
         return None
-    known = [(b.ledger_id, b.entry_id) for b in told.biographies()]
-    known += [(each.ledger_id, each.last) for each in ranges]
+    known = [*told.last_delivered().items(), *((each.ledger_id, each.last) for each in ranges)]
     ends: dict[int, int] = {told.mark_delete[0]: told.mark_delete[1] + 1}
     for ledger, entry in known:
         ends[ledger] = max(ends.get(ledger, 0), entry + 1)

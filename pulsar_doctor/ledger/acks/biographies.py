@@ -33,15 +33,18 @@ class Biography:
 
 
 def lives_of(
-    cursor: Cursor, names: Mapping[int, str], pending: Container[Position]
+    cursor: Cursor, names: Mapping[int, str], pending: Container[Position], *, open_only: bool
 ) -> list[Biography]:
     """First entries that are open behind mark-delete, then others, by id.
 
     names: by the number of an incarnation. pending: acknowledged if a transaction is committed.
+    open_only: without those that are acknowledged, which are nearly all.
     """
     holes: list[Biography] = []
     others: list[Biography] = []
     for ledger_id, page, at, entry in cursor.delivered():
+        if open_only and page.how[at] != OPEN:
+            continue
         position = (ledger_id, entry)
         left = 0
         if page.how[at] == OPEN:

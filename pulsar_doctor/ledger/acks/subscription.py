@@ -161,9 +161,13 @@ class Acknowledgements:
         """Acknowledged ranges behind mark-delete, in order, as the broker has them."""
         return list(self._cursor.ranges())
 
-    def biographies(self) -> list[Biography]:
+    def biographies(self, *, open_only: bool = False) -> list[Biography]:
         """Delivered entries: first those that are open behind mark-delete, then others; by id."""
-        return lives_of(self._cursor, self._names, self.in_transactions)
+        return lives_of(self._cursor, self._names, self.in_transactions, open_only=open_only)
+
+    def last_delivered(self) -> dict[int, int]:
+        """By ledger the last of the delivered entries that are remembered."""
+        return {ledger_id: entry for ledger_id, _, _, entry in self._cursor.delivered()}
 
     def acked(self) -> Acked:
         """How many of the messages that were delivered are acknowledged."""
