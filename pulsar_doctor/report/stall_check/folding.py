@@ -70,7 +70,8 @@ class Vitals:
         if not self.consumers:
             yield "nobody attached"
             return
-        permits = "" if self.permits is None else f" with {self.permits} permits"
+        s = "" if str(self.permits) == "1" else "s"
+        permits = "" if self.permits is None else f" with {self.permits} permit{s}"
         acked = f", last ack {self.last_ack} ago" if self.last_ack else ""
         yield f"{many(self.consumers, 'consumer')}{permits}{acked}"
 
