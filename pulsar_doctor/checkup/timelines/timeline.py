@@ -150,8 +150,8 @@ class ConsumerTimeline:
     held: tuple[Point, ...] = ()
     moved: tuple[Moved, ...] = ()
     starved: tuple[Starved, ...] = ()
-    delivered: int | None = 0
-    acknowledged: int | None = 0
+    delivered: int | None = None
+    acknowledged: int | None = None
     permits_at_most: bool = False
     sampled: bool = False
 
