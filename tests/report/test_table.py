@@ -420,6 +420,10 @@ LATER = (
     ReportedConsumer(label="d", available_permits=Count(2, 2), since_last_ack=Age(4000, False)),
 )
 
+FULL = ReportedConsumer(
+    label="e", available_permits=Count(1, 1), unacked_messages=Count(200, 200), never_acked=None
+)
+
 
 @pytest.fixture
 def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,6 +451,12 @@ def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"consumers": (*CONSUMERS[:1], *LATER)},
          ": backlog 498; 2 consumers with 12 permits, last ack 2 s ago"),
         ({"backlog": None}, ""),
+        ({"consumers": (replace(FULL, never_acked=True),)},
+         ": backlog 498; 1 consumer with 1 permit and 200 unacknowledged messages, no ack yet"),
+        ({"consumers": (FULL, *LATER)},
+         ": backlog 498; 2 consumers with 3 permits, last ack at least 4 s ago"),
+        ({"consumers": (FULL,)},
+         ": backlog 498; 1 consumer with 1 permit and 200 unacknowledged messages"),
     ],
 )  # fmt: skip
 def test_a_healthy_line_carries_its_numbers(told: dict[str, Any], says: str) -> None:

@@ -28,24 +28,28 @@ NONE = Count(0, 0)
 class Vitals:
     """What a healthy subscription lives by, over all its partitions. last_ack: the youngest.
 
-    None where one of them does not report it.
+    None where one of them does not report it. never_acked: no consumer has acknowledged any yet.
     """
 
     change: int | None = 0
     consumers: int | None = 0
     permits: Count | None = NONE
+    unacked: Count | None = NONE
     last_ack: Age | None = None
+    never_acked: bool = True
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
         there = diagnosis.consumers
         self.change = both(self.change, diagnosis.backlog_change)
         if there is None or self.consumers is None:
-            self.consumers = self.permits = None
+            self.consumers = self.permits = self.unacked = None
             return
         self.consumers += len(there)
         for each in there:
             self.permits = _sum(self.permits, each.available_permits)
+            self.unacked = _sum(self.unacked, each.unacked_messages)
+            self.never_acked = self.never_acked and each.never_acked is True
             acked = each.since_last_ack
             if acked is not None:
                 self.last_ack = min(self.last_ack or acked, acked, key=_ms)
@@ -70,10 +74,17 @@ class Vitals:
         if not self.consumers:
             yield "nobody attached"
             return
-        s = "" if str(self.permits) == "1" else "s"
-        permits = "" if self.permits is None else f" with {self.permits} permit{s}"
+        held = self.unacked if self.unacked and self.unacked.least else None
+        numbers = [
+            f"{count} {what}{'' if count.exact == 1 else 's'}"
+            for count, what in ((self.permits, "permit"), (held, "unacknowledged message"))
+            if count is not None
+        ]
+        shown = f" with {listed(numbers, len(numbers))}" if numbers else ""
         acked = f", last ack {self.last_ack} ago" if self.last_ack else ""
-        yield f"{many(self.consumers, 'consumer')}{permits}{acked}"
+        if held and self.never_acked:
+            acked = ", no ack yet"
+        yield f"{many(self.consumers, 'consumer')}{shown}{acked}"
 
 
 def _ms(age: Age) -> int:
