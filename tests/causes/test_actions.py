@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,3 +86,17 @@ def test_only_settings_of_clients_that_are_there_are_named(code: str, case: dict
                 named = set(CLIENT.findall(action.text))
                 if "producers send without batches" not in action.text:
                     assert named <= there, action.text
+
+
+def test_on_a_segment_no_pool_is_suspected() -> None:
+    [case] = [
+        each.values[1]
+        for each in FINDING
+        if each.values[1]["name"].endswith("finishes one in 20 s")
+    ]
+    on_segment = "segment://public/default/orders/0000-7fff-0"
+    for view in views_of(case).values():
+        diagnosis = judged(case, replace(view, topic=on_segment), [RULES["handoff-unbounded"]])
+        [finding] = diagnosis.findings
+        assert finding.remedy.endswith("whatever the application does.")
+        assert [each.text for each in finding.actions] == [finding.remedy]

@@ -20,7 +20,7 @@ def admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
 
     None on a segment: pulsar-admin 5.0.0-M1 takes none.
     """
-    if "://" not in view.topic or _is_segment(view):
+    if "://" not in view.topic or is_segment(view):
         return None
     return _line(["pulsar-admin", *subcommand.split(), *options, view.full_topic])
 
@@ -42,7 +42,7 @@ def subscription_admin(view: SubscriptionView, subcommand: str, *options: str) -
 
 def policy_admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:
     """The same on the whole topic: a partition has no policies of its own."""
-    if "://" not in view.topic or _is_segment(view):
+    if "://" not in view.topic or is_segment(view):
         return None
     return _line(["pulsar-admin", "topicPolicies", *subcommand.split(), *options, view.topic])
 
@@ -111,7 +111,8 @@ def quoted(word: str) -> str:
     return f"$'{''.join(map(_escaped, word))}'"
 
 
-def _is_segment(view: SubscriptionView) -> bool:
+def is_segment(view: SubscriptionView) -> bool:
+    """Whether its topic is a segment of a scalable topic."""
     return split_segment(view.topic)[1] is not None
 
 

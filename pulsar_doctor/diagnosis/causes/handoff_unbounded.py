@@ -16,6 +16,9 @@ once, and is not found; where only a later sample tells these apart it is unknow
 too, where the size of the receiver queue decides whether it has that much in hand. One that has
 never acknowledged any, or is at its limit, is another cause.
 
+The V5 client (5.0.0-M1) does this by itself on segments of a scalable topic: it takes all messages
+and keeps them in one list, until the application calls receive(). Only another pace helps there.
+
 By the stats the messages in hand are a lower bound, and only Shared and Key_Shared tell them.
 
 Source: ConsumerBase.messageProcessed and increaseAvailablePermits in the Java client;
@@ -27,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import is_segment
 from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, restart
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -53,6 +57,11 @@ FAR_SLOWER = 2  # times as many in hand as were finished meanwhile
 REMEDY = (
     "Limit what the application takes: put a bounded queue or a semaphore in front of its pool, "
     "so that it receives only when work is done."
+)
+
+OF_V5 = (
+    "Process messages faster, or add consumers. The V5 client itself takes all that the broker "
+    "sends and keeps it in a list without a limit, whatever the application does."
 )
 
 
@@ -124,8 +133,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
             Measure("limit_reached_in", reached, "seconds"),
             *consumer.measure("available_permits"),
         ),
-        remedy=REMEDY,
-        actions=tuple(_actions(view, consumer)),
+        remedy=OF_V5 if is_segment(view) else REMEDY,
+        actions=tuple(_of_v5(view) if is_segment(view) else _actions(view, consumer)),
     )
 
 
@@ -151,6 +160,10 @@ def _of_limit(
         return None, None
     reached = max(0, limit - held) / own.growth if own.growth else None
     return round(held / limit, 3), _rounded(reached)
+
+
+def _of_v5(view: SubscriptionView) -> Iterator[Action]:
+    yield Action("later", OF_V5, check=check_line(view, "this finding is gone"))
 
 
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
