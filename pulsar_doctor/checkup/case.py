@@ -24,7 +24,7 @@ from pulsar_doctor.broker.samples.bundled import CASE
 from pulsar_doctor.broker.samples.files import called, opened
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.fields import document_of as read_json
-from pulsar_doctor.checkup.judge import Judge
+from pulsar_doctor.checkup.judge import Judge, named
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.followup import After
@@ -32,27 +32,16 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.facts import FactTable
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
 
 SCHEMA = "pulsar-doctor/case/"
 VERSION = 1
-NAMED_MOST = 10
 CASE_BYTES = 128 << 20  # unpacked
 IN_PAGE = re.compile(
     rb'<script\b[^>]{0,200}\bid="?pulsar-doctor-case"?[^>]{0,200}>(.*?)</script>', re.S | re.I
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CaseFact:
-    """One row of a FactTable."""
-
-    name: str
-    consumer: int | None
-    value: bool | int | float | str | tuple[int, ...] | None
-    same: bool | None
-    grew: bool | None
+FactValue = bool | int | float | str | tuple[int, ...] | None
+Fact = tuple[str, int | None, FactValue, bool | None, bool | None]  # a row of a FactTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +52,7 @@ class Judged:
     sources: tuple[ReportedBy, ...]
     looks: tuple[DecideStep, ...] | None = None
     after: After | None = None
-    facts: tuple[CaseFact, ...] | None = None  # None: no broker's statistics were read
+    facts: tuple[Fact, ...] | None = None  # None: no broker's statistics were read
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +153,7 @@ def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> 
         and (not topics or any(is_called(each.view.full_topic, topic) for topic in topics))
     ]
     if there and not chosen:
-        names = listed([f"{each.subscription} on {each.full_topic}" for each in there], NAMED_MOST)
-        raise DoctorError(f"{name} has no such subscription; it has {names}")
+        raise DoctorError(f"{name} has no such subscription; it has {named(there)}")
     try:
         checkup = replace(case.head, diagnoses=[_diagnosed(each, judge) for each in chosen])
     except (LookupError, ArithmeticError, ValueError):  # each value has its type
@@ -180,15 +168,14 @@ def _judged(diagnosis: Diagnosis) -> Judged:
     assert view is not None, "a case needs a Judge that keeps views"
     facts = None
     if view.facts is not None:
-        facts = tuple(CaseFact(*at, *row) for at, row in view.facts.kept().rows.items())
+        facts = tuple((*place, *row) for place, row in view.facts.kept().rows.items())
     return Judged(view, diagnosis.sources, diagnosis.looks, diagnosis.after, facts)
 
 
 def _diagnosed(judged: Judged, judge: Judge) -> Diagnosis:
-    view, rows = judged.view, judged.facts
-    if rows is not None:
-        table = {(each.name, each.consumer): (each.value, each.same, each.grew) for each in rows}
-        view = replace(view, facts=FactTable(table))
+    view = judged.view
+    if judged.facts is not None:
+        view = replace(view, facts=FactTable({row[:2]: row[2:] for row in judged.facts}))
     found = judge.diagnosed(view, judged.sources)
     return replace(found, looks=judged.looks, after=judged.after)
 

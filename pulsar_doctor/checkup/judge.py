@@ -216,13 +216,11 @@ def is_blocked(observed: Observed) -> bool:
     )
 
 
-def named(those: Sequence[Subscription | Observed]) -> str:
+def named(those: Sequence[Subscription | Observed | SubscriptionView]) -> str:
     """The first of them, and how many more there are."""
-    names = [f"{each.subscription} on {full(each)}" for each in those]
-    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
-    return f"{', '.join(names[:NAMED_MOST])}{more}"
+    return listed([f"{each.subscription} on {full(each)}" for each in those], NAMED_MOST, ", ")
 
 
-def full(of: Subscription | Observed | TopicWindow) -> str:
+def full(of: Subscription | Observed | TopicWindow | SubscriptionView) -> str:
     """The full name of its topic or partition."""
     return full_name(of.topic, of.partition)

@@ -79,7 +79,7 @@ FIELDS = {
 KINDS = {field: kind for kind, fields in FIELDS.items() for field in fields.split()}
 KINDS_WITHIN = {
     ("cluster", "name"): "cluster", ("process", "name"): "process", ("function", "name"): "topic",
-    ("segments", "name"): "topic", ("facts", "name"): None, ("shifts", "name"): None,
+    ("segments", "name"): "topic", ("shifts", "name"): None,
     ("own", "of"): "cluster", ("waits", "of"): "code",
 }  # fmt: skip
 # Objects of a broker's answer that have names as keys.

@@ -160,12 +160,10 @@ def _recordings(request: ReportRequest, room: Path) -> Recordings:
         raise InputError(f"a page is of one trace, and {len(folders)} are given")
     files = [source for source in request.sources if source not in folders]
     samples = SampleFiles(files, named=request.topics)
-    if folders or len(files) > 1:
-        folder = Path(folders[0]) if folders else None
-        return Recordings(folder, samples, proven_only=request.proven_only)
-    bundle = files_of_bundle(files[0])
+    bundle = files_of_bundle(files[0]) if len(files) == 1 and not folders else {}
     case = case_of_json(bundle[CASE], files[0]) if CASE in bundle else None
-    return Recordings(trace_unpacked(bundle, room), samples, case, request.proven_only)
+    folder = Path(folders[0]) if folders else trace_unpacked(bundle, room)
+    return Recordings(folder, samples, case, request.proven_only)
 
 
 def _check_replaceable(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partialmethod
 from operator import attrgetter
 from typing import Any
 
@@ -107,17 +108,12 @@ class FactTable:
 
     rows: Mapping[tuple[str, int | None], tuple[Any, bool | None, bool | None]]
 
-    def now(self, name: str, consumer: int | None) -> Any:
-        """As BrokerFacts answers."""
-        return self.rows.get((name, consumer), NOTHING_KEPT)[0]
+    def _answer(self, at: int, name: str, consumer: int | None) -> Any:
+        return self.rows.get((name, consumer), NOTHING_KEPT)[at]
 
-    def same(self, name: str, consumer: int | None) -> bool | None:
-        """As BrokerFacts answers."""
-        return self.rows.get((name, consumer), NOTHING_KEPT)[1]
-
-    def grew(self, name: str, consumer: int | None) -> bool | None:
-        """As BrokerFacts answers."""
-        return self.rows.get((name, consumer), NOTHING_KEPT)[2]
+    now = partialmethod(_answer, 0)
+    same = partialmethod(_answer, 1)
+    grew = partialmethod(_answer, 2)
 
     def kept(self) -> FactTable:
         """This table."""

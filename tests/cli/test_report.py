@@ -209,7 +209,7 @@ def many_subscriptions(folder: Path, number: int) -> Path:
 def test_a_large_case_is_carried_and_gives_the_same_document(
     run: Any, made: Any, tmp_path: Path
 ) -> None:
-    file = many_subscriptions(tmp_path, 31)
+    file = many_subscriptions(tmp_path, 41)
     text = made(file)
     assert len(text.encode()) <= LARGEST
     assert len(json.dumps(Page(text).case)) > 300_000
