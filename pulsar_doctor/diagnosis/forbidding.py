@@ -17,6 +17,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -25,7 +26,7 @@ ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for
 
 def forbidding(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """Why it cannot be called healthy. limits: of `healthy`."""
-    for fact in (_held_without_backlog,) if view.quiet_is_fine else FACTS:
+    for fact in AT_REST_TOO if view.quiet_is_fine else FACTS:
         yield from fact(view, limits)
 
 
@@ -214,6 +215,21 @@ def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[For
         )
 
 
+def _dropped_meanwhile(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+    """By a trace of a non-persistent topic: nobody has permits, so the broker drops what comes."""
+    if STATS in view.sources or not view.topic.startswith(NON_PERSISTENT):
+        return
+    nobody_may = all(each.without_permits for each in view.served)
+    since = since_last_delivery(view.served) if nobody_may else None
+    if since is not None and since.seconds >= limits[FIRST_ACK_WITHIN.name]:
+        first = view.served[0].label
+        yield Forbids(
+            f"{first} has had no permits for {since}; what was published meanwhile was dropped, "
+            "and a trace does not show that",
+            first,
+        )
+
+
 def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """By a trace: consumers worked on old messages, and nothing more comes though they may have it.
 
@@ -250,6 +266,7 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
         )
 
 
+AT_REST_TOO = (_held_without_backlog, _dropped_meanwhile)
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,
@@ -262,4 +279,5 @@ FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _stored_and_not_sent,
     _end_not_shown,
     _left_behind,
+    _dropped_meanwhile,
 )

@@ -87,6 +87,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         msg_rate_out=_rate(observed, "msg_rate_out"),
         message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
+        msg_drop_rate=observed.now.msg_drop_rate,
         place=among_segments(observed),
         facts=BrokerFacts(observed),
     )

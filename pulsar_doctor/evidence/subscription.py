@@ -127,8 +127,9 @@ class SubscriptionView:
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
     attached now; None where that is not told. alone: where nobody is. read_armed: whether the
     cursor reads, or waits for entries, which it does for a consumer only. msg_rate_in: of the
-    topic. All rates are messages a second, of the broker's last full minute. place: of a segment,
-    among the others of the scalable topic; None where it is none, or where that is not reported.
+    topic. msg_drop_rate: on a non-persistent topic only. All rates are messages a second, of the
+    broker's last full minute. place: of a segment, among the others of the scalable topic; None
+    where it is none, or where that is not reported.
     """
 
     topic: str
@@ -179,6 +180,7 @@ class SubscriptionView:
     msg_rate_out: float | None = None
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
+    msg_drop_rate: float | None = None
 
     place: AmongSegments | None = None
 

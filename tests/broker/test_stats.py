@@ -168,6 +168,15 @@ def test_a_non_persistent_topic_does_not_tell_what_it_does_not_keep() -> None:
     assert "last_acked_timestamp_ms" not in consumer.never
     assert consumer.last_consumed_flow_timestamp_ms == 1795262275614
     assert cursor_of("4.0.8-non-persistent") == CursorStats()
+    assert subscription.msg_drop_rate == 0.0
+
+
+@pytest.mark.parametrize(("rate", "read"), [(3.5, 3.5), (None, None), (-1.0, None)])
+def test_a_rate_of_dropped_messages_is_of_its_subscription(
+    rate: float | None, read: float | None
+) -> None:
+    document = topic_stats({"subscriptions": {"s": {"type": "Shared", "msgDropRate": rate}}})
+    assert (document.subscriptions or {})["s"].msg_drop_rate == read
 
 
 def test_the_totals_of_partitions_tell_sums_and_nothing_that_was_not_folded() -> None:
@@ -308,7 +317,8 @@ FILLED: dict[str, Any] = {
 }
 
 
-OF_OURS = ("never", "cannot_be")  # no fields of the broker's
+# No fields of the broker's, and one that only a non-persistent topic has.
+OF_OURS = ("never", "cannot_be", "msg_drop_rate")
 
 
 def camel(name: str) -> str:

@@ -8,7 +8,12 @@ import pytest
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of
-from pulsar_doctor.diagnosis.actions.consumers import look, restart, smaller_queue, treatment
+from pulsar_doctor.diagnosis.actions.consumers import (
+    dump_threads,
+    restart,
+    smaller_queue,
+    treatment,
+)
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.diagnosis.causes import load
@@ -94,13 +99,13 @@ def test_a_queue_that_cannot_be_smaller_is_not_spoken_of(no_smaller: ConsumerVie
 
 
 def test_an_address_that_is_not_told_leaves_no_hole() -> None:
-    action = look(view(), replace(ONE, address=None))
+    action = dump_threads(view(), replace(ONE, address=None))
     assert action.command is None
     assert "of worker-1 (its address is not reported)" in action.text
 
 
 def test_an_ipv6_address_has_its_port_at_the_end() -> None:
-    action = look(view(), replace(ONE, address="/[2001:db8::7]:6650"))
+    action = dump_threads(view(), replace(ONE, address="/[2001:db8::7]:6650"))
     assert action.command == "ss -tnp 'sport = :6650'"
     assert "[2001:db8::7]:6650" in action.text
 

@@ -354,3 +354,14 @@ def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told
     assert judge(rule("x", [silence, doubt, doubt])).not_told == ("x: doubt",)
     assert judge(rule("x", [silence, silence])).not_told == ("x: silence",)
     assert judge(rule("x", [])).not_told == ()
+
+
+@pytest.mark.parametrize(("at", "says"), [("59s", ""), ("70s", "a has had no permits for 69 s")])
+def test_who_has_no_permits_on_a_non_persistent_topic_loses_what_comes(at: str, says: str) -> None:
+    """It has acknowledged, as clients do there too, and holds nothing that anybody waits for."""
+    lines = ("0s subscribe a Shared", "0s flow a 10", "1s message a 10 singles", "1s ack a 10")
+    seen = wire(*lines, at=at)
+    lost = judge(rule("x", []), subscription=replace(seen, topic="non-persistent://a/b/c"))
+    kept = judge(rule("x", []), subscription=seen)
+    assert any(says in doubt.reason for doubt in lost.unknown) == bool(says)
+    assert not any("no permits for" in doubt.reason for doubt in kept.unknown)

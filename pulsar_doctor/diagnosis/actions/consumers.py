@@ -116,7 +116,7 @@ def slow(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """Of one of which nothing comes."""
-    yield look(view, consumer)
+    yield dump_threads(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
     # What lets messages go on without it; nothing where its client has no such setting.
@@ -130,7 +130,7 @@ def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """Of one that may hang or be slow."""
-    yield look(view, consumer)
+    yield dump_threads(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
     yield from smaller_queue(view, consumer, "If the dump shows that it is working, but slowly: ")
@@ -166,7 +166,9 @@ def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
 def freeing(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
     """What gives its messages to others now; of one that may hang, after a look at it."""
     how = activity_of(consumer)
-    first = {"slow": (), "keeps": acknowledging(view, consumer)}.get(how, (look(view, consumer),))
+    first = {"slow": (), "keeps": acknowledging(view, consumer)}.get(
+        how, (dump_threads(view, consumer),)
+    )
     return (*first, restart(view, consumer), unload(view))
 
 
@@ -185,7 +187,7 @@ def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
     )
 
 
-def look(view: SubscriptionView, consumer: ConsumerView) -> Action:
+def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
     """Finds its process; says how its threads are dumped, or what a dump has shown already."""
     if seen := threads_seen(consumer):
         return Action(

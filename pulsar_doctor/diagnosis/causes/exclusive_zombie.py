@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pulsar_doctor.diagnosis.actions.consumers import look, restart, unload
+from pulsar_doctor.diagnosis.actions.consumers import dump_threads, restart, unload
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -168,7 +168,7 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
         ),
         remedy=REMEDY,
         actions=(
-            look(view, older),
+            dump_threads(view, older),
             restart(view, older),
             unload(view, "If that process is gone, unload"),
         ),

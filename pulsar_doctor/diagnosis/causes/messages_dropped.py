@@ -1,0 +1,103 @@
+"""The broker drops messages of a non-persistent topic, because no consumer has permits for them.
+
+A non-persistent topic keeps nothing. A message is sent to a consumer that has permits when it
+arrives, and is lost to the subscription otherwise. So a consumer that hangs, or is too slow for its
+receiver queue, leaves no backlog and no unacknowledged message, and nothing is delivered later.
+
+The broker reports how many messages a second it dropped in its last full minute. It is stalled
+where it dropped some, sent none, and no consumer has permits now, or had any within the window. It
+is a warning where some were sent: then the consumers are too slow, or one of several hangs and, on
+Key_Shared, its keys are lost. A consumer that has had no permits for `quiet` while nothing was
+published is unknown: what comes next is dropped.
+
+Source: sendMessages of NonPersistentDispatcherMultipleConsumers and of
+NonPersistentDispatcherSingleActiveConsumer; seen on 4.0.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import dump_threads, more_workers
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import Sentence, say
+
+THRESHOLDS = (Threshold("quiet", 60.0, "seconds", "without permits, if nothing is published"),)
+NEEDS = frozenset({STATS})
+NAMED_MOST = 3
+REMEDY = (
+    "Find out why its application does not receive, or add consumers; what was dropped is lost. A "
+    "topic that must not lose messages has to be persistent."
+)
+OURS = "this finding is gone, a minute after consumers have permits again"
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where messages were dropped; unknown where the next ones will be."""
+    dropped = view.msg_drop_rate
+    if dropped is None:
+        return
+    waiting = [each for each in view.served if each.without_permits]
+    # A standby of Failover has permits that nobody uses, and who is active is not reported here.
+    nobody_may = bool(waiting) and (len(waiting) == len(view.served) or view.type == "Failover")
+    if dropped:
+        none_sent = not view.msg_rate_out and not view.delivered
+        yield _finding(view, dropped, waiting, stalled=nobody_may and none_sent)
+        return
+    since = since_last_delivery(waiting) if nobody_may else None
+    if since is not None and since.seconds >= limits["quiet"]:
+        who = waiting[0].label
+        yield Unknown(
+            f"{who} has had no permits for {since}: the broker drops what is published until it "
+            "asks again",
+            who,
+        )
+
+
+def _finding(
+    view: SubscriptionView, dropped: float, waiting: Sequence[ConsumerView], *, stalled: bool
+) -> Finding:
+    who = waiting[0] if waiting else None
+    sent = "" if stalled else f", and sent {view.msg_rate_out or 0.0:.3g}"
+    return Finding(
+        code="messages-dropped",
+        severity="stalled" if stalled else "warning",
+        confidence=0.95,
+        consumer=who.label if who else None,
+        summary=say(
+            "in its last full minute the broker dropped {} messages a second{}: {}; a "
+            "non-persistent topic keeps nothing",
+            *(f"all {dropped:.3g}" if stalled else f"{dropped:.3g}", sent, _why(view, waiting)),
+        ),
+        evidence=(
+            Measure("msg_drop_rate", dropped, "messages/second"),
+            Measure("msg_rate_out", view.msg_rate_out, "messages/second"),
+            *(who.measures() if who else ()),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, who)),
+    )
+
+
+def _why(view: SubscriptionView, waiting: Sequence[ConsumerView]) -> Sentence:
+    if not view.served:
+        return say("no consumer is attached")
+    if not waiting:
+        return say("its consumers have no permits at times")
+    names = listed([each.label for each in waiting], NAMED_MOST)
+    return say("{} {} no permits", names, "has" if len(waiting) == 1 else "have")
+
+
+def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Action]:
+    if who is not None:
+        yield dump_threads(view, who)
+    yield replace(more_workers(view), check=check_line(view, OURS))
+    text = "Make the topic persistent, if its messages must not be lost."
+    yield Action("later", text, check=check_line(view, OURS))
