@@ -277,6 +277,17 @@ def test_a_connect_with_a_target_goes_there_without_it(pieces):
     assert talk.commands() == ["OPEN", "CONNECT", "FLOW", "CONNECTED"]
 
 
+def test_a_v5_client_that_wants_any_broker_behind_a_proxy_gets_the_service_url():
+    talk = Talk()
+    talk.client.says(connect_frame(""))  # the field is there and empty
+    assert talk.asked() == [Dial(None)]
+    talk.broker_comes()
+    stripped = wire.BaseCommand.FromString(connect_frame("")[8:])
+    assert stripped.connect.HasField("proxy_to_broker_url")
+    stripped.connect.ClearField("proxy_to_broker_url")
+    assert talk.broker.hears() == frame(stripped.SerializeToString())
+
+
 def test_nobody_is_dialled_before_the_client_has_shown_a_frame_and_then_once():
     talk = Talk()
     for at in range(len(CONNECT) - 1):
