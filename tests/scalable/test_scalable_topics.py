@@ -90,6 +90,26 @@ def test_json_has_each_segment_and_the_consumer_as_one(check: Check) -> None:
     ]
 
 
+def test_consumers_of_all_segments_are_in_one_table(check: Check) -> None:
+    with replayed("segment-without-consumer") as broker:
+        lines = check(broker, "shop2", "--consumers").out.splitlines()
+    _, *tables = "\n".join(line for line in lines if "──" not in line).split("\nconsumers of ")
+    first = {
+        table[0]: [row.split()[0] for row in table[1:] if row]
+        for table in (each.splitlines() for each in tables)
+    }
+    assert first == {
+        "mail on all segments of topic://public/default/shop2": [
+            "consumer", "mail-worker-seg-1", "mail-worker-seg-2", "mail-worker-seg-3"
+        ],
+        "billing on all segments of topic://public/default/shop2": [
+            "consumer", "billing-worker-seg-1"
+        ],
+        "billing on segment://public/default/shop2/0000-3fff-2": ["no"],  # consumer is attached
+        "billing on segment://public/default/shop2/4000-7fff-3": ["no"],
+    }  # fmt: skip
+
+
 def test_a_bundle_gives_the_verdict_on_the_whole_again(check: Check, tmp_path: Path) -> None:
     path = str(tmp_path / "incident.tar.gz")
     with replayed(STUCK) as broker:

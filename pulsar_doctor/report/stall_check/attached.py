@@ -1,4 +1,4 @@
-"""The table of --consumers: every consumer of each subscription."""
+"""The table of --consumers: every consumer of each subscription, on all segments of a topic."""
 
 from __future__ import annotations
 
@@ -35,15 +35,22 @@ NEVER: Mapping[str, Callable[[ReportedConsumer], bool]] = {  # whether that has 
 
 @dataclass(slots=True)
 class ConsumerTables:
-    """Keeps the consumers of verdicts that go by."""
+    """Keeps the consumers of verdicts that go by; those of all segments of a topic together."""
 
-    _seen: list[tuple[str, tuple[ReportedConsumer, ...] | None]] = field(default_factory=list)
+    _seen: list[tuple[str, Iterable[ReportedConsumer] | None]] = field(default_factory=list)
+    _of_segments: dict[str, list[ReportedConsumer]] = field(default_factory=dict)
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts."""
         for diagnosis in diagnoses:
-            where = f"{diagnosis.subscription} on {full_topic(diagnosis)}"
-            self._seen.append((where, diagnosis.consumers))
+            where, there = diagnosis.subscription, diagnosis.consumers
+            if not there or diagnosis.whole == diagnosis.topic:
+                self._seen.append((f"{where} on {full_topic(diagnosis)}", there))
+            else:
+                where = f"{where} on all segments of {diagnosis.whole}"
+                if where not in self._of_segments:
+                    self._seen.append((where, self._of_segments.setdefault(where, [])))
+                self._of_segments[where] += there
             yield diagnosis
 
     def print_on(self, console: Console) -> None:
