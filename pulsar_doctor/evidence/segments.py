@@ -60,8 +60,9 @@ def in_application(consumer: str | None, address: str | None, segment: int) -> s
 
     `worker` is `worker-seg-0` on segment 0; one without a name has another random name on each.
     """
-    name, numbered, _ = (consumer or "").rpartition(f"-seg-{segment}")
-    return name if numbered else (address or consumer or "").lstrip("/")
+    given = consumer or ""
+    name = given.removesuffix(f"-seg-{segment}")
+    return name if name != given else (address or given).lstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,15 @@ class AmongSegments:
 
     @property
     def by_application(self) -> dict[str, list[OnSegment]]:
-        """The segments of each stream consumer, by the name that the application gave it."""
+        """The segments of each stream consumer, by the name that the application gave it.
+
+        Without one all on a host are one: a client has several connections to several brokers.
+        """
         found: dict[str, list[OnSegment]] = {}
         for each in (self.own, *self.others):
-            if each is not None and each.ordered and (each.consumer or each.address):
-                name = in_application(each.consumer, each.address, each.segment)
+            if each is not None and each.ordered:
+                host = (each.address or "").rpartition(":")[0]
+                name = in_application(each.consumer, host, each.segment)
                 found.setdefault(name, []).append(each)
         return found
 

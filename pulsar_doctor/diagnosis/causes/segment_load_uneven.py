@@ -105,7 +105,7 @@ def _dealt_out(view: SubscriptionView, idle: str, sealed: Sequence[OnSegment]) -
         "wait until the broker deletes what is sealed: it does within a minute after the end of "
         "the namespace's retention."
     )
-    return _finding(view, why, remedy, Action("now", remedy, check=check_line(view, OURS)))
+    return _finding(view, why, Action("now", remedy, check=check_line(view, OURS)))
 
 
 def _hot(view: SubscriptionView, idle: str) -> Finding:
@@ -120,10 +120,10 @@ def _hot(view: SubscriptionView, idle: str) -> Finding:
         side_effect="nobody gets the children before all messages of this segment are acknowledged",
         undo="merge both children, with pulsar-admin scalable-topics merge-segments",
     )  # fmt: skip
-    return _finding(view, why, SPLIT, action)
+    return _finding(view, why, action)
 
 
-def _finding(view: SubscriptionView, why: Sentence, remedy: str, action: Action) -> Finding:
+def _finding(view: SubscriptionView, why: Sentence, action: Action) -> Finding:
     own = view.place.own if view.place else None
     consumer = own.consumer if own else None
     return Finding(
@@ -140,6 +140,6 @@ def _finding(view: SubscriptionView, why: Sentence, remedy: str, action: Action)
             Measure("backlog_change", view.backlog_change, "entries"),
             backlog_measure(view),
         ),
-        remedy=remedy,
+        remedy=action.text,
         actions=(action,),
     )

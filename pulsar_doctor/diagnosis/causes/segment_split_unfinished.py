@@ -44,15 +44,15 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _finding(view: SubscriptionView, place: AmongSegments, seconds: float) -> Finding:
     own, made = place.segment, [str(each.id) for each in place.made]
-    within = range(own.hash_start, own.hash_end + 1)
-    merges = any(
-        each.hash_start not in within or each.hash_end not in within for each in place.made
+    within = all(
+        own.hash_start <= each.hash_start and each.hash_end <= own.hash_end for each in place.made
     )
-    what = "merge" if merges else "split"
+    what, line = ("split", split(view)) if within else ("merge", None)
     remedy = (
         f"Do the {what} again: the broker uses the new segments that are there, and writes the "
         "metadata. Producers and consumers follow by themselves."
     )
+    action = Action("now", remedy, command=line, check=check_line(view, "this finding is gone"))
     return Finding(
         code="segment-split-unfinished",
         severity="warning",
@@ -70,12 +70,5 @@ def _finding(view: SubscriptionView, place: AmongSegments, seconds: float) -> Fi
             Measure("seen_for", seconds, "seconds", "at least"),
         ),
         remedy=remedy,
-        actions=(
-            Action(
-                "now",
-                remedy,
-                command=None if merges else split(view),
-                check=check_line(view, "this finding is gone"),
-            ),
-        ),
+        actions=(action,),
     )
