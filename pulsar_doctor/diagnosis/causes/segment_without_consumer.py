@@ -35,6 +35,7 @@ REMEDY = (
     "Restart the consumers of this subscription one after the other: each attaches to the segments "
     "that it is given. Read in their logs why one could not attach to this segment."
 )
+OURS = "a consumer is attached, and the backlog falls"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -88,11 +89,5 @@ def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) ->
             backlog_measure(view),
         ),
         remedy=REMEDY,
-        actions=(
-            Action(
-                "now",
-                REMEDY,
-                check=check_line(view, "a consumer is attached, and the backlog falls"),
-            ),
-        ),
+        actions=(Action("now", REMEDY, check=check_line(view, OURS)),),
     )
