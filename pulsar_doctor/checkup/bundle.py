@@ -8,12 +8,13 @@ import json
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pulsar_doctor import __version__
+from pulsar_doctor.broker.admin.broker_settings import configuration_of
 from pulsar_doctor.broker.samples.bundled import (
     BUNDLE_BYTES,
     CASE,
@@ -30,7 +31,6 @@ from pulsar_doctor.checkup.redacting import Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import in_short
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.acks.persisting import SETTINGS
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
@@ -66,15 +66,11 @@ NEVER = (
     "credentials, and what users attach to consumers, producers and subscriptions: may be secret",
     "the rest of the broker's configuration: may be secret",
 )
-NOT_CAPTURED = "packets of clients: --capture adds them"
-NOT_EXAMINED = "processes of clients: --examine adds what is seen of one"
-NO_PACKETS = "packets: nothing that passed could be read as Pulsar"
-TOO_LARGE = "packets: the trace is larger than a bundle may be; `capture --trace` keeps it"
 NOT_REDACTED = (
     "the trace of the packets: it cannot be redacted; case.json has what it showed, without names"
 )
+TOO_LARGE = "packets: the trace is larger than a bundle may be; `capture --trace` keeps it"
 TRACE_BYTES_MOST = BUNDLE_BYTES // 2
-REFUSED = "the broker's configuration: not readable (it needs a superuser)"
 REDACTED = (
     "names and addresses: pseudonyms are in their place, which agree within this bundle",
     "fields of the statistics that pulsar-doctor does not know, and all free text: --redact",
@@ -119,10 +115,10 @@ def bundle_of(
     trace, why = _trace_files(parts)
     files = {CASE: _json(document_of(case)), SAMPLES: samples, VERSIONS: _json(_versions(case))}
     files |= ({CONFIGURATION: _json(settings)} if settings else {}) | trace
-    missing = [*_left_out(judge, parts, refused=not settings), *why]
-    missing += [printable(f"{topic}: {reason}") for topic, reason in case.head.unreachable]
+    why += [printable(f"{topic}: {reason}") for topic, reason in case.head.unreachable]
+    left_out = [*_left_out(judge, parts, files), *why]
     verdicts = map(_without_names if names else in_short, diagnoses)
-    readme = [*_readme(case, verdicts, files), *(f"  {line}" for line in missing), ""]
+    readme = [*_readme(case, verdicts, files), *(f"  {line}" for line in left_out), ""]
     return {README: "\n".join(readme).encode(), **files}
 
 
@@ -132,10 +128,7 @@ def _without_names(diagnosis: Diagnosis) -> str:
 
 async def _settings(request: LiveRequest) -> dict[str, str]:
     async with request.admin() as admin:
-        try:
-            return allowed(await admin.configuration())
-        except DoctorError:
-            return {}
+        return allowed(await configuration_of(admin, ALLOWED))
 
 
 def allowed(reported: Mapping[str, Any]) -> dict[str, str]:
@@ -178,7 +171,7 @@ def _trace_files(parts: BundleParts) -> tuple[dict[str, bytes], list[str]]:
         return {}, []
     found = [each for each in sorted(parts.trace.glob("*")) if not each.name.endswith(".lock")]
     if not found:
-        return {}, [NO_PACKETS]
+        return {}, ["packets: nothing that passed could be read as Pulsar"]
     if parts.names is not None:
         return {}, [NOT_REDACTED]
     if sum(each.stat().st_size for each in found) > TRACE_BYTES_MOST:
@@ -201,14 +194,14 @@ def _readme(case: SavedCase, verdicts: Iterable[str], files: Iterable[str]) -> I
     yield "\nWhat was left out, and why"
 
 
-def _left_out(judge: Judge, parts: BundleParts, *, refused: bool) -> Iterator[str]:
+def _left_out(judge: Judge, parts: BundleParts, files: Container[str]) -> Iterator[str]:
     yield from NEVER
-    if refused:
-        yield REFUSED
+    if CONFIGURATION not in files:
+        yield "the broker's configuration: not readable (it needs a superuser)"
     if judge.captured is None and not parts.left_out:
-        yield NOT_CAPTURED
+        yield "packets of clients: --capture adds them"
     if judge.process is None:
-        yield NOT_EXAMINED
+        yield "processes of clients: --examine adds what is seen of one"
     yield from parts.left_out
     if parts.names is not None:
         yield from REDACTED

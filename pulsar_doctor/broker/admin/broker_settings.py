@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from pulsar_doctor.broker.admin.client import Admin
@@ -18,13 +19,16 @@ async def broker_settings(admin: Admin) -> dict[str, Any]:
     The configuration needs a superuser. Brokers of a cluster may differ: it is that of the one
     that answers. Values are as the broker writes them: see `holes.persisting.storing_of`.
     """
-    configuration, version = await asyncio.gather(_configuration(admin), admin.version())
+    configuration, version = await asyncio.gather(
+        configuration_of(admin, SETTINGS), admin.version()
+    )
     return {"version": version and version[:VALUE_LENGTH_MOST], "configuration": configuration}
 
 
-async def _configuration(admin: Admin) -> dict[str, str]:
+async def configuration_of(admin: Admin, names: Iterable[str]) -> dict[str, str]:
+    """These settings, as far as the broker has them; empty where it refuses."""
     try:
         told = await admin.configuration()
     except DoctorError:
         return {}
-    return {name: str(told[name])[:VALUE_LENGTH_MOST] for name in SETTINGS if name in told}
+    return {name: str(told[name])[:VALUE_LENGTH_MOST] for name in names if name in told}

@@ -28,9 +28,6 @@ from pulsar_doctor.checkup.timelines.timeline import (
 )
 from pulsar_doctor.wording.printable import many
 
-NO_TIME = "it is not known when the statistics were taken"
-ONE_SAMPLE = "one sample shows nothing over time"
-
 
 def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
     """Of each subscription the backlog, and permits of each consumer in the last sample."""
@@ -39,7 +36,8 @@ def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
         moments = [sample.now_ms for sample in observed.window.samples]
         times = [ms * 1000 for ms in moments if ms is not None]
         if len(times) < max(2, len(moments)):
-            missing[NO_TIME if None in moments else ONE_SAMPLE] += 1
+            unknown = "it is not known when the statistics were taken"
+            missing[unknown if None in moments else "one sample shows nothing over time"] += 1
             continue
         subscriptions.append(_subscription(observed, times))
         recordings += [_consumer(observed, each, times) for each in observed.consumers]
