@@ -133,7 +133,7 @@ def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Inc
     shown = lives[:SHOWN_MOST]
     made = RowTimelines({e.incarnation: e.closed_us or now_us for e in shown})
     rows = opened.rows((*COLUMNS, *ACK_COLUMNS))
-    acked = AckedRows(map(made.added, rows), opened.meta.storing)
+    acked = AckedRows(map(made.add, rows), opened.meta.storing)
     recorded = replace(made.finished(now_us), left_out=len(lives) - len(shown))
     accounts = {key: acked.account(key)[0] for key in acked.subscriptions if key in verdicts}
     holes = {key: replace(each, damaged=opened.damaged) for key, each in accounts.items()}

@@ -84,22 +84,13 @@ class AckedRows:
     def __init__(
         self, rows: Iterable[Row], storing: Storing, *, until_us: int | None = None
     ) -> None:
-        self._storing, self._types = storing, dict[SubscriptionKey, str]()
-        kept, noted = storing.batch_index_acks, _noting(rows, self._types)
-        self._told = of_rows(noted, until_us=until_us, batch_index_acks=kept)
+        self._storing, kept = storing, storing.batch_index_acks
+        self._told = of_rows(rows, until_us=until_us, batch_index_acks=kept)
         self.subscriptions = sorted(self._told)
 
     def account(self, key: SubscriptionKey) -> tuple[Account, list[Biography]]:
         """Its ranges, and the entries in its holes."""
-        told, type_ = self._told[key], self._types.get(key)
-        return _either(key, told, type_=type_, storing=self._storing)
-
-
-def _noting(rows: Iterable[Row], types: dict[SubscriptionKey, str]) -> Iterator[Row]:
-    for row in rows:
-        if row.subscription_type and row.topic and row.subscription:
-            types[row.topic, row.subscription] = row.subscription_type
-        yield row
+        return _either(key, self._told[key], self._storing)
 
 
 def _is_asked(key: SubscriptionKey, topics: Sequence[str], subscription: str | None) -> bool:
@@ -118,15 +109,15 @@ def _in_holes(told: Acknowledgements) -> list[Biography]:
 
 
 def _either(
-    key: SubscriptionKey, told: Acknowledgements, *, type_: str | None, storing: Storing
+    key: SubscriptionKey, told: Acknowledgements, storing: Storing
 ) -> tuple[Account, list[Biography]]:
     """Whether or not the broker keeps acks of parts of batches, where that is not known."""
     lives = _in_holes(told)
-    account = _account(key, told, lives=lives, type_=type_, storing=storing)
+    account = _account(key, told, lives, storing)
     if told.otherwise is None or INDEX_ACKS not in told.doubts:
         return account, lives
     others = _in_holes(told.otherwise)
-    other = _account(key, told.otherwise, lives=others, type_=type_, storing=storing)
+    other = _account(key, told.otherwise, others, storing)
     merged = {(life.ledger_id, life.entry_id): life for life in (*lives, *others)}
     return _joined(account, other), [merged[position] for position in sorted(merged)]
 
@@ -155,12 +146,7 @@ def _same(one: T | None, other: T | None) -> T | None:
 
 
 def _account(
-    key: SubscriptionKey,
-    told: Acknowledgements,
-    *,
-    lives: Sequence[Biography],
-    type_: str | None,
-    storing: Storing,
+    key: SubscriptionKey, told: Acknowledgements, lives: Sequence[Biography], storing: Storing
 ) -> Account:
     ranges = told.ranges()
     written: list[Written] = [(r.ledger_id, r.first - 1, r.ledger_id, r.last) for r in ranges]
@@ -171,7 +157,7 @@ def _account(
         topic=topic,
         partition=partition,
         subscription=key[1],
-        type=type_,
+        type=told.type,
         durable=None,
         backlog=None,
         mark_delete=told.mark_delete,
@@ -188,7 +174,7 @@ def _account(
         forecast=forecast(written, ranges, storing, is_open=None),
         stood=None,
         pinned=None,
-        origins=tuple(_origins(entries, len(lives), type_)),
+        origins=tuple(_origins(entries, len(lives), told.type)),
         not_told=told.doubts,
         bounds=certain_of(told, shape),
     )

@@ -39,18 +39,13 @@ class RowTimelines:
         self._recordings: dict[int, Recording] = {}
         self._now_us = self._ahead_us = 0
 
-    def added(self, row: Row) -> Row:
-        """The row, which counts from now on."""
-        self.add(row)
-        return row
-
-    def add(self, row: Row) -> None:
-        """One row, in the order of the trace."""
+    def add(self, row: Row) -> Row:
+        """The row, which counts from now on; in the order of the trace."""
         us, number = self._moment(row.ts), row.incarnation
         if number is None or number not in self.ends_us:
             if row.command in LOST:
                 self._lost(row, us)
-            return
+            return row
         recording = self._recordings.get(number) or self._begin(row, number, us)
         recording.seen_us = us
         if row.starved_from is not None:
@@ -64,6 +59,7 @@ class RowTimelines:
             recording.is_at(us, permits, held, row.unsent_permits_min)
             recording.permits_at_most |= row.parked_permits is None
         _move(recording, row, us)
+        return row
 
     def finished(self, end_us: int) -> Timelines:
         """end_us: when the recording ended."""
@@ -77,7 +73,8 @@ class RowTimelines:
 
     def _moment(self, us: int) -> int:
         """The wall clock; where it was set back, as if it had gone on."""
-        self._ahead_us = max(self._ahead_us, self._now_us - us)
+        if us + self._ahead_us < self._now_us:
+            self._ahead_us = self._now_us - us
         self._now_us = us + self._ahead_us
         return self._now_us
 

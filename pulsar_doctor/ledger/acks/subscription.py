@@ -109,13 +109,15 @@ class Acknowledgements:
     `otherwise` is the same without them.
     delivered, delivered_messages: each once. given_up: not acknowledged when the subscription was
     removed, and so never. dropped: ids of acks that the broker drops. lost: acks that were
-    lost. in_transactions: entries that only transactions have acknowledged.
+    lost. in_transactions: entries that only transactions have acknowledged. type: of the
+    subscription; None: not known.
     """
 
     def __init__(self, *, batch_index_acks: bool | None = None) -> None:
         self.delivered = self.delivered_messages = self.dropped = self.lost = 0
         self.in_transactions: set[Position] = set()
         self.given_up: Acked | None = None
+        self.type: str | None = None
         self.otherwise: Acknowledgements | None = None
         self._either = batch_index_acks is None
         self._cursor = Cursor(batch_index_acks=batch_index_acks is not False)
@@ -185,6 +187,7 @@ class Acknowledgements:
             return
         if row.subscription is not None:
             self._in_order = row.subscription_type in IN_ORDER
+            self.type = row.subscription_type or self.type
         elif row.command not in OF_NO_SUBSCRIPTION:
             return  # of a consumer that has gone: the broker drops it
         if self._either and row.command == "ACK" and self.otherwise is None:
