@@ -111,7 +111,7 @@ def bundle_of(
         judge.process.conclude(checkup, judge.diagnosed)
     diagnoses, case = [*checkup.examined()], case_of(checkup)
     if names is not None:
-        case, samples = names.case(case), _redacted(samples, names)
+        case, samples = names.value(case), _redacted(samples, names)
     trace, why = _trace_files(parts)
     files = {CASE: _json(document_of(case)), SAMPLES: samples, VERSIONS: _json(_versions(case))}
     files |= ({CONFIGURATION: _json(settings)} if settings else {}) | trace

@@ -84,7 +84,7 @@ def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> I
 def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incident:
     """The same with pseudonyms in place of names; judge: which made its verdicts, keeps views."""
     names, drawn = Pseudonyms(), incident.timelines
-    case = names.case(case_of(incident.checkup, changes))
+    case = names.value(case_of(incident.checkup, changes))
     checkup = of_case(case, replace(judge, subscription=None), (), "the case")
     notes = (LEFT_OUT,) if drawn.notes else ()
     timelines = replace(names.value(replace(drawn, notes=())), notes=notes)

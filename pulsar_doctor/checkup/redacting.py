@@ -95,10 +95,6 @@ class Pseudonyms:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
-    def case(self, case: SavedCase) -> SavedCase:
-        """The same case without names."""
-        return self.value(case)
-
     def value(self, value: Value) -> Value:
         """The same frozen dataclass without names, where its fields are called as in a case."""
         return of_json(type(value), self._walked(to_json(value)))
@@ -139,22 +135,19 @@ class Pseudonyms:
             return self._text(value, field, within)
         if isinstance(value, list):
             first, *rest = value or [None]
-            if KINDS.get(field) == "host" and isinstance(first, str):
-                return [self._coined("host", first), *rest]
-            if field in ("unreachable", "notes") and isinstance(first, str):
-                return [self._text(first, field, within), LEFT_OUT]
+            paired = field in ("unreachable", "notes") or KINDS.get(field) == "host"
+            if isinstance(first, str) and paired:
+                behind = [LEFT_OUT if isinstance(each, str) else each for each in rest]
+                return [self._text(first, field, within), *behind]
             return [self._walked(each, field, within, known) for each in value]
         if not isinstance(value, dict):
             return value
-        if known is not None and field in KEYS and within != field:
-            return {
-                self.of(KEYS[field], key): self._walked(each, field, field, known)
-                for key, each in value.items()
-            }
+        named = known is not None and field in KEYS and within != field
         return {
-            key: self._walked(each, key, field, known)
+            name: self._walked(each, field if named else key, field, known)
             for key, each in value.items()
-            if known is None or key in known
+            if named or known is None or key in known
+            for name in [self.of(KEYS[field], key) if named else key]
         }
 
     def _text(self, text: str, field: str, within: str) -> str:

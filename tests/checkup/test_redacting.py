@@ -78,7 +78,7 @@ def test_of_a_thousand_canaries_in_a_case_none_is_left() -> None:
     for case, planted in planted_cases():
         before = json.dumps(document_of(case))
         assert len(CANARY.findall(before)) > 0.9 * len(planted)
-        assert CANARY.findall(json.dumps(document_of(Pseudonyms().case(case)))) == []
+        assert CANARY.findall(json.dumps(document_of(Pseudonyms().value(case)))) == []
 
 
 def test_every_text_of_a_case_was_planted() -> None:
@@ -158,7 +158,7 @@ def test_so_does_a_redacted_written_case(code: str) -> None:
 def test_where_threads_are_counts_without_the_names_of_its_code() -> None:
     for view in views_of(CASES["listener-stuck"][0]).values():
         checkup = Checkup("process", [judge().diagnosed(view, ("process",))])
-        redacted = again(Pseudonyms().case(sent(checkup)))
+        redacted = again(Pseudonyms().value(sent(checkup)))
         for one, other in zip(checkup.diagnoses, redacted.diagnoses, strict=True):
             assert (other.status, other.backlog) == (one.status, one.backlog)
             assert [each.code for each in other.findings] == [each.code for each in one.findings]
@@ -166,7 +166,7 @@ def test_where_threads_are_counts_without_the_names_of_its_code() -> None:
 
 def test_the_kind_of_a_process_is_no_name() -> None:
     checkup = Checkup("process", [], process=looked([ONE]))
-    process = Pseudonyms().case(sent(checkup)).head.process
+    process = Pseudonyms().value(sent(checkup)).head.process
     assert process is not None
     assert (process.kind, process.pid) == ("jvm", 1)
     assert process.name.startswith("process-")
@@ -176,7 +176,7 @@ def assert_same_with_pseudonyms(checkup: Checkup) -> None:
     case = sent(checkup)
     original, redacted = (
         document(replace(again(each), checked_at=checkup.checked_at))
-        for each in (case, Pseudonyms().case(case))
+        for each in (case, Pseudonyms().value(case))
     )
     topic = checkup.diagnoses[0].topic.rpartition("/")[2]
     assert topic in original
@@ -210,7 +210,7 @@ def test_names_keep_their_shape_and_one_name_has_one_pseudonym() -> None:
 def test_notes_of_a_redacted_case_keep_their_topics_alone() -> None:
     checkup = Checkup("files", [])
     checkup.notes, checkup.unreachable = [(ORDERS, "of acme")], [("(the rest)", "acme refused")]
-    head = Pseudonyms().case(sent(checkup)).head
+    head = Pseudonyms().value(sent(checkup)).head
     assert head.unreachable == [("(the rest)", LEFT_OUT)]
     ((topic, note),) = head.notes
     assert (topic != ORDERS, note) == (True, LEFT_OUT)
