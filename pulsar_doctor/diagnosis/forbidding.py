@@ -36,6 +36,15 @@ def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         yield Unknown("its consumers are not reported")
 
 
+def _of_a_sum(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+    """Sums over partitions: what one of them keeps waiting is not seen beside the others."""
+    if view.hides_partitions:
+        yield Forbids(
+            "these numbers are sums over all partitions, and one of them may be stuck; "
+            "`pulsar-admin topics partitioned-stats --per-partition` shows each"
+        )
+
+
 def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """A consumer has held messages for long, and has never acknowledged any.
 
@@ -100,17 +109,21 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
 def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """No message waits by the backlog, and a silent consumer holds some by its own counter.
 
-    They expired or were skipped while it held them, or one of the counters is wrong.
+    They expired or were skipped while it held them, or one of the counters is wrong. A few may have
+    been sent between the broker's two counts; many count where nothing tells when it moved.
     """
     within = limits[FIRST_ACK_WITHIN.name]
     for each in () if view.durable is False or view.backlog is None else view.served:
-        held = least(each.unacked_messages)
-        if held and each.quiet_at_least(within) and not each.resting:
+        held = least(each.unacked_messages) or 0
+        still = each.quiet_at_least(within) and not each.resting
+        untold = each.quiet_for is None and not (view.watched or view.msg_rate_out)
+        if (held and still) or (untold and held >= FORGETS_FROM):
+            since = say(" and has not moved for {}", each.quiet_for) if still else ""
             yield Forbids(
                 say(
-                    "{} holds {:messages} and has not moved for {}, but the backlog is 0: they"
-                    " expired or were skipped, or a counter is wrong",
-                    *(each.label, held, each.quiet_for),
+                    "{} holds {:messages}{}, but the backlog is 0: they expired or were skipped, or"
+                    " a counter is wrong",
+                    *(each.label, held, since),
                 ),
                 each.label,
             )
@@ -269,6 +282,7 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
 AT_REST_TOO = (_held_without_backlog, _dropped_meanwhile)
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
+    _of_a_sum,
     _never_acknowledged,
     _acks_stopped,
     _due_and_still,

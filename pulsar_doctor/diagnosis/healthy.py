@@ -14,6 +14,7 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
   and nothing moved within the window;
 - a consumer is below zero permits, messages wait, and all that it holds cannot bring them back;
 - messages wait, and the consumers of the subscription are not reported;
+- the numbers are sums over partitions, and something waits on one of them;
 - in a trace alone: consumers hold many messages, have permits and are sent nothing, as if the
   subscription had reached its limit of unacknowledged messages, which is not on the wire;
 - in a trace alone: a message was published that no consumer was sent, though one has had permits;

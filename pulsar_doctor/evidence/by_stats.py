@@ -89,6 +89,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
         msg_drop_rate=observed.now.msg_drop_rate,
         place=among_segments(observed),
+        hides_partitions=observed.hides_partitions,
         facts=BrokerFacts(observed),
     )
 

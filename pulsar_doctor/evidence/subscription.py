@@ -129,7 +129,8 @@ class SubscriptionView:
     cursor reads, or waits for entries, which it does for a consumer only. msg_rate_in: of the
     topic. msg_drop_rate: on a non-persistent topic only. All rates are messages a second, of the
     broker's last full minute. place: of a segment, among the others of the scalable topic; None
-    where it is none, or where that is not reported.
+    where it is none, or where that is not reported. hides_partitions: whether the numbers are sums
+    over partitions, one of which may be stuck.
     """
 
     topic: str
@@ -181,6 +182,7 @@ class SubscriptionView:
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
     msg_drop_rate: float | None = None
+    hides_partitions: bool = False
 
     place: AmongSegments | None = None
 

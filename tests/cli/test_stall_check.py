@@ -510,6 +510,30 @@ def test_the_thresholds_that_explain_shows_can_be_set(
     assert checked(capsys, "--trace", stalled, *sets)[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("backlogs", "code"), [((600,), 3), ((600, 700, 800), 3), ((600, 0, 800), 0), ((0,), 0)]
+)
+def test_sums_over_partitions_are_healthy_only_where_all_were_at_their_end(
+    backlogs: tuple[int, ...], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for number, backlog in enumerate(backlogs):
+        sent = 5000 * (number + 1)
+        consumer = {"consumerName": "w", "availablePermits": 7000, "msgOutCounter": sent}
+        rates = {"msgRateOut": 500.0, "messageAckRate": 500.0}
+        subscription = {"type": "Exclusive", "msgBacklog": backlog, "msgOutCounter": sent, **rates,
+                        "consumers": [consumer | rates]}  # fmt: skip
+        sums = {"metadata": {"partitions": 8}, "partitions": {}, "msgRateIn": 500.0}
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(sums | {"subscriptions": {"billing": subscription}}))
+        files += ["--stats", str(file)]
+    assert run(["stall-check", *files, "--interval", "5s", "-q"]) == code
+    sums_are_named = (
+        "sums over all partitions, and one of them may be stuck" in capsys.readouterr().out
+    )
+    assert sums_are_named == (code == 3)
+
+
 def test_as_a_user_runs_it(stalled: str) -> None:
     ran = pulsar_doctor("stall-check", "--trace", stalled, "-o", "json")
     assert ran.returncode == 1

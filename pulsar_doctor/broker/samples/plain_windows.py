@@ -8,6 +8,7 @@ between them.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from itertools import pairwise, takewhile
 
@@ -79,7 +80,8 @@ def plain_windows(
         topic, partition = split_partition(topics[0] if topics else UNKNOWN)
         whole = last.kind == TOTALS
         number = None if whole else partition
-        return [_topic_window(topic, number, _window(files, UNNAMED, interval_ms), last)]
+        window = _topic_window(topic, number, _window(files, UNNAMED, interval_ms), last)
+        return [replace(window, summed=whole)]
     check_found(topics, last.samples, called(last.name))
     asked = [name for name in last.samples if not topics or is_called(name, topics[0])]
     windows = [

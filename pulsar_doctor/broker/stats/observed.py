@@ -70,6 +70,7 @@ class TopicWindow:
 
     guess_ms: when the last may have been taken, where nothing told it; no finding rests on that.
     place: of a segment, where it is in its scalable topic; None where that is not reported.
+    summed: whether each number is that of all partitions together.
     """
 
     topic: str
@@ -78,11 +79,12 @@ class TopicWindow:
     limits: ClusterLimits = NOTHING_TOLD
     guess_ms: int | None = None
     place: SegmentPlace | None = None
+    summed: bool = False
 
     def subscriptions(self) -> Iterator[Observed]:
         """Each subscription of the last sample, in its order."""
         for name in self.window.last.topic.subscriptions or {}:
-            yield Observed(self.topic, self.partition, name, self.window, self.limits, self.place)
+            yield self._observed(name, self.window)
 
     def judged(self) -> Iterator[Observed]:
         """The same, and the cursors of replicators and of compaction, as far as they are told.
@@ -94,7 +96,12 @@ class TopicWindow:
         if names:
             window = self.window.beside(names)
             for name in names:
-                yield Observed(self.topic, self.partition, name, window, self.limits, self.place)
+                yield self._observed(name, window)
+
+    def _observed(self, name: str, window: Window) -> Observed:
+        return Observed(
+            self.topic, self.partition, name, window, self.limits, self.place, self.summed
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class Observed:
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
     place: SegmentPlace | None = None
+    summed: bool = False
     course: Course[SubscriptionStats] = field(init=False)
     consumers: tuple[Course[ConsumerStats], ...] = field(init=False)
     cursor: Course[CursorStats] = field(init=False)
@@ -134,6 +142,15 @@ class Observed:
         last = self.course.values[-1]
         assert last is not None
         return last
+
+    @property
+    def hides_partitions(self) -> bool:
+        """Whether it is a sum in which the backlog of a partition may be that of a stuck one.
+
+        Where the sum was 0 once, every partition was at its end then.
+        """
+        seen = (each for each in self.course.values if each is not None)
+        return self.summed and not any(each.msg_backlog == 0 for each in seen)
 
     @property
     def owner(self) -> CursorOwner:
