@@ -41,8 +41,14 @@ class CapturedPart:
 
     @classmethod
     def of(cls, connections: Collection[TcpConnection]) -> CapturedPart:
-        """The connections of a process."""
-        return cls(ports_of(connections), [shown(each.local) for each in connections])
+        """The connections that a process has made itself, those to the likeliest ports first.
+
+        Who listens has many connections on one port of its own: others have made those.
+        """
+        own = Counter(each.local[1] for each in connections)
+        ports = {each.remote[1] for each in connections if own[each.local[1]] == 1}
+        likeliest = sorted(ports, key=lambda port: (port not in USUAL_PORTS, port))[:PORTS_MOST]
+        return cls(likeliest, [shown(each.local) for each in connections])
 
 
 class BackgroundCapture:
@@ -128,13 +134,3 @@ class BackgroundCapture:
                     return
         except DoctorError as error:
             self._error = error
-
-
-def ports_of(connections: Collection[TcpConnection]) -> list[int]:
-    """Of the other ends of connections that the process has made itself, the likeliest first.
-
-    Who listens has many connections on one port of its own: others have made those.
-    """
-    own = Counter(each.local[1] for each in connections)
-    ports = {each.remote[1] for each in connections if own[each.local[1]] == 1}
-    return sorted(ports, key=lambda port: (port not in USUAL_PORTS, port))[:PORTS_MOST]

@@ -97,7 +97,14 @@ def read_case(name: str) -> SavedCase:
     what = called(name)
     with opened(name, CASE) as stream:
         content = stream.read(CASE_BYTES + 1)
-    return case_of_json(_in_page(content, what) if content.lstrip()[:1] == b"<" else content, what)
+    content = _in_page(content, what) if content.lstrip()[:1] == b"<" else content
+    if len(content) > CASE_BYTES:
+        raise InputError(f"{what} is longer than any case: more than {CASE_BYTES >> 20} MiB")
+    try:
+        require_few(content)
+    except TooMany:
+        raise InputError(f"{what} holds more values than any case has") from None
+    return case_from(read_json(content, what), what)
 
 
 def _in_page(page: bytes, what: str) -> bytes:
@@ -109,17 +116,6 @@ def _in_page(page: bytes, what: str) -> bytes:
             return unpacked.read(CASE_BYTES + 1)
     except (ValueError, OSError, EOFError, zlib.error):
         raise InputError(f"{what} has a damaged case") from None
-
-
-def case_of_json(content: bytes, what: str) -> SavedCase:
-    """The case that this JSON is. what: names it in errors. Raises InputError."""
-    if len(content) > CASE_BYTES:
-        raise InputError(f"{what} is longer than any case: more than {CASE_BYTES >> 20} MiB")
-    try:
-        require_few(content)
-    except TooMany:
-        raise InputError(f"{what} holds more values than any case has") from None
-    return case_from(read_json(content, what), what)
 
 
 def case_from(document: Any, name: str) -> SavedCase:

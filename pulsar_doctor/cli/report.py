@@ -152,7 +152,7 @@ def _recordings(request: ReportRequest, room: Path) -> Recordings:
     from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.samples.bundled import CASE, trace_unpacked
     from pulsar_doctor.broker.samples.files import files_of_bundle
-    from pulsar_doctor.checkup.case import case_of_json
+    from pulsar_doctor.checkup.case import read_case
     from pulsar_doctor.checkup.incident import Recordings
 
     folders = [source for source in request.sources if Path(source).is_dir()]
@@ -161,7 +161,7 @@ def _recordings(request: ReportRequest, room: Path) -> Recordings:
     files = [source for source in request.sources if source not in folders]
     samples = SampleFiles(files, named=request.topics)
     bundle = files_of_bundle(files[0]) if len(files) == 1 and not folders else {}
-    case = case_of_json(bundle[CASE], files[0]) if CASE in bundle else None
+    case = read_case(files[0]) if CASE in bundle else None
     folder = Path(folders[0]) if folders else trace_unpacked(bundle, room)
     return Recordings(folder, samples, case, request.proven_only)
 
