@@ -29,7 +29,14 @@ def replicates(topic: TopicStats) -> bool:
 def is_at_rest(stats: SubscriptionStats) -> bool:
     """Whether nothing waits, and nobody holds a message that is not acknowledged."""
     held = (stats.unacked_messages, *(each.unacked_messages for each in stats.consumers or ()))
-    return is_empty(stats) and not stats.msg_in_replay and not any((each or 0) > 0 for each in held)
+    waits = not is_empty(stats) or stats.msg_in_replay or any((each or 0) > 0 for each in held)
+    return not waits and not _may_drop(stats)
+
+
+def _may_drop(stats: SubscriptionStats) -> bool:
+    """Whether a non-persistent topic has a consumer without permits: what comes may be dropped."""
+    permits = (each.available_permits for each in stats.consumers or ())
+    return stats.msg_drop_rate is not None and any((each or 0) <= 0 for each in permits)
 
 
 def _moves(observed: Observed, within_ms: float) -> bool:
