@@ -88,6 +88,8 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         message_ack_rate=_rate(observed, "message_ack_rate"),
         msg_rate_redeliver=observed.now.msg_rate_redeliver,
         msg_drop_rate=observed.now.msg_drop_rate,
+        msg_rate_expired=observed.now.msg_rate_expired,
+        expired=observed.course.growth(attrgetter("total_msg_expired")),
         place=among_segments(observed),
         hides_partitions=observed.hides_partitions,
         facts=BrokerFacts(observed),

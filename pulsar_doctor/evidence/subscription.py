@@ -121,7 +121,8 @@ class SubscriptionView:
 
     watched: whether the broker's numbers can be compared with earlier ones; None where it told
     none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
-    within that time. delivered: messages, likewise. since_delivery: since it sent any, or tried to.
+    within that time. delivered, expired: messages, likewise. since_delivery: since it sent any, or
+    tried to.
     sent_less: whether in every step of that time the broker sent less than it could.
     delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
     nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
@@ -182,6 +183,8 @@ class SubscriptionView:
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
     msg_drop_rate: float | None = None
+    msg_rate_expired: float | None = None
+    expired: int | None = None
     hides_partitions: bool = False
 
     place: AmongSegments | None = None

@@ -42,6 +42,7 @@ BOUNDS: Mapping[str, LeastMost] = {
     "msg_rate_redeliver": RATE,
     "message_ack_rate": RATE,
     "msg_drop_rate": RATE,
+    "msg_rate_expired": RATE,
 }
 
 

@@ -121,6 +121,7 @@ class SubscriptionStats:
     msg_rate_redeliver: float | None = None
     message_ack_rate: float | None = None
     msg_drop_rate: float | None = None
+    msg_rate_expired: float | None = None
     cannot_be: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
