@@ -74,7 +74,10 @@ def _subscription(observed: Observed, times: list[int]) -> SubscriptionTimeline:
 
 
 def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int]) -> Recording:
-    """If others are like this consumer, only the last sample counts."""
+    """If others are like this consumer, only the last sample counts.
+
+    It is without permits from the first sample without to the next one with some, or to the last.
+    """
     values = zip(times[-len(course.values) :], course.values, strict=True)
     there = [(us, stats) for us, stats in values if stats is not None]
     (since_us, _), (until_us, last) = there[0], there[-1]
@@ -82,19 +85,15 @@ def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int
     of = full(observed), observed.subscription, name, address.lstrip("/"), since_us
     made = Recording(ConsumerTimeline(*of, sampled=True), acknowledged=None)
     for us, stats in there:
-        made.is_at(us, stats.available_permits, stats.unacked_messages)
-        _starvation(made, us, stats.available_permits)
+        permits = stats.available_permits
+        made.is_at(us, permits, stats.unacked_messages)
+        if permits is not None and permits <= 0:
+            made.without_permits(us)
+        else:
+            made.end_starvation(made.starved_seen_us if permits is None else us)
     made.finish(until_us)
     _deliveries(made, there)
     return made
-
-
-def _starvation(made: Recording, us: int, permits: int | None) -> None:
-    """From the first sample without permits to the next one with some, or to the last."""
-    if permits is not None and permits <= 0:
-        made.without_permits(us)
-    else:
-        made.end_starvation(made.starved_seen_us if permits is None else us)
 
 
 def _deliveries(made: Recording, there: list[tuple[int, ConsumerStats]]) -> None:
