@@ -31,8 +31,6 @@ from pulsar_doctor.ledger.consumers import Consumer, full_name, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wording.printable import many
 
-NO_BACKLOG = "the backlog is not drawn: it is not part of a trace"
-NO_HOLES = "the holes of {} are not drawn: where they are is not reported"
 Say = Callable[[str], None]
 
 
@@ -75,7 +73,8 @@ def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> I
         sampled = _of_files(those, both, say)
     else:
         checkup = of_trace(trace, those.files.named, judge)
-        sampled = Incident(checkup, Timelines(notes=(NO_BACKLOG,)))
+        why = "the backlog is not drawn: it is not part of a trace"
+        sampled = Incident(checkup, Timelines(notes=(why,)))
     sampled.checkup.trace_notes = trace.notes
     sampled.checkup.broker_version = sampled.checkup.broker_version or trace.broker_version
     return _shown(_with_rows(sampled, trace, proven_only=those.proven_only))
@@ -103,7 +102,8 @@ def _shown(incident: Incident) -> Incident:
     holes = sorted((e for e in incident.holes if e.has_holes), key=lambda each: each.urgency)
     notes = list(incident.timelines.notes)
     if unknown := sum(e.holes is None and not e.has_holes for e in incident.holes):
-        notes.append(NO_HOLES.format(many(unknown, "subscription")))
+        which = f"the holes of {many(unknown, 'subscription')}"
+        notes.append(f"{which} are not drawn: where they are is not reported")
     if (others := len(holes) - DRAWN_MOST) > 0:
         more = many(others, "more subscription")
         notes.append(f"{more} with holes not drawn: the first have most ranges")

@@ -45,10 +45,6 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).with_name("page.html")
 VERDICTS_MOST = 50  # subscriptions; more are only counted
 HOLES_WIDTH = 72  # characters
-COLUMNS = (
-    "", "consumer", "subscription", "from (UTC)", "to (UTC)", "delivered", "acknowledged",
-    "without permits",
-)  # fmt: skip
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
 
 PageVerdict = tuple[str, Sequence[BlockRow], str, Sequence[BlockRow]]  # and with -v
@@ -73,7 +69,6 @@ def page(incident: Incident, case: str | None = None) -> str:
         missing=[*map(printable, _missing(checkup, timelines))],
         charts=charts,
         holes=[*map(_holes, incident.holes)],
-        columns=COLUMNS,
         consumers=[_cells(*each) for each in enumerate(timelines.consumers, start=1)],
         version=__version__,
         case=case,
@@ -154,7 +149,7 @@ def _caption(of: ConsumerTimeline) -> str:
 
 
 def _cells(number: int, of: ConsumerTimeline) -> tuple[str, ...]:
-    """One consumer in the table, under COLUMNS."""
+    """One consumer in the table, under the headings of the template."""
     name = f"{of.name} ({of.address})" if of.address else of.name
     times = ((moment_of(us // 1000) or "")[:19] for us in (of.since_us, of.until_us))
     counts = ("not reported" if n is None else f"{n:,}" for n in (of.delivered, of.acknowledged))
