@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, UnlistedSegment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 
 
@@ -76,7 +76,7 @@ class AmongSegments:
     segments: tuple[TopicSegment, ...]
     own: OnSegment | None
     others: tuple[OnSegment, ...]
-    made: tuple[UnlistedSegment, ...] = ()
+    made: tuple[TopicSegment, ...] = ()
 
     def age_seconds(self, moment_ms: int | None) -> float | None:
         """For how long the segment has been there; None where nothing tells."""
@@ -144,7 +144,7 @@ def among_segments(observed: Observed) -> AmongSegments | None:
     )
 
 
-def _is_child(made: UnlistedSegment, own: TopicSegment) -> bool:
+def _is_child(made: TopicSegment, own: TopicSegment) -> bool:
     """Numbers only grow: one that is smaller is left of an ancestor."""
     overlap = made.hash_start <= own.hash_end and own.hash_start <= made.hash_end
     return own.active and overlap and made.id > own.id

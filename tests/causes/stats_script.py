@@ -41,7 +41,7 @@ from pulsar_doctor.broker.stats.followed import completed
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, UnlistedSegment
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.window import Window
 
 TOPIC = "persistent://public/default/orders"
@@ -172,11 +172,12 @@ def place(case: Mapping[str, Any], times: list[int]) -> SegmentPlace | None:
         for number, told in ({OWN: case} | cases).items()
     }
     unlisted = tuple(
-        UnlistedSegment(
-            number, each["range"][0], each["range"][1], milliseconds(each["seen"]) / 1000
+        TopicSegment(
+            number, None, hash_start=each["range"][0], hash_end=each["range"][1], active=False,
+            seen_seconds=milliseconds(each["seen"]) / 1000,
         )
         for number, each in case["segment"].get("unlisted", {}).items()
-    )
+    )  # fmt: skip
     return SegmentPlace("topic://public/default/orders", own, segments, stats, unlisted)
 
 

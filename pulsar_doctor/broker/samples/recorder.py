@@ -87,9 +87,9 @@ class Recorder:
         del known["unacked_ranges_by_default"]  # which follows from the version
         line: dict[str, Any] = {"topic": topic, "limits": known, "broker_version": broker}
         if place is not None:
-            line["segments"] = [to_json(each) for each in place.segments.values()]
+            segments = (*place.segments.values(), *place.unlisted)
+            line["segments"] = [to_json(each) for each in segments]
             line["loaded"] = [*place.stats]
-            line["unlisted"] = [to_json(each) for each in place.unlisted]
         self._add(line)
 
     def _add(self, document: Mapping[str, Any]) -> None:

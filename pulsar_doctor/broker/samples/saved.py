@@ -17,19 +17,14 @@ from pulsar_doctor.broker.samples.reading import (
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.segments import (
-    SegmentPlace,
-    TopicSegment,
-    UnlistedSegment,
-    numbers_in,
-)
+from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, numbers_in
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
 # By number; those loaded; those that the topic's metadata does not list.
-_Segments = tuple[dict[int, TopicSegment], tuple[int, ...], tuple[UnlistedSegment, ...]]
+_Segments = tuple[dict[int, TopicSegment], tuple[int, ...], tuple[TopicSegment, ...]]
 
 
 @dataclass(slots=True)
@@ -159,11 +154,11 @@ def _limits(told: Fields) -> ClusterLimits:
 def _segments(line: Fields) -> _Segments:
     try:
         found = [of_json(TopicSegment, each) for each in line.document["segments"]]
-        more = [of_json(UnlistedSegment, each) for each in line.document.get("unlisted", ())]
     except (Misread, TypeError) as error:
         raise InputError(f"its segments cannot be read: {error}") from None
     loaded = numbers_in(line.document.get("loaded"))
-    return {each.id: each for each in found}, loaded, tuple(more)
+    listed = {each.id: each for each in found if each.seen_seconds is None}
+    return listed, loaded, tuple(each for each in found if each.seen_seconds is not None)
 
 
 def _partition(topic: str) -> tuple[str, int]:

@@ -25,7 +25,8 @@ class TopicSegment:
     """One segment. name: of the topic; None where only the statistics of the topic report it.
 
     hash_start, hash_end: the range of hashes, both included. created_ms, sealed_ms: when that was,
-    epoch ms; None where it is not sealed, or not reported.
+    epoch ms; None where it is not sealed, or not reported. seen_seconds: for how long, at least,
+    one has been loaded that is not in the topic's metadata; None where it is.
     """
 
     id: int
@@ -37,33 +38,22 @@ class TopicSegment:
     children: tuple[int, ...] = ()
     created_ms: int | None = None
     sealed_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnlistedSegment:
-    """A loaded segment that is not in the topic's metadata. seen_seconds: for how long, at least.
-
-    hash_start, hash_end: the range of hashes, both included.
-    """
-
-    id: int
-    hash_start: int
-    hash_end: int
-    seen_seconds: float
+    seen_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlace:
     """A segment among the others of the topic. stats: what the broker reports of each now.
 
-    A segment that no broker has loaded is missing from `stats`. unlisted: of the whole topic.
+    A segment that no broker has loaded is missing from `stats`. unlisted: loaded segments of the
+    topic that are not in its metadata.
     """
 
     topic: str
     segment: TopicSegment
     segments: Mapping[int, TopicSegment]
     stats: Mapping[int, TopicStats] = field(default_factory=dict)
-    unlisted: tuple[UnlistedSegment, ...] = ()
+    unlisted: tuple[TopicSegment, ...] = ()
 
 
 def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:
@@ -76,13 +66,14 @@ def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:
 
 def unlisted_in(
     loaded: Mapping[str, float], segments: Mapping[int, TopicSegment]
-) -> tuple[UnlistedSegment, ...]:
+) -> tuple[TopicSegment, ...]:
     """Those that are not in the metadata. loaded: by name, seconds since each was first seen."""
     listed = {each.name for each in segments.values()}
     found = []
     for name in sorted(loaded.keys() - listed):
         start, end, number = name.rpartition("/")[2].split("-")
-        found.append(UnlistedSegment(int(number), int(start, 16), int(end, 16), loaded[name]))
+        hashes, seconds = (int(start, 16), int(end, 16)), loaded[name]
+        found.append(TopicSegment(int(number), name, *hashes, active=False, seen_seconds=seconds))
     return tuple(found)
 
 

@@ -35,7 +35,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     place = view.place
     if place is None or not place.made or view.msg_rate_in or (view.backlog_change or 0) > 0:
         return
-    seconds = min(each.seen_seconds for each in place.made)
+    seconds = min(each.seen_seconds or 0.0 for each in place.made)
     if view.msg_rate_in is None or seconds < limits["ends_within"]:
         yield Unknown("a split or a merge of this segment has begun, and may end at once")
         return
