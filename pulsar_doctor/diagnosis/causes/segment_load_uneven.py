@@ -8,8 +8,9 @@ reasons are kept apart:
   another one only the sealed parent, until the broker deletes that: within a minute after its
   retention is over.
 - One segment receives at least `hot_times` of what active segments receive on average. A split
-  helps if its messages have many keys. The broker splits by itself only above 10,000 messages a
-  second (scalableTopicSplitMsgRateInThreshold), and a split divides hashes, never one key.
+  helps if its messages have many keys, and if there are as many consumers as segments then. The
+  broker splits by itself only above 10,000 messages a second
+  (scalableTopicSplitMsgRateInThreshold), and a split divides hashes, never one key.
 
 It is a warning where `waiting_least` or more wait, and more than arrive in `behind_for`, the
 backlog does not fall, the consumer acknowledges, and `idle_most` of that or less waits for the
@@ -43,10 +44,6 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 NAMED_MOST = 3
-SPLIT = (
-    "Split this segment if its messages have many keys: the children go to different consumers. "
-    "Messages of one key stay on one segment, whatever is split."
-)
 OURS = "the backlog of this segment falls"
 
 
@@ -110,13 +107,19 @@ def _dealt_out(view: SubscriptionView, idle: str, sealed: Sequence[OnSegment]) -
 
 def _hot(view: SubscriptionView, idle: str) -> Finding:
     rates = view.place.active_rates if view.place else ()
+    count = len(view.place.segments) + 2 if view.place else 0
+    remedy = (
+        "Split this segment if its messages have many keys; those of one key stay on one segment. "
+        f"Run {count} stream consumers, one for each segment that there is then, the sealed one "
+        "too: with fewer, both children may go to the same."
+    )
     why = say(
         "which receives {} of the {} messages a second of all {}, while {} has nothing to do",
         *(f"{view.msg_rate_in or 0.0:.1f}", f"{sum(rates):.1f}"),
         *(many(len(rates), "active segment"), idle),
     )
     action = Action(
-        "today", SPLIT, command=split(view), check=check_line(view, OURS),
+        "today", remedy, command=split(view), check=check_line(view, OURS),
         side_effect="nobody gets the children before all messages of this segment are acknowledged",
         undo="merge both children, with pulsar-admin scalable-topics merge-segments",
     )  # fmt: skip
