@@ -36,15 +36,6 @@ def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
         yield Unknown("its consumers are not reported")
 
 
-def _of_a_sum(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """Sums over partitions: what one of them keeps waiting is not seen beside the others."""
-    if view.hides_partitions:
-        yield Forbids(
-            "these numbers are sums over all partitions, and one of them may be stuck; "
-            "`pulsar-admin topics partitioned-stats --per-partition` shows each"
-        )
-
-
 def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """A consumer has held messages for long, and has never acknowledged any.
 
@@ -282,7 +273,6 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
 AT_REST_TOO = (_held_without_backlog, _dropped_meanwhile)
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
-    _of_a_sum,
     _never_acknowledged,
     _acks_stopped,
     _due_and_still,

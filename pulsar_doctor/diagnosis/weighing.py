@@ -21,6 +21,7 @@ from pulsar_doctor.diagnosis.answers import (
     SEVERITIES,
     CauseAnswer,
     Finding,
+    Forbids,
     NotReported,
     RuledOut,
     Suspect,
@@ -45,6 +46,10 @@ from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_segment
 
+SUMS = (
+    "these numbers are sums over all partitions, and one of them may be stuck; "
+    "`pulsar-admin topics partitioned-stats --per-partition` shows each"
+)
 ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
 
 
@@ -157,12 +162,15 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     if found.status == "healthy":
         return _earned(view, found, causes, limits)
     named = {each.code for each in found.findings if each.severity != "info"}
+    suspects: Sequence[Suspect] = ()
+    if undecided or found.status == "unknown":
+        suspects = suspects_of(view, hypotheses, undecided, named)
+    if view.hides_partitions:
+        suspects = _doubted(suspects)
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
-        suspects=_advised(view, suspects_of(view, hypotheses, undecided, named), causes)
-        if undecided or found.status == "unknown"
-        else (),
+        suspects=_advised(view, suspects, causes),
         ruled_out=tuple(each for each in ruled_out(view, hypotheses) if each.code not in named),
     )
 
@@ -255,8 +263,11 @@ def weighed_by(
     decided = sorted(_root_causes(weighed.findings), key=_worst_first)
     findings = tuple(with_context(view, finding) for finding in decided)
     not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
+    of_a_sum = (Forbids(SUMS),) if view.hides_partitions else ()
     reasons = tuple(filter(None, (*view.cannot_be, _not_known(view))))
-    unknown = (*map(Unknown, reasons), *(unknown for _, unknown in weighed.unknown))
+    unknown = (
+        *of_a_sum, *map(Unknown, reasons), *(unknown for _, unknown in weighed.unknown)
+    )  # fmt: skip
     found = Diagnosis(
         topic=view.topic,
         partition=view.partition,
@@ -264,7 +275,7 @@ def weighed_by(
         type=view.type,
         status=status_of(findings, unknown),
         findings=findings,
-        not_told=(*reasons, *not_decided, *weighed.not_told),
+        not_told=(*(each.reason for each in of_a_sum), *reasons, *not_decided, *weighed.not_told),
         unknown=unknown,
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
