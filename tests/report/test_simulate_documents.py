@@ -109,7 +109,7 @@ formula: at most 500 ms late, while the pace is kept
 recommended: 4
 6 messages/s; it sends a FLOW after 2 messages
 ✔ HEALTHY simulated (Shared) on persistent://public/default/simulated: 2 consumers with 2 \
-permits, last ack 0 ms ago
+permits and 8 unacknowledged messages, last ack 0 ms ago
 """
 
 
