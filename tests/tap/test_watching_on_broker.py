@@ -49,9 +49,11 @@ def test_a_stall_is_told_once_and_its_end_once(broker, client, topic, tmp_path):
         through.close()
         assert tap.end() == 0
     changes = statuses(tap)
-    assert changes[0] == (None, "healthy")
+    # On a slow machine the first verdict comes when it has been quiet for a second already.
+    begins_well = changes[0] == (None, "healthy")
+    assert begins_well or changes[0] == (None, "warning")
     assert [now for _, now in changes].count("stalled") == 1
-    assert [now for _, now in changes].count("healthy") == 2
+    assert [now for _, now in changes].count("healthy") == 1 + begins_well
     stalled = next(event for event in tap.of("verdict") if event["status"] == "stalled")
     assert "1 more" in stalled["findings"][0]["summary"]
     flows = [row for row in open_trace(Path(kept["path"])).rows() if row.command == "FLOW"]
