@@ -5,10 +5,10 @@ arrives, and is lost to the subscription otherwise. So a consumer that hangs, or
 receiver queue, leaves no backlog and no unacknowledged message, and nothing is delivered later.
 
 The broker reports how many messages a second it dropped in its last full minute. It is stalled
-where it dropped some, sent none, and no consumer has permits now, or had any within the window. It
-is a warning where some were sent: then the consumers are too slow, or one of several hangs and, on
-Key_Shared, its keys are lost. A consumer that has had no permits for `quiet` while nothing was
-published is unknown: what comes next is dropped.
+where it dropped some, no consumer has permits, and the broker reports that none were sent, in that
+minute or within the window. Otherwise it is a warning: the consumers are too slow, or one of
+several hangs and, on Key_Shared, its keys are lost. A consumer that has had no permits for `quiet`
+while nothing was published is unknown: what comes next is dropped.
 
 Source: sendMessages of NonPersistentDispatcherMultipleConsumers and of
 NonPersistentDispatcherSingleActiveConsumer; seen on 4.0.8.
@@ -48,7 +48,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     # A standby of Failover has permits that nobody uses, and who is active is not reported here.
     nobody_may = bool(waiting) and (len(waiting) == len(view.served) or view.type == "Failover")
     if dropped:
-        none_sent = not view.msg_rate_out and not view.delivered
+        sent = (view.msg_rate_out, view.delivered)
+        none_sent = 0 in sent and not any(sent)
         yield _finding(view, dropped, waiting, stalled=nobody_may and none_sent)
         return
     since = since_last_delivery(waiting) if nobody_may else None
@@ -65,7 +66,8 @@ def _finding(
     view: SubscriptionView, dropped: float, waiting: Sequence[ConsumerView], *, stalled: bool
 ) -> Finding:
     who = waiting[0] if waiting else None
-    sent = "" if stalled else f", and sent {view.msg_rate_out or 0.0:.3g}"
+    rate = None if stalled else view.msg_rate_out
+    sent = "" if rate is None else f", and sent {rate:.3g}"
     return Finding(
         code="messages-dropped",
         severity="stalled" if stalled else "warning",
@@ -87,6 +89,8 @@ def _finding(
 
 
 def _why(view: SubscriptionView, waiting: Sequence[ConsumerView]) -> Sentence:
+    if view.consumers is None:
+        return say("its consumers are not reported")
     if not view.served:
         return say("no consumer is attached")
     if not waiting:

@@ -5,9 +5,9 @@ backlog, and counts as consumed. So the backlog stays small, consumers work, and
 to the subscription. The broker looks for expired messages every five minutes
 (messageExpiryCheckIntervalInMinutes), counts them, and has a rate for its last full minute.
 
-It is a warning where the count grew within the window, or that rate is above 0, and a consumer is
-attached. A count alone is silent: it is of all the time since the topic was loaded. That nothing
-grew rules nothing out either, as the next check may be minutes away.
+It is a warning where the count grew within the window, or that rate is above 0, unless nobody is
+attached: that is no-consumer. A count alone is silent: it is of all the time since the topic was
+loaded. That nothing grew rules nothing out either, as the next check may be minutes away.
 
 Source: PersistentMessageExpiryMonitor.markDeleteCallback; `messageTTL`.
 """
@@ -34,9 +34,9 @@ TTL = "Check the time to live (in seconds), and raise it if the messages are wan
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found where messages expired lately though a consumer is attached."""
+    """Found where messages expired lately, and not because nobody is attached."""
     grown, rate = view.expired, view.msg_rate_expired
-    if not view.served or not (grown or rate):
+    if view.consumers == () or not (grown or rate):
         return
     if grown:
         many = say("{:messages} expired within {}", grown, duration(view.watched_seconds or 0.0))
