@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
@@ -42,3 +43,10 @@ def test_a_fact_forbids_it_though_every_check_is_left_out(case: dict[str, Any]) 
         reasons = [unknown.reason for unknown in said.unknown]
         assert any(case["says"] in reason for reason in reasons), (source, reasons)
         assert said.not_told[0] == f"healthy: {reasons[0]}"
+
+
+@pytest.mark.parametrize("case", FORBIDDEN, ids=lambda case: case["name"])
+def test_a_fact_leaves_half_at_most_to_nothing_is_wrong(case: dict[str, Any]) -> None:
+    for source, said in judged(case, load()).items():
+        well = [each.probability for each in said.suspects if each.code == HEALTHY]
+        assert said.status != "healthy" and all(share <= 0.5 for share in well), (source, well)
