@@ -19,7 +19,7 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
   subscription had reached its limit of unacknowledged messages, which is not on the wire;
 - in a trace alone: a message was published that no consumer was sent, though one has had permits;
 - in a trace alone: consumers worked on messages that were published long before, and then nothing
-  more came though they have permits, and it is not known that this was the end of the topic.
+  more came though they have permits, and it is not known that this was the end of the topic;
 - in a trace of a non-persistent topic: no consumer has had permits for `first_ack_within`, so what
   was published meanwhile was dropped.
 Where nothing needs to move, all is consumed or nobody promised to consume it, only messages that

@@ -9,10 +9,11 @@ from pulsar_doctor.diagnosis.clues import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 
+MINUTE_OLD_SECONDS = 120.0  # a rate is of a full minute, and as much old at most
 APART = 1.1  # times: two rates that differ by less are about the same
 WIDE = 10_000  # entries: more than consumers hold as a rule
 OF_A_READ = {Face.LOST: "read_lost", Face.ASLEEP: "read_asleep", Face.NONE_PENDING: "no_read"}
@@ -95,6 +96,19 @@ def _delivery(view: SubscriptionView) -> Found:
         yield "somebody_acks", "acked", "acknowledgements come"
 
 
+def _held_back_lately(view: SubscriptionView) -> bool:
+    """Whether nobody holds a message, as many wait as may be sent, and some were sent lately.
+
+    Lately: since the broker's last full minute. A broker sends at once what may be sent, unless
+    something holds it back.
+    """
+    ages = [each.connected_for for each in view.served]
+    young = all(a is not None and a.exact and a.seconds < MINUTE_OLD_SECONDS for a in ages)
+    may = sum(least(each.available_permits) or 0 for each in view.served if each.may_receive)
+    waits = 0 < may <= (least(view.left) or 0) and all(e.holds_nothing for e in view.served)
+    return waits and (young or bool(view.delivered))
+
+
 def _rates(view: SubscriptionView) -> Found:
     """What the broker's last full minute tells of all, where nothing tells it of each."""
     again, out = view.msg_rate_redeliver or 0, view.msg_rate_out or 0
@@ -104,7 +118,8 @@ def _rates(view: SubscriptionView) -> Found:
         yield "rate_redeliver", "msg_rate_redeliver", text
     if view.msg_rate_out == 0 and view.backlog is not None and view.backlog.empty is False:
         text = "nothing was sent in the broker's last full minute"
-        yield "minute_none", "msg_rate_out", text  # a limit lets some through each second
+        if not _held_back_lately(view):
+            yield "minute_none", "msg_rate_out", text  # a limit lets some through each second
         if view.rates_alone_tell:
             yield "rate_none", "msg_rate_out", text
     each = view.served  # all goes to the active one of Failover

@@ -56,6 +56,38 @@ def test_a_minute_without_deliveries_says_nothing_where_something_newer_is_told(
     assert "minute_none" in seen  # a limit that sets the pace lets some through in any minute
 
 
+YOUNG = {"connectedSince": "20s ago", "availablePermits": 60, "unackedMessages": 0}
+ATTACHED = {"clock": "told", "consumers": {"quick": YOUNG}, "type": "Shared"}
+
+
+@pytest.mark.parametrize(
+    ("consumer", "speaks"),
+    [
+        ({}, False),  # nobody was attached in that minute
+        ({"connectedSince": "1h ago"}, True),
+        ({"unackedMessages": 3}, True),  # it sets the pace
+        ({"availablePermits": 5001}, True),  # fewer wait than may be sent
+        ({"availablePermits": 0}, True),
+    ],
+)
+def test_what_was_sent_after_the_minute_may_be_held_back(
+    consumer: dict[str, Any], speaks: bool
+) -> None:
+    rates = {"msgRateOut": 0.0, "msgOutCounter": 9, "lastConsumedTimestamp": "0s ago"}
+    view = view_of(rates, **{**ATTACHED, "consumers": {"quick": {**YOUNG, **consumer}}})
+    assert ("minute_none" in of_subscription(view)) is speaks
+
+
+def test_so_may_what_was_sent_between_two_documents() -> None:
+    rates = {"msgRateOut": 0.0, "msgOutCounter": [9, 19]}
+    two = {"samples": ["0s", "10s"], "type": "Shared"}
+    held_back = {"quick": {**YOUNG, "connectedSince": None, "msgOutCounter": [9, 19]}}
+    assert "minute_none" not in of_subscription(view_of(rates, consumers=held_back, **two))
+    still = {"quick": {**held_back["quick"], "msgOutCounter": 9}}
+    view = view_of({**rates, "msgOutCounter": 9}, consumers=still, **two)
+    assert "minute_none" in of_subscription(view)
+
+
 def test_where_several_tell_their_own_the_sum_says_nothing() -> None:
     busy = {"busy": {"msgRateOut": 3.0}, "stuck": {"availablePermits": 0}}
     view = view_of({"msgRateOut": 3.0, "messageAckRate": 3.0}, consumers=busy)
