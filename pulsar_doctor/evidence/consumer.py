@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import Facts, measured
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
@@ -26,7 +26,6 @@ from pulsar_doctor.wording.sentences import say
 
 JUST_NOW_MS = 5000
 ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
-FIRST_FLOW_MOST_MS = 2000  # after the connection, on a busy machine; a later one is another
 
 
 @dataclass(frozen=True)  # no slots: what follows is kept once it was asked for

@@ -11,7 +11,7 @@ finished in its life stands for that, which is no less.
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.standing import Standing, returned_in_life
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
@@ -74,7 +74,13 @@ def by_stats(standing: Standing) -> InHand | None:
 
 
 def _asked_again(standing: Standing) -> bool:
-    return standing.flow_told and standing.last_flow_ms is not None and not standing.first_flow_only
+    """Whether its last FLOW is not its first, which precedes all that it is sent."""
+    connected, flow = standing.now.connected_since_ms, standing.last_flow_ms
+    if not standing.flow_told or flow is None:
+        return False
+    sent = standing.now.last_consumed_timestamp_ms
+    late = connected is not None and flow - connected > FIRST_FLOW_MOST_MS
+    return late or (sent is not None and flow > sent)
 
 
 def _oldest(standing: Standing, messages: int) -> Age:

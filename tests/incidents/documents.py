@@ -6,7 +6,7 @@ Fields are those of 4.0.8 that anything reads; older versions lack some (see LAC
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -238,6 +238,5 @@ def _moment(at_ns: int | None) -> int:
 
 def iso(at_ns: int) -> str:
     """As a broker writes `connectedSince`."""
-    moment = datetime.fromtimestamp(START_US // 10**6, UTC).timestamp() + at_ns / SECOND
-    text = datetime.fromtimestamp(round(moment, 3), UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=START_US + at_ns // 1000)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -8,6 +8,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 A_SECOND_MS = 1000
+FIRST_FLOW_MOST_MS = 2000  # after the connection, on a busy machine; a later one is another
 
 
 @dataclass(frozen=True, slots=True)
