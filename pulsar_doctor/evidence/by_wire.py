@@ -51,6 +51,8 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
     is_open = any(_is_open(ledger, wire.now_ns) for ledger in ledgers)
     bounds = BETWEEN_BOUNDS if is_open else None
     views = tuple(consumer_view(each, wire.now_ns, at) for at, each in enumerate(there))
+    # What a consumer holds that is active no more, the broker sends to its successor.
+    holders = [consumer for consumer in there if consumer.active is not False]
     return SubscriptionView(
         topic=wire.topic,
         partition=wire.partition,
@@ -71,8 +73,8 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         closed=closed_of(wire, tuple(consumer_view(each, wire.now_ns) for each in wire.closed)),
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),
         attended=any(consumer.closed_ns is None for consumer in there) or None,
-        unacked=_held([consumer.ledger for consumer in there]),
-        hole=_hole(there, wire.now_ns),
+        unacked=_held([consumer.ledger for consumer in holders]),
+        hole=_hole(holders, wire.now_ns),
         circulation=_circulation(there, wire.now_ns),
     )
 
