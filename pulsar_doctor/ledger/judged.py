@@ -19,6 +19,7 @@ from pulsar_doctor.wire.columns import CLOSE
 
 CLOSED = ("CLOSE_CONSUMER", CLOSE)
 UNSUBSCRIBE = "UNSUBSCRIBE"
+AT_ONCE_NS = 500_000_000  # within which a broker sends what is due, also on a busy machine
 
 
 def judged(
@@ -111,16 +112,16 @@ def _unsent(
     key belongs to one consumer of Key_Shared, so that only all of them together are surely owed.
     """
     served = [each for each in there if each.ledger.ready and each.active is not False]
-    ready = [(_permits_since(each), each) for each in served if _has_permits(each)]
+    sent_some = any(each.ledger.highest > NOWHERE for each in there)
+    came_ns = None if sent_some else min((each.ledger.ready_ns or 0 for each in served), default=0)
+    stored_ns = published.since(max(each.ledger.highest for each in consumers), came_ns)
+    if stored_ns is None:
+        return None
+    ready = [(_permits_since(each), each) for each in served if _may_receive(each, stored_ns)]
     keyed = there and there[0].subscription_type == "Key_Shared"
     if not ready or (keyed and len(ready) < len(served)):
         return None
     has_since_ns, who = max(ready, key=lambda each: each[0]) if keyed else min(ready, key=_first)
-    sent_some = any(each.ledger.highest > NOWHERE for each in there)
-    came_ns = None if sent_some else min(each.ledger.ready_ns or 0 for each in served)
-    stored_ns = published.since(max(each.ledger.highest for each in consumers), came_ns)
-    if stored_ns is None:
-        return None
     return Unsent(who.label, (now_ns - max(stored_ns, has_since_ns)) / 1e9)
 
 
@@ -139,17 +140,27 @@ def _first(ready: tuple[int, Consumer]) -> int:
     return ready[0]
 
 
-def _has_permits(each: Consumer) -> bool:
-    """Whether the broker may surely send to it.
+def _may_receive(each: Consumer, stored_ns: int) -> bool:
+    """Whether the broker may surely send to it, or might have and did not.
 
-    The limit of unacknowledged messages may not be known. A consumer that has reached it is sent
-    none until it holds half as many, and it never held more than the limit.
+    stored_ns: since when something is to be sent. The limit of unacknowledged messages may not be
+    known. A consumer that has reached it is sent none until it holds half as many, and it never
+    held more than the limit.
     """
     ledger = each.ledger
     known = not (ledger.uncertain or ledger.likely or ledger.crossed or ledger.blocked)
     free = not ledger.individual or ledger.unacked_limit is not None
-    free = free or ledger.unacked <= max(1, ledger.unacked_most // 2)
+    free = free or ledger.unacked <= max(1, ledger.unacked_most // 2) or _waited(each, stored_ns)
     return known and free and ledger.available_permits_min > 0
+
+
+def _waited(each: Consumer, stored_ns: int) -> bool:
+    """Whether it was sent nothing for a while before all that it holds, though it held nothing."""
+    ledger = each.ledger
+    came_ns = next((delivery.at_ns for delivery in ledger.deliveries.values()), 0)
+    if ledger.last_ack_ns is None:
+        return False
+    return came_ns - max(ledger.last_ack_ns, _permits_since(each), stored_ns) >= AT_ONCE_NS
 
 
 def _permits_since(each: Consumer) -> int:
