@@ -107,8 +107,8 @@ class Window:
     apart they were taken, for samples that do not tell when; these get a `not_before_ms`. reset:
     whether the topic seems to have been loaded anew within the window. signs: address of a
     connection -> when anybody on it last acknowledged, asked for more or connected, epoch ms.
-    span_ms: from the first sample to the last, by the broker's clock or else by `interval_ms`; None
-    where neither is told.
+    span_ms: from the first sample to the last, by the broker's clock, by another one that is told
+    for both, or by `interval_ms`; None where none is told.
     """
 
     samples: tuple[Sample, ...]
@@ -142,9 +142,11 @@ class Window:
         return self.samples[-1]
 
     def _span_ms(self) -> int | None:
-        first, last = self.first.now_ms, self.last.now_ms
-        if self.first.now_told and self.last.now_told and first is not None and last is not None:
-            return max(0, last - first)
+        first, last = self.first, self.last
+        by_now = (first.now_ms, last.now_ms) if first.now_told and last.now_told else (None, None)
+        for began, ended in (by_now, (first.taken_ms, last.taken_ms)):
+            if began is not None and ended is not None:
+                return max(0, ended - began)
         return None if self.interval_ms is None else (len(self.samples) - 1) * self.interval_ms
 
     @property
