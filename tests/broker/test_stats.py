@@ -370,6 +370,12 @@ def test_a_null_in_an_object_of_texts_is_left_out() -> None:
     assert subscription.consumers_after_mark_delete_position == {}
 
 
+def test_a_tool_may_have_written_a_whole_number_with_a_point() -> None:
+    told = topic_stats({"msgInCounter": 737.0, "subscriptions": {"s": {"msgBacklog": 1.5e6}}})
+    assert (told.msg_in_counter, (told.subscriptions or {})["s"].msg_backlog) == (737, 1_500_000)
+    assert type(told.msg_in_counter) is int
+
+
 # -- wrong ----------------------------------------------------------------------------------------
 
 WRONG = [

@@ -43,11 +43,11 @@ class Fields:
     ignored: frozenset[str] = frozenset()
 
     def whole(self, name: str) -> int | None:
-        """A whole number of 64 bits."""
-        value: int | None = self._told(name, "a whole number", lambda v: type(v) is int)
+        """A whole number of 64 bits; some tools write it as 737.0 or 1.795e+12 when they convert."""
+        value = self._told(name, "a whole number", _is_whole)
         if value is not None and not LEAST <= value <= MOST:
             raise self._wrong(name, "a number that a broker can count to")
-        return value
+        return None if value is None else int(value)
 
     def at_least_0(self, name: str) -> int | None:
         """A whole number where the broker writes -1 for "not told"."""
@@ -155,6 +155,10 @@ def as_object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"{where} is {shown(value)}, not an object")
     return value
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int or (isinstance(value, float) and value.is_integer())
 
 
 def finite(value: Any) -> bool:
