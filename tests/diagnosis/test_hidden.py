@@ -91,3 +91,14 @@ def test_a_consumer_that_has_only_just_connected_is_no_likely_suspect(
     assert suspects[0].code == "permits-exhausted"
     assert (suspects[0].probability <= ranking.EVEN) == early
     assert sum(each.probability for each in suspects) == pytest.approx(1, abs=0.002)
+
+
+@pytest.mark.parametrize(("sent", "suspected"), [(0, False), (40, True)])
+def test_who_never_asked_has_lost_no_permits(sent: int, suspected: bool) -> None:
+    counts = [9000, 9200, 9400]
+    working = {"availablePermits": 400, "msgOutCounter": counts, "unackedMessages": 3}
+    idle = {"availablePermits": 0, "msgOutCounter": sent, "unackedMessages": 0}
+    told = {"msgBacklog": 40, "msgOutCounter": [count + sent for count in counts]}
+    document = {"subscription": told, "consumers": {"works": working, "idle": idle}}
+    odds = odds_of(by_stats.subscription_view(observed(document)), HYPOTHESES)
+    assert (("permit-leak", "idle") in {(e.code, e.consumer) for e in odds.suspects}) is suspected

@@ -118,7 +118,9 @@ def _finding(
 
 
 def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """Fewer permits are owed than a client gives back at once, or it has some."""
+    """It never had any, it owes fewer than a client gives back at once, or it has some."""
+    if each.never_asked:
+        return f"{each.label} has never asked for a message, so it had no permits to lose"
     owed = told(each.permits_owed)
     if owed is not None and each.refill_threshold and owed < each.refill_threshold:
         return f"{each.label} owes {owed} permits, fewer than it asks for at once"
