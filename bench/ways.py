@@ -86,6 +86,16 @@ def skips_one(stage: Scene) -> None:
     stage.until(lambda: stage.consumer("skips").get("msgOutCounter", 0) > 25)
 
 
+def one_gives_back(stage: Scene) -> None:
+    """Of two one acknowledges all, and the other gives back each message that it is sent."""
+    stage.begin()
+    stage.work(stage.consume("works", queue=100))
+    fails = stage.consume("fails", queue=10, negative_ack_redelivery_delay_ms=1000)
+    stage.work(fails, act=lambda consumer, message: consumer.negative_acknowledge(message))
+    stage.produce_on(50)
+    stage.until(lambda: stage.consumer("fails").get("msgOutCounter", 0) > 100)
+
+
 def pool_without_bound(stage: Scene) -> None:
     """3,000 messages are handed to a pool of threads, which finishes one in 20 seconds."""
     stage.begin()
@@ -195,6 +205,7 @@ def states() -> list[State]:
         ),
         "three-at-the-subscription-limit": at_the_limit,
         "skips-one-of-ten-a-second": skips_one,
+        "one-of-two-gives-back": one_gives_back,
         "pool-without-bound": pool_without_bound,
         "closes-with-all-unacknowledged": closes_with_all,
         "compaction-fails": limits.compaction_fails,

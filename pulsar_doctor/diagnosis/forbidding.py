@@ -21,6 +21,7 @@ from pulsar_doctor.ledger.consumers import NON_PERSISTENT
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
+SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
@@ -57,6 +58,26 @@ def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Forb
                 "{} has held {:messages} for {}, and acknowledged none", each.label, kept, since
             )
             yield Forbids(text, each.label)
+
+
+def _gives_back(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+    """A consumer is sent messages, has acknowledged none for long, and does not keep them.
+
+    It fails on each of them, or they expire while it holds them.
+    """
+    within = limits[FIRST_ACK_WITHIN.name]
+    for each in view.served:
+        there, sent = each.connected_for, each.since_last_delivery
+        lately = sent is None or not sent.exact or sent.seconds < max(within, SENT_AGAIN_SECONDS)
+        if each.gave_back >= FORGETS_FROM and there and there.seconds >= within and lately:
+            yield Forbids(
+                say(
+                    "{} has acknowledged none of the {:messages} that it was sent, and holds {}: "
+                    "it gives them back, or they expire",
+                    *(each.label, each.msg_out_counter, each.unacked_messages),
+                ),
+                each.label,
+            )
 
 
 def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
@@ -274,6 +295,7 @@ AT_REST_TOO = (_held_without_backlog, _dropped_meanwhile)
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,
+    _gives_back,
     _acks_stopped,
     _due_and_still,
     _nobody_asks,

@@ -6,6 +6,8 @@ unknown, and the likeliest cause is named. These facts forbid it whatever the od
 - a consumer has held messages for `first_ack_within` or longer and has never acknowledged any, or
   ended so. It may work on its first messages, or acknowledge at checkpoints that lie further apart:
   then set it to the time between two checkpoints, and some more;
+- a consumer has been sent messages for `first_ack_within` or longer and acknowledged none, and most
+  of them are gone from it: it gives them back, or they expire;
 - a consumer has acknowledged before, but nothing for five minutes or `first_ack_within`, if that is
   longer, and holds messages that are not new;
 - no message waits by the backlog, and a silent consumer holds some: they expired or were skipped

@@ -25,6 +25,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 JUST_NOW_MS = 5000
+COMES_AGAIN = 3  # times what it holds: some of it was sent three times, or went to others
 ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
 
 
@@ -123,6 +124,16 @@ class ConsumerView(Facts):
     def never_asked(self) -> bool:
         """Whether no FLOW ever came."""
         return self.permits_granted is not None and self.permits_granted.most == 0
+
+    @property
+    def gave_back(self) -> int:
+        """Messages that it was sent and holds no more, at least, where it never acknowledged any.
+
+        0 where all of them may have come twice: one redelivery of all is no failure.
+        """
+        sent, held = least(self.msg_out_counter) or 0, most(self.unacked_messages)
+        in_vain = self.never_acked is True and held is not None and sent >= COMES_AGAIN * held
+        return sent - (held or 0) if in_vain else 0
 
     @property
     def asked_again(self) -> bool:

@@ -43,7 +43,7 @@ class Fields:
     ignored: frozenset[str] = frozenset()
 
     def whole(self, name: str) -> int | None:
-        """A whole number of 64 bits; some tools write it as 737.0 or 1.795e+12 when they convert."""
+        """A whole number of 64 bits; tools that convert JSON write some as 737.0 or 1.795e+12."""
         value = self._told(name, "a whole number", _is_whole)
         if value is not None and not LEAST <= value <= MOST:
             raise self._wrong(name, "a number that a broker can count to")

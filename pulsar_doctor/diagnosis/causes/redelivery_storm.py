@@ -21,6 +21,9 @@ consumers have never acknowledged anything, all their life counts, unless the sa
 less often than once in `round`. Where messages came back, but perhaps only once, it is unknown; so
 it is where consumers come and go within the window, are sent messages, and nobody acknowledges any.
 
+One consumer that fails on each message is found beside others that work: it has been there for
+`window`, acknowledged none in its life, gave back `least` or more, and is sent further ones.
+
 Source: CommandMessage.redelivery_count counts on Shared and Key_Shared. On Exclusive and Failover
 it stays 0: there a message at or below the highest position seen counts as delivered again, and
 "three times in all" is two such deliveries for each message that is out. In the stats,
@@ -46,8 +49,10 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReporte
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.circulation import Circulation, Sent
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -99,20 +104,61 @@ CHANGES = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for the subscription as a whole."""
-    circulation = view.circulation
-    if circulation is None or view.durable is False:
+    """Found for the subscription as a whole, or for each consumer that fails on all it gets."""
+    if view.durable is False:
         return
-    lately = circulation.lately(limits["window"])
-    answers: Answers = iter(())
-    if lately is not None:
-        answers = _by_messages(circulation, lately, limits)
-    elif view.backlog is None or not view.backlog.empty:
-        answers = _by_counters(circulation, limits)
+    answers = list(_of_all(view, limits))
+    if not any(isinstance(answer, Finding) for answer in answers):
+        answers += _of_each(view, limits)
     for answer in answers:
         if isinstance(answer, Finding):
             answer = replace(answer, actions=tuple(_actions(view)))  # noqa: PLW2901
         yield answer
+
+
+def _of_all(view: SubscriptionView, limits: Limits) -> Answers:
+    circulation = view.circulation
+    if circulation is None:
+        return
+    lately = circulation.lately(limits["window"])
+    if lately is not None:
+        yield from _by_messages(circulation, lately, limits)
+    elif view.backlog is None or not view.backlog.empty:
+        yield from _by_counters(circulation, limits)
+
+
+def _of_each(view: SubscriptionView, limits: Limits) -> Answers:
+    """Of each that gave back so many before the window, and was sent more in it.
+
+    What expires while it is held is given back by nobody.
+    """
+    for each in view.served if view.expired == view.msg_rate_expired == 0 else ():
+        before = each.gave_back - (each.delivered or 0)
+        there = each.connected_for
+        for_long = there is not None and there.seconds >= limits["window"]
+        if each.delivered and before >= limits["least"] and for_long:
+            yield _of_one(each)
+
+
+def _of_one(each: ConsumerView) -> Finding:
+    return Finding(
+        code="redelivery-storm",
+        severity="warning",
+        confidence=0.8,
+        consumer=each.label,
+        summary=say(
+            "{} acknowledged none of the {:messages} that it was sent, and holds {}: it gives the "
+            "others back",
+            *(each.label, each.msg_out_counter, each.unacked_messages),
+        ),
+        evidence=(
+            Measure("messages_delivered", least(each.msg_out_counter), "messages"),
+            Measure("messages_redelivered", each.gave_back, "messages"),
+            Measure("messages_acknowledged", 0, "messages"),
+            *each.measure("unacked_messages"),
+        ),
+        remedy=REMEDY,
+    )
 
 
 def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
