@@ -69,7 +69,7 @@ def at_rest(relay: Relay) -> bool:
 
 @pytest.mark.parametrize(
     "language",
-    ["python", pytest.param("java", marks=pytest.mark.slow), "go", "flex",
+    ["python", *(pytest.param(each, marks=pytest.mark.slow) for each in ("java", "go", "flex")),
      pytest.param("rust", marks=pytest.mark.slow)],  # its first build takes long
 )  # fmt: skip
 def test_a_capture_of_a_client_tells_what_the_tap_tells(broker, admin, topic, tmp_path, language):
@@ -90,6 +90,7 @@ def test_a_capture_of_a_client_tells_what_the_tap_tells(broker, admin, topic, tm
     print(f"{language}: {len(list(open_trace(trace).rows()))} rows, {dict(counts)}")
 
 
+@pytest.mark.slow
 def test_a_capture_of_pulsar_perf_tells_what_the_tap_tells(broker, topic, tmp_path):
     environ = tool_environment(broker)
     perf = str(broker.home / "bin" / "pulsar-perf")

@@ -39,7 +39,7 @@ def files(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["a.pcap", "a.pcapng.gz"])
+@pytest.mark.parametrize("name", ["a.pcap", pytest.param("a.pcapng.gz", marks=pytest.mark.slow)])
 def test_a_capture_becomes_a_trace_that_every_reader_takes(files, name):
     trace = str(files / "t.ptrace")
     made = pulsar_doctor("capture", str(files / name), "--trace", trace, "-o", "json")

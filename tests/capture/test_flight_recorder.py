@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pulsar_doctor.trace.index import read_index
 from pulsar_doctor.trace.sealing import open_trace
 from tests.capture.packing import Talk, pcap
@@ -43,6 +45,7 @@ def test_of_a_file_a_ring_keeps_the_newest_seconds_of_the_packets(tmp_path):
     assert answered("trace", "verify", str(ring)).returncode == EXPIRED
 
 
+@pytest.mark.slow
 def test_of_a_file_no_more_bytes_are_kept_than_are_allowed(tmp_path):
     file = spoken(tmp_path / "f.pcap", 60_000, pause=0, size=1)
     ring = tmp_path / "ring"

@@ -50,7 +50,12 @@ def capturing(
 
 
 @pytest.mark.parametrize(
-    ("queue", "acks"), [(1000, 0), (10, 0), (10, 3)], ids=["demo", "silent", "acknowledging"]
+    ("queue", "acks"),
+    [
+        pytest.param(1000, 0, id="demo", marks=pytest.mark.slow),
+        pytest.param(10, 0, id="silent"),
+        pytest.param(10, 3, id="acknowledging", marks=pytest.mark.slow),
+    ],
 )
 def test_the_stall_of_a_consumer_that_was_there_before(
     broker, client, topic, tmp_path, queue, acks

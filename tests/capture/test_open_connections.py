@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from pulsar_doctor.capture.connections import TO_BROKER
 from pulsar_doctor.capture.files import Packet
 from pulsar_doctor.capture.following import SWEEP_BYTES, CaptureFollowing
@@ -83,6 +85,7 @@ def test_where_the_clock_jumps_who_speaks_behind_it_is_not_let_go():
     assert following.totals.gone_idle == 0
 
 
+@pytest.mark.slow
 def test_of_too_many_the_longest_silent_are_let_go():
     packets, said = speaking([0.001] * 3000)
     crowd = [

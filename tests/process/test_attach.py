@@ -160,6 +160,7 @@ def test_a_jvm_answers_and_keeps_nothing_but_its_socket(java, idle):
         assert "Full thread dump" not in it.said()
 
 
+@pytest.mark.slow
 def test_looks_at_the_same_moment_do_not_take_each_others_agent_away(java, idle):
     """Into one JVM, and into two of one user."""
     with Idle(java, "-cp", idle) as one, Idle(java, "-cp", idle) as other:

@@ -75,6 +75,7 @@ def test_a_native_image_is_no_jvm_and_is_not_signalled(native_image, tmp_path):
             Jvm(there)
 
 
+@pytest.mark.slow
 def test_a_native_image_is_told_by_the_broker_and_its_connections(
     default_broker, default_client, topic, native_image, tmp_path
 ):

@@ -133,6 +133,7 @@ print(distribution.ensure(Path({cache!r}), "pulsar", {digest!r}, lambda text: No
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_unpacking_leaves_no_broken_cache(tmp_path: Path) -> None:
     path, digest = archive(tmp_path, [f"pulsar/{number}" for number in range(20_000)])
     cache = tmp_path / "cache"
@@ -349,6 +350,7 @@ def test_a_signal_to_us_while_it_starts_leaves_no_java(
     assert not list((tmp_path / "sandboxes").iterdir())
 
 
+@pytest.mark.slow
 def test_sigkill_of_us_leaves_no_java_and_no_data(broker: Sandbox, tmp_path: Path) -> None:
     with python(RUN.format(home=str(broker.home)), PULSAR_DOCTOR_CACHE=str(tmp_path)) as victim:
         assert victim.stdout is not None

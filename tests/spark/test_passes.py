@@ -71,7 +71,7 @@ def as_analyze_does(source: TraceSource) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("few", "cut"),
     [
-        pytest.param(False, False, id="as on a cluster"),
+        pytest.param(False, False, id="as on a cluster", marks=pytest.mark.slow),
         pytest.param(False, True, id="many, cut", marks=pytest.mark.slow),
         pytest.param(True, False, id="few, persisted", marks=pytest.mark.slow),
     ],

@@ -127,6 +127,7 @@ def test_the_newest_analysis_of_a_trace_counts_and_other_traces_stay(
     assert read(tmp_path, "consumers") == key(moved + other)
 
 
+@pytest.mark.slow
 def test_files_are_few_and_those_of_the_list_before_stay(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -385,6 +386,7 @@ def saved(version: int) -> dict[str, Rows]:
     return {name: key(rows + OTHER) for name, rows in VERSIONS[version].items()}
 
 
+@pytest.mark.slow
 def test_where_this_process_cannot_look_spark_removes_what_is_old(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -101,7 +101,7 @@ def size_of(journal: Path) -> int:
 @pytest.mark.parametrize(
     ("rounds", "letters", "waits"),
     [
-        pytest.param(700, 900, True, id="a pace"),
+        pytest.param(700, 900, True, id="a pace", marks=pytest.mark.slow),
         pytest.param(
             12_000, 100, False, id="a flood", marks=[pytest.mark.slow, pytest.mark.timeout(900)]
         ),

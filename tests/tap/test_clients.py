@@ -86,8 +86,8 @@ def port_of(url: str) -> int:
 
 @pytest.mark.parametrize(
     "language",
-    # Two more Java machines take their time; test_on_broker.py has Java in each run.
-    ["python", pytest.param("java", marks=pytest.mark.slow), "go"],
+    # Java machines and the build of Go take their time; test_on_broker.py has Java in each run.
+    ["python", *(pytest.param(each, marks=pytest.mark.slow) for each in ("java", "go"))],
 )
 @pytest.mark.timeout(300)  # building the Go client takes two minutes on a busy machine
 def test_a_client_sees_with_the_tap_what_it_sees_without(broker, admin, topic, tmp_path, language):

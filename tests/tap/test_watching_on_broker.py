@@ -137,7 +137,7 @@ def last(tap: Tap) -> tuple[int, str, list[str]]:
     return end["exit_code"], only["status"], [finding["code"] for finding in only["findings"]]
 
 
-KINDS = [pulsar.ConsumerType.Exclusive, SHARED]
+KINDS = [pytest.param(pulsar.ConsumerType.Exclusive, marks=pytest.mark.slow), SHARED]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["Exclusive", "Shared"])

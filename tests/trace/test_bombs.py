@@ -82,6 +82,7 @@ def test_ack_sets_of_5_mib_are_bounded_and_the_segment_is_read(tmp_path: Path, r
     assert verify(path).problems == []
 
 
+@pytest.mark.slow
 def test_more_ids_than_anybody_acknowledges_at_once_are_set_aside(tmp_path: Path, run: Run) -> None:
     said = Said().open().subscribe().flow(1000).messages(range(10))
     for count in (1000, IDS_MOST, IDS_MOST + 1, 1_000_000):
@@ -100,6 +101,7 @@ def test_more_ids_than_anybody_acknowledges_at_once_are_set_aside(tmp_path: Path
     assert verify(path).problems == []
 
 
+@pytest.mark.slow
 def test_groups_of_a_segment_are_bounded_by_their_bytes(tmp_path: Path) -> None:
     said = Said().open().subscribe().flow(100_000)
     for entry in range(1500):
