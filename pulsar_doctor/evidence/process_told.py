@@ -14,7 +14,7 @@ from pulsar_doctor.wording.printable import many
 Address = tuple[str, int]
 Role = Literal["receives", "listens", "acknowledges", "client", "application"]
 ProcessKind = Literal["jvm", "native-image", "python", "go", "other"]
-WaitKind = Literal["monitor", "lock", "future", "signal"]
+WaitKind = Literal["monitor", "lock", "future", "class", "end", "signal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,19 +153,26 @@ class Inspection:
 class Wait:
     """What a thread waits for: the class of the object, and the thread that has to end the wait.
 
-    kind: "signal" is what has no owner: a latch, a semaphore, an object that is to be notified.
-    owner: the name of the thread that holds the object, or runs the task; None where none is known.
-    begun: of a task, whether a thread has begun to run it; None where that is not known.
+    kind: "class" is one that is initialized; "end" that of another thread; "signal" is what has no
+    owner: a latch, a semaphore, an object that is to be notified. owner: the name of the thread
+    that holds the object, runs the task, initializes the class, or is to end; None where none is
+    known. begun: of a task, whether a thread has begun to run it; None where that is not known.
+    itself: whether the thread waits for what it holds itself.
     """
 
     kind: WaitKind
     of: str
     owner: str | None = None
     begun: bool | None = None
+    itself: bool = False
 
     @property
     def text(self) -> str:
         """`the monitor of a com.acme.Ledger, which writer holds`."""
+        if self.kind == "end":
+            return f"the end of {self.owner or 'another thread, which is not known'}"
+        if self.kind == "class":
+            return f"the class {self.of}, {self._who}"
         article = "an" if self.of[:1] in "aeio" else "a"
         monitor = "the monitor of " if self.kind == "monitor" else ""
         return f"{monitor}{article} {self.of}, {self._who}"
@@ -173,13 +180,17 @@ class Wait:
     @property
     def _who(self) -> str:
         if self.owner is not None:
-            return f"which {self.owner} {'runs' if self.kind == 'future' else 'holds'}"
+            who = "it" if self.itself else self.owner
+            how = {"future": "runs", "class": "initializes"}.get(self.kind, "holds")
+            return f"which {who} {how}{' itself' if self.itself else ''}"
         if self.kind == "future":
             if self.begun is False:
                 return "which no thread has begun to run"
             return "which has no owner: who is to complete it is not known"
         if self.kind == "signal":
             return "which has no owner: who is to end the wait is not known"
+        if self.kind == "class":
+            return "which another thread initializes"
         return "whose owner is not known"
 
 

@@ -25,7 +25,7 @@ def test_the_shipped_agent_is_made_of_its_source(tmp_path):
 
 
 def test_the_agent_is_small_and_for_java_8():
-    assert JAR.stat().st_size < 19_000
+    assert JAR.stat().st_size < 19_500
     with zipfile.ZipFile(JAR) as shipped:
         for name in shipped.namelist():
             if name.endswith(".class"):

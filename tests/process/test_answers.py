@@ -87,6 +87,7 @@ def test_what_threads_wait_for_and_which_tasks_wait_for_threads_is_read():
         "1 thread, 3,000 tasks wait, each of the first 200 with a message of its clients; the "
         "oldest is 12:4 of t, published 60 s ago"
     )
+    assert found.task == "lambda of a.B"
     (unknown,) = inspection(answer(pools=[pool | {"holding": 0, "task": "com.acme.Task"}]), 7).pools
     assert unknown.text(0) == (
         "0 threads, 3,000 tasks wait: the first is a com.acme.Task; whether they hold messages is "

@@ -147,6 +147,58 @@ def test_what_has_no_owner_is_said_to_have_none(of, agent, waits):
     assert told(text, ThreadTold(LISTENER, 0, 1, of, **agent))[0] == waits
 
 
+RATES = """\
+"%s" #%d daemon prio=5 os_prio=0 cpu=0.15ms elapsed=1.25s tid=0x1 nid=0x3602 in Object.wait()  [0x0]
+   java.lang.Thread.State: RUNNABLE
+\tat com.acme.%s(Waits.java:141)
+\t- waiting on the Class initialization monitor for com.acme.%s
+\tat java.lang.Thread.run(java.base@17.0.15/Thread.java:840)
+
+"""
+JOINS = """\
+"listener" #14 prio=5 os_prio=0 cpu=0.13ms elapsed=1.11s tid=0x1 nid=0x3746 in Object.wait()  [0x0]
+   java.lang.Thread.State: WAITING (on object monitor)
+\tat java.lang.Object.wait0(java.base@25.0.2/Native Method)
+\t- waiting on <0x00000000ffe2f3a8> (a com.acme.Sleeper)
+\tat java.lang.Object.wait(java.base@25.0.2/Unknown Source)
+\tat java.lang.Thread.join(java.base@25.0.2/Unknown Source)
+\t- locked <0x00000000ffe2f3a8> (a com.acme.Sleeper)
+\tat java.lang.Thread.join(java.base@25.0.2/Unknown Source)
+\tat com.acme.Waits.stop(Waits.java:138)
+
+"""
+
+
+def test_who_initializes_a_class_has_its_initializer_among_its_frames():
+    ring = RATES % ("one", 1, "Euro.<clinit>", "Dollar") + RATES % (
+        "other",
+        2,
+        "Dollar.<clinit>",
+        "Euro",
+    )
+    assert told(ring, thread=1) == ("the class com.acme.Dollar, which other initializes", ["other"])
+    assert told(ring, thread=2)[1] == ["one"]
+    alone = RATES % ("one", 1, "Main.main", "Dollar")  # what it extends is initialized first
+    assert told(alone, thread=1) == (
+        "the class com.acme.Dollar, which another thread initializes",
+        [],
+    )
+
+
+def test_whose_end_a_thread_waits_for_is_read_by_the_agent():
+    assert told(JOINS) == ("the end of another thread, which is not known", [])
+    sleeper = ThreadTold(LISTENER, 0, 1, "com.acme.Sleeper", 13)
+    assert told(JOINS + HOLDS, sleeper) == ("the end of writer", ["writer"])
+
+
+def test_a_thread_may_wait_for_what_it_holds_itself():
+    mine = ThreadTold(LISTENER, 0, 1, SYNC, LISTENER)
+    assert told(PARKED % ("listener", LISTENER, SYNC), mine) == (
+        "a java.util.concurrent.locks.ReentrantLock, which it holds itself",
+        [],
+    )
+
+
 def test_a_deadlock_ends_the_chain_and_so_does_its_limit():
     ring = "".join(PARKED % (f"t{each}", each, SYNC) for each in range(3))
     agent = [ThreadTold(each, 0, 1, SYNC, (each + 1) % 3) for each in range(3)]

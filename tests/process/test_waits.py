@@ -31,7 +31,8 @@ SECONDS = 2.5
 MONITOR, LOCK = "the monitor of a java.lang.Object", "a java.util.concurrent.locks.ReentrantLock"
 READ_WRITE = "a java.util.concurrent.locks.ReentrantReadWriteLock"
 TASK, FUTURE = "a java.util.concurrent.FutureTask", "a java.util.concurrent.CompletableFuture"
-LATCH = "a java.util.concurrent.CountDownLatch"
+LATCH, SEMAPHORE = "a java.util.concurrent.CountDownLatch", "a java.util.concurrent.Semaphore"
+NO_OWNER = "which has no owner: who is to end the wait is not known"
 SLEEP = "java.lang.Thread.sleep under com.acme.Waits"
 
 
@@ -82,7 +83,7 @@ def of(told: ProcessTold, name: str) -> tuple[str | None, list[str]]:
         ("chain", f"{MONITOR}, which writer holds", ["writer", "clerk"], f"{SLEEP}.rest"),
         (
             "notified",
-            "a java.lang.Object, which has no owner: who is to end the wait is not known",
+            f"a java.lang.Object, {NO_OWNER}",
             [],
             "java.lang.Object.wait under com.acme.Waits.awaitNotice",
         ),
@@ -91,7 +92,7 @@ def of(told: ProcessTold, name: str) -> tuple[str | None, list[str]]:
             "deadlock",
             f"{MONITOR}, which left holds",
             ["left"],
-            "java.util.concurrent.locks.ReentrantLock.lock under com.acme.Waits.writeIntoBooksSoon",
+            "java.util.concurrent.locks.ReentrantLock.lock under com.acme.Waits.writeIntoBooks",
         ),
         (
             "future",
@@ -102,10 +103,40 @@ def of(told: ProcessTold, name: str) -> tuple[str | None, list[str]]:
         ("task", f"{TASK}, which pool-1-thread-1 runs", ["pool-1-thread-1"], f"{SLEEP}.rest"),
         (
             "latch",
-            f"{LATCH}, which has no owner: who is to end the wait is not known",
+            f"{LATCH}, {NO_OWNER}",
             [],
-            "java.util.concurrent.CountDownLatch.await under com.acme.Waits.awaitLatch",
+            "java.util.concurrent.CountDownLatch.await under com.acme.Waits",
         ),
+        ("join", "the end of sleeper", ["sleeper"], f"{SLEEP}.rest"),
+        (
+            "upgrade",
+            f"{READ_WRITE}, which it holds itself",
+            [],
+            "java.util.concurrent.locks.ReentrantReadWriteLock$WriteLock.lock under com.acme.Waits",
+        ),
+        (
+            "stamped",
+            "a java.util.concurrent.locks.StampedLock, whose owner is not known",
+            [],
+            "java.util.concurrent.locks.StampedLock.readLock under com.acme.Waits",
+        ),
+        ("all", f"{TASK}, which pool-1-thread-1 runs", ["pool-1-thread-1"], f"{SLEEP}.rest"),
+        (
+            "semaphore",
+            f"{SEMAPHORE}, {NO_OWNER}",
+            [],
+            "java.util.concurrent.Semaphore.acquire under com.acme.Waits",
+        ),
+        (
+            "phaser",
+            f"a java.util.concurrent.Phaser, {NO_OWNER}",
+            [],
+            "java.util.concurrent.Phaser.arriveAndAwaitAdvance under com.acme.Waits",
+        ),
+        ("barrier", None, [], "java.util.concurrent.CyclicBarrier.await under com.acme.Waits"),
+        ("put", None, [], "java.util.concurrent.ArrayBlockingQueue.put under com.acme.Waits"),
+        ("handed", None, [], "java.util.concurrent.SynchronousQueue.put under com.acme.Waits"),
+        ("parked", None, [], "java.util.concurrent.locks.LockSupport.park under com.acme.Waits"),
         (
             "limiter",
             None,
@@ -123,6 +154,23 @@ def test_what_a_thread_waits_for_is_followed_to_its_end(
     assert of(told, "waiter") == (waits, chain)
     assert found.ends.where.startswith(ends)
     assert (found.seconds or 0) >= SECONDS - 0.2
+
+
+@pytest.mark.parametrize("version", [javas.OURS, "21.0.8", "25.0.2"])
+def test_who_initializes_a_class_is_known_from_java_16_on(version, classpath):
+    told = looked_at("class", classpath, javas.java(version))
+    assert of(told, "waiter") == (
+        "the class com.acme.Waits$Rates, which loader initializes",
+        ["loader"],
+    )
+    assert (thread(told).seconds or 0) >= SECONDS - 0.2
+
+
+@pytest.mark.parametrize("how", ["spin", "retry"])
+def test_a_thread_that_works_is_not_said_to_wait(how, classpath):
+    told = looked_at(how, classpath, javas.java(javas.OURS))
+    assert of(told, "waiter") == (None, [])
+    assert (thread(told).seconds or 0) < 1
 
 
 def test_a_task_that_nobody_has_begun_is_told_of_those_that_wait_for_it(classpath):

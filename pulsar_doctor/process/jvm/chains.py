@@ -1,9 +1,10 @@
 """Which thread holds what another one waits for, to the end of the chain.
 
-A monitor's holder is in the dump itself: it has entered it, and does not wait on it. The owner of a
-lock of java.util.concurrent and the thread that runs a FutureTask are fields of the JDK's objects,
-which the agent reads. Latches, semaphores and a CompletableFuture have no owner: whoever will end
-the wait is known to nobody.
+A monitor's holder is in the dump itself: it has entered it, and does not wait on it. So is the
+thread that initializes a class (from Java 16 on). The agent reads the owner of a lock of
+java.util.concurrent, the thread that runs a FutureTask, and the thread that another one waits for
+to end. Latches, semaphores and a CompletableFuture have no owner: whoever will end the wait is
+known to nobody.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulsar_doctor.evidence.process_told import ThreadTold, Wait, WaitKind
+from pulsar_doctor.evidence.process_told import ThreadTold, Wait, WaitKind, method
 from pulsar_doctor.process.jvm.dump import Dump
 from pulsar_doctor.process.jvm.threads import Awaited, JavaThread
 
 LINKS_MOST = 10
-SYNC = re.compile(r"\$(?:NonfairSync|FairSync|Sync|Signaller)$")
+CLINIT = ".<clinit>"
+SYNC = re.compile(r"\$(?:NonfairSync|FairSync|Sync|Signaller|QNode)$")
 IDLE = re.compile(  # what a thread without work waits for; its frames say that
     r".*\$ConditionObject|java\.util\.concurrent\.(?:SynchronousQueue|LinkedTransferQueue"
     r"|ForkJoinPool|Exchanger)\b|java\.util\.TaskQueue|java\.lang\.ref\."
 )
 LOCK = re.compile(r"java\.util\.concurrent\.locks\.(?:Reentrant|Stamped)\w*Lock\b")
-FUTURE = re.compile(r".*(?:Future|FutureTask|Promise|ForkJoinTask)$")
+FUTURE = re.compile(r".*(?:Future|FutureTask|Promise|ForkJoinTask(?:\$\w+)?)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class LockChains:
     """The threads of one dump by who holds what, and what the agent has read of each."""
 
     by_id: Mapping[int, JavaThread]
-    # A monitor's address -> the thread that has entered it.
+    # A monitor's address, or a class -> the thread that has entered it, or initializes it.
     holders: Mapping[str, JavaThread]
     told: Mapping[int, ThreadTold]
 
@@ -44,6 +46,10 @@ class LockChains:
             for address in each.held
             if each.awaited is None or each.awaited.address != address
         }
+        for each in dump.threads:
+            calls = map(method, each.frames)
+            begun = (call.removesuffix(CLINIT) for call in calls if call.endswith(CLINIT))
+            holders |= dict.fromkeys(begun, each)
         return cls({each.id: each for each in dump.threads}, holders, told)
 
     def owner(self, thread: JavaThread) -> JavaThread | None:
@@ -51,24 +57,32 @@ class LockChains:
 
         Of an object that is to be notified the JVM tells who is in its monitor, who may be anybody.
         """
+        found = self._owner(thread)
+        return None if found is thread else found
+
+    def _owner(self, thread: JavaThread) -> JavaThread | None:
         awaited, told = thread.awaited, self._told(thread)
-        if awaited is None or not (awaited.enters or awaited.parks):
+        if awaited is None:
+            return None
+        if awaited.initializes:
+            return self.holders.get(awaited.of)
+        if not (awaited.enters or awaited.parks or thread.joins):
             return None
         found = self.holders.get(awaited.address or "") if awaited.enters else None
         if found is None and told is not None and told.owner is not None:
             found = self.by_id.get(told.owner)
-        return None if found is thread else found
+        return found
 
     def wait(self, thread: JavaThread) -> Wait | None:
         """What it waits for; None where it waits for nothing, or for work."""
-        if thread.awaited is None or (kind := _kind(thread.awaited)) is None:
+        if thread.awaited is None or (kind := _kind(thread, thread.awaited)) is None:
             return None
-        owner, told = self.owner(thread), self._told(thread)
+        owner, told = self._owner(thread), self._told(thread)
         if owner is not None and kind == "signal":
             kind = "lock"
         begun = told.begun if told is not None else None
         name = None if owner is None else owner.name
-        return Wait(kind, SYNC.sub("", thread.awaited.of), name, begun)
+        return Wait(kind, SYNC.sub("", thread.awaited.of), name, begun, itself=owner is thread)
 
     def chain(self, thread: JavaThread) -> tuple[JavaThread, ...]:
         """The owners one after the other; a deadlock ends with the first that is there again."""
@@ -89,9 +103,13 @@ class LockChains:
         return told
 
 
-def _kind(awaited: Awaited) -> WaitKind | None:
+def _kind(thread: JavaThread, awaited: Awaited) -> WaitKind | None:
     if awaited.enters:
         return "monitor"
+    if awaited.initializes:
+        return "class"
+    if thread.joins:
+        return "end"
     if IDLE.match(awaited.of):
         return None
     if LOCK.match(awaited.of):

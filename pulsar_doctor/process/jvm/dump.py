@@ -26,6 +26,7 @@ DEADLOCK, STACKS = "Found one Java-level deadlock:", "Java stack information"
 STATE, FRAME = "java.lang.Thread.State: ", "at "
 WAITS = ("waiting to lock ", "waiting to re-lock in wait() ", "waiting on ", "parking to wait for ")
 REENTERS = WAITS[:2]  # only these wait until a monitor is free
+INITIALIZES = "the Class initialization monitor for "
 LOCKED = "locked "
 HIDDEN = re.compile(r"/0x[0-9a-f]+(?=\.)")
 CLASS_CHARACTERS = 200
@@ -179,6 +180,9 @@ def _frame(text: str) -> str | None:
 
 def _awaited(how: str, text: str) -> Awaited:
     """`<0x000000069ec1b668> (a java.lang.Object)`; the address may be missing."""
+    if text.startswith(INITIALIZES):
+        name = text.removeprefix(INITIALIZES)[:CLASS_CHARACTERS]
+        return Awaited(None, name, initializes=True)
     kind = text.partition("(a ")[2].rpartition(")")[0] or "java.lang.Object"
     return Awaited(_address(text), kind[:CLASS_CHARACTERS], how in REENTERS, how == WAITS[3])
 

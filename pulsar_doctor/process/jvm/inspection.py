@@ -137,13 +137,14 @@ def _inspection(answer: object, pid: int) -> Inspection:
 def _pool(answer: object) -> Pool:
     told = checked(answer, POOL, ("waiting", "looked", "holding", "task"))
     position = told.get("ledger"), told.get("entry")
+    of, is_lambda, _ = told["task"].partition("$$Lambda")
     published = told.get("published_ms", -1)
     return Pool(
         threads=tuple(told.get("listenerThreads", ())),
         waiting=told["waiting"],
         looked=told["looked"],
         holding=told["holding"],
-        task=told["task"],
+        task=f"lambda of {of}" if is_lambda else of,
         topic=told.get("topic"),
         message=None if None in position else "{}:{}".format(*position),
         published_ms=published if 0 < published <= LATEST_MS else None,

@@ -33,6 +33,8 @@ class Awaited:
     enters: bool = False
     # Whether it is parked, as all waits of java.util.concurrent are.
     parks: bool = False
+    # Whether it waits until another thread has initialized this class.
+    initializes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class JavaThread:
         if self.line is not None:
             return "application"
         return "client" if any(".pulsar.client." in f".{method(e)}" for e in self.frames) else None
+
+    @property
+    def joins(self) -> bool:
+        """Whether it waits for the end of another thread."""
+        calls = (call for each in self.frames if not RESTS.match(call := method(each)))
+        return next(calls, "") == "java.lang.Thread.join"
 
     @property
     def line(self) -> str | None:

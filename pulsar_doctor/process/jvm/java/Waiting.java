@@ -6,6 +6,8 @@ package pulsardoctor;
 import java.lang.management.LockInfo;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
+import java.util.HashMap;
+import java.util.Map;
 
 final class Waiting {
     private static final String[] RUN_OR_HOLD = {
@@ -24,9 +26,13 @@ final class Waiting {
                 ids[at] = threads[at].getId();
             }
             ThreadInfo[] infos = ManagementFactory.getThreadMXBean().getThreadInfo(ids);
+            Map<Integer, Thread> known = new HashMap<>(); // by their identity, which a join waits on
+            for (int at = 0; at < ids.length; at++) {
+                known.put(System.identityHashCode(threads[at]), threads[at]);
+            }
             for (int at = 0; at < ids.length; at++) {
                 if (infos[at] != null && waits(infos[at].getThreadState())) {
-                    one(out, infos[at], threads[at], fields);
+                    one(out, infos[at], threads[at], fields, known);
                 }
             }
         } catch (LinkageError absent) {
@@ -40,7 +46,8 @@ final class Waiting {
                 || state == Thread.State.TIMED_WAITING;
     }
 
-    private static void one(StringBuilder out, ThreadInfo info, Thread thread, Fields fields) {
+    private static void one(StringBuilder out, ThreadInfo info, Thread thread, Fields fields,
+            Map<Integer, Thread> known) {
         out.append(out.length() == 1 ? "" : ",").append("{\"id\":").append(info.getThreadId());
         out.append(",\"blocked\":").append(info.getBlockedCount());
         out.append(",\"waited\":").append(info.getWaitedCount());
@@ -48,7 +55,11 @@ final class Waiting {
         if (lock != null) {
             out.append(",\"on\":");
             Telling.text(out, lock.getClassName());
-            owner(out, info.getLockOwnerId(), fields.optional(thread, "parkBlocker"), fields);
+            Thread joined = known.get(lock.getIdentityHashCode());
+            boolean joins =
+                    joined != null && joined.getClass().getName().equals(lock.getClassName());
+            long owner = joins ? joined.getId() : info.getLockOwnerId();
+            owner(out, owner, fields.optional(thread, "parkBlocker"), fields);
         }
         out.append('}');
     }
