@@ -3,9 +3,10 @@
 /proc/PID/task/TID/sched tells when a thread ran last, by the clock of the CPU that it ran on. These
 clocks differ, and stand still while a hypervisor takes the CPU away. So ours is read on the same
 CPU, and what comes out is the least that it can be. A thread that waits in a call does not run, and
-cannot have left it. Where the kernel does not tell this, nothing is told.
+cannot have left it. Where the kernel does not tell this, nothing is told. A thread that wakes on
+another CPU has 0 there until it runs (seen on Linux 6.18): it does not rest.
 
-Source: kernel/sched/debug.c (proc_sched_show_task), se.exec_start.
+Sources: kernel/sched/debug.c (proc_sched_show_task), se.exec_start; migrate_task_rq_fair in fair.c.
 """
 
 from __future__ import annotations
@@ -25,21 +26,31 @@ def resting_seconds(pid: int, threads: list[int]) -> dict[int, float]:
     """
     ran = {}
     for thread in threads:
-        task = Path(f"/proc/{pid}/task/{thread}")
         try:
-            cpu = int(
-                task.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()[36]
-            )
-            ran[thread] = (cpu, _last_ran(task.joinpath("sched")))
+            ran[thread] = last_ran(Path(f"/proc/{pid}/task/{thread}"))
         except (OSError, ValueError, IndexError):
             continue
     clocks = _clocks({cpu for cpu, _ in ran.values()})
     found = {}
     for thread, (cpu, last) in ran.items():
         if cpu in clocks and last is not None:
-            seconds = (clocks[cpu] - last) / 1000
+            seconds = (clocks[cpu] - last) / 1000 if last else 0.0
             found[thread] = round(seconds, 1) if seconds >= LEAST_SECONDS else 0.0
     return found
+
+
+def last_ran(task: Path) -> tuple[int, float | None]:
+    """The CPU that a thread ran on last, and when by its clock: 0 where it is on its way to one.
+
+    None where the kernel does not tell when.
+    """
+    cpu, last = _cpu(task), _last_ran(task / "sched")
+    now = _cpu(task)
+    return now, last if now == cpu else 0.0
+
+
+def _cpu(task: Path) -> int:
+    return int((task / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[36])
 
 
 def _clocks(cpus: set[int]) -> dict[int, float]:

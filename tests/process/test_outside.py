@@ -15,7 +15,7 @@ import pytest
 from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.process.identity import process
-from pulsar_doctor.process.resting import resting_seconds
+from pulsar_doctor.process.resting import last_ran, resting_seconds
 from pulsar_doctor.process.sockets import connections
 from tests.broker.http_broker import serving
 from tests.broker.test_fleet import Cluster
@@ -94,6 +94,24 @@ def test_who_runs_does_not_rest():
         told = resting_seconds(busy.pid, [busy.pid])
         busy.kill()
     assert told.get(busy.pid, 0.0) == 0.0
+
+
+def test_who_wakes_on_another_processor_does_not_rest_since_the_machine_began():
+    """Until it runs there, the kernel has 0 as the time when it ran last."""
+    script = "import time\nwhile True: time.sleep(0.0005)"
+    with subprocess.Popen([sys.executable, "-c", script]) as wakes:
+        time.sleep(0.5)
+        told = {resting_seconds(wakes.pid, [wakes.pid]).get(wakes.pid, 0.0) for _ in range(300)}
+        wakes.kill()
+    assert max(told) < 5, told  # a busy machine may let it wait
+
+
+def test_when_a_thread_ran_last_is_read_with_its_processor(tmp_path):
+    (tmp_path / "sched").write_text("se.exec_start : 0.000000\n")
+    (tmp_path / "stat").write_text("7 (a ) b) S" + " 0" * 35 + " 1 0\n")
+    assert last_ran(tmp_path) == (1, 0.0)
+    (tmp_path / "sched").write_text("se.exec_start : 4711.5\n")
+    assert last_ran(tmp_path) == (1, 4711.5)
 
 
 @pytest.mark.usefixtures("outside")  # a child looks at the files of the process
