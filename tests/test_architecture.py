@@ -20,7 +20,7 @@ from tests import architecture
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pulsar_doctor"
 BIN = Path(sys.executable).parent
-ARROWS_MOST, LAYERS_MOST, CHAIN_MOST = 115, 12, 21  # python tests/architecture.py --figures
+ARROWS_MOST, LAYERS_MOST, CHAIN_MOST = 115, 12, 20  # python tests/architecture.py --figures
 HEAVY = ("rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf")
 HELP = f"""
 import sys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog
+from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
 from pulsar_doctor.diagnosis.clues import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face

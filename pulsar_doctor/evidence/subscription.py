@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
-from pulsar_doctor.broker.stats.values import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.backlog import entries_behind
+from pulsar_doctor.broker.stats.backlog import Backlog, entries_behind
 from pulsar_doctor.broker.stats.internal import (
     CursorStats,
     InternalStats,
@@ -14,7 +14,6 @@ from pulsar_doctor.broker.stats.internal import (
     entries_between,
 )
 from pulsar_doctor.broker.stats.observed import Between
-from pulsar_doctor.broker.stats.values import Backlog
 from tests.causes.stats_script import observed
 
 LEDGERS = (LedgerStats(3, 10), LedgerStats(4, 5), LedgerStats(6, 0))

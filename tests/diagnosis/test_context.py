@@ -11,7 +11,7 @@ import pytest
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.values import Backlog
+from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
 from pulsar_doctor.diagnosis.causes import load

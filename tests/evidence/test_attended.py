@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pulsar_doctor.broker.stats.values import Backlog
+from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.diagnosis.answers import NotReported
 from pulsar_doctor.diagnosis.causes import no_consumer
 from pulsar_doctor.evidence import by_wire

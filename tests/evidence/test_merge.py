@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.values import Backlog
+from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.consumer import ConsumerView

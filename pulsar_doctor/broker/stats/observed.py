@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.stats.backlog import (
+    COUNTER_LEAST,
+    Backlog,
     backlog_of,
     entries_behind,
     is_durable,
@@ -25,7 +27,7 @@ from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entr
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.broker.stats.values import COUNTER_LEAST, Backlog, Position
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
 

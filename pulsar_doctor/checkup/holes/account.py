@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.values import Backlog, Position
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.checkup.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
 from pulsar_doctor.checkup.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
