@@ -36,15 +36,24 @@ QUERIES = {
 # Where there are few rows most of the time is Java's, compiling what runs once, and Spark's, which
 # plans anew after each shuffle. 250,000 rows: 74 CPU-seconds without these, 28 with them.
 FEW_ROWS = 2_000_000
-FEW = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+FEW = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.combineAdjacentAggregation": "true",  # of one partition: in one step
+    "spark.buffer.pageSize": "1m",  # of each sort and aggregate: not 32 MiB or more
+    # Functions for machine learning, which Spark finds by reflection while a session starts.
+    "spark.sql.extensions.test.loadFromCp": "false",
+}
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes
-# longer than the rows do.
+# longer than the rows do. A partial aggregate and a top-K sort are compiled nevertheless.
 INTERPRETED_ROWS = 50_000
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.execution.bypassPartialAggregation": "true",
+    "spark.sql.execution.topKSortFallbackThreshold": "0",
 }
 
 

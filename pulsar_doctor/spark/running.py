@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.spark.aggregations import Tables, aggregate
 from pulsar_doctor.spark.aggregations.histogram import ERROR
-from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY
+from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY, Keeping
 from pulsar_doctor.spark.aggregations.profile import CONSUMER
 from pulsar_doctor.spark.aggregations.subscriptions import SUBSCRIPTION, ranked, subscriptions
 from pulsar_doctor.spark.aggregations.timeline import in_all
 from pulsar_doctor.spark.analysis import Analysis, moment
-from pulsar_doctor.spark.configuration import APP, FEW_ROWS
+from pulsar_doctor.spark.configuration import APP, FEW_ROWS, INTERPRETED_ROWS
 from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.masters import is_connect, is_local
 from pulsar_doctor.spark.selected import of_the_span
@@ -66,8 +66,11 @@ def aggregated(
             breaks=source.breaks,
             stall_floor_us=stall_floor_us,
             ends=source.at_the_end,
-            few=source.events <= FEW_ROWS,
-            cut=cut,
+            keeping=Keeping(
+                few=source.events <= FEW_ROWS,
+                cut=cut,
+                once=cut and source.events <= INTERPRETED_ROWS,
+            ),
         )
     try:
         yield of_the_span(tables, source.span, source.selection, bucket_us)

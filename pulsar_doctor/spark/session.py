@@ -21,6 +21,7 @@ from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.spark.archive import with_archive
 from pulsar_doctor.spark.configuration import (
     APP,
+    FEW_JAVA,
     QUERIES,
     QUIET,
     UTC,
@@ -202,8 +203,16 @@ def classic(where: Where) -> Iterator[SparkSession]:
             stack.enter_context(_java(where, told, says))
             conf = SparkConf().setAll(list(told.items()))
             spark = SparkSession(SparkContext(conf=conf))
+            _look_up_once(spark)
         stack.callback(_stop, spark)
         yield spark
+
+
+def _look_up_once(spark: SparkSession) -> None:
+    """pyspark looks these up before each function of a column, and Java in each of 280 jars."""
+    java: Any = spark.sparkContext._jvm
+    for name in ("functions", "PythonUtils", "org.apache.spark.sql.functions"):
+        setattr(java, name, getattr(java, name))
 
 
 def settings(where: Where, scratch: Path) -> dict[str, str]:
@@ -282,6 +291,8 @@ def _environment(local: bool) -> Iterator[None]:
     """The environment in which Spark's scripts start Java; afterwards all is as it was."""
     before = dict(os.environ)
     os.environ["JAVA_HOME"] = str(spark_java_home())
+    os.environ.setdefault("SPARK_HOME", str(spark_home()))  # or a Python is started to find it
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", FEW_JAVA)  # of a Java that prints a command
     os.environ.pop("SPARK_REMOTE", None)
     if local:  # or Spark looks up this machine's name, which need not have an address
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

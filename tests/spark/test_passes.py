@@ -11,7 +11,7 @@ import pytest
 
 from pulsar_doctor.spark import running
 from pulsar_doctor.spark.aggregations import Tables, aggregate
-from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY
+from pulsar_doctor.spark.aggregations.passes import PLANNED_ONLY, Keeping
 from pulsar_doctor.spark.aggregations.told import told
 from pulsar_doctor.spark.reading import read_traces
 from pulsar_doctor.spark.running import aggregated, dated
@@ -46,8 +46,7 @@ def counted(source: TraceSource, *, few: bool, cut: bool) -> Iterator[Tables]:
             breaks=source.breaks,
             stall_floor_us=FLOOR_US,
             ends=source.at_the_end,
-            few=few,
-            cut=cut,
+            keeping=Keeping(few=few, cut=cut),
         )
     yield tables
     tables.forget()
@@ -106,7 +105,7 @@ def test_what_nobody_asks_for_is_not_counted(spark: SparkSession, source: TraceS
         tables.consumers.collect()
         infos = spark.sparkContext._jsc.sc().getRDDStorageInfo()  # type: ignore[attr-defined]
         there = {info.name(): info.numCachedPartitions() for info in infos}
-    assert there["consumers"] == there["profile"] == 1
+    assert there["consumers"] == there["profile"] == there["rows"] == 1
     assert not there.get("blocks")
 
 

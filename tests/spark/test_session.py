@@ -127,10 +127,12 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
     few = settings(Where(rows=2_000_000), tmp_path)
     assert few["spark.sql.shuffle.partitions"] == "1"
     assert few["spark.sql.adaptive.enabled"] == "false"
+    assert few["spark.sql.extensions.test.loadFromCp"] == "false"
     assert "TieredStopAtLevel=1" in few["spark.driver.defaultJavaOptions"]
     many = settings(Where(rows=2_000_001), tmp_path)
     assert int(many["spark.sql.shuffle.partitions"]) > 1
     assert many["spark.sql.adaptive.enabled"] == "true"
+    assert "spark.sql.extensions.test.loadFromCp" not in many
     assert "TieredStopAtLevel" not in many["spark.driver.defaultJavaOptions"]
     untold.write_text("spark.sql.adaptive.enabled true\n")
     assert "spark.sql.adaptive.enabled" not in settings(Where(rows=5), tmp_path)
@@ -142,7 +144,10 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
 
 def test_for_a_small_trace_no_code_is_generated_unless_the_user_wants_it(untold, tmp_path):
     mode = "spark.sql.codegen.factoryMode"
-    assert settings(Where(rows=50_000), tmp_path)[mode] == "NO_CODEGEN"
+    small = settings(Where(rows=50_000), tmp_path)
+    assert small[mode] == "NO_CODEGEN"
+    assert small["spark.sql.execution.topKSortFallbackThreshold"] == "0"
+    assert small["spark.sql.execution.bypassPartialAggregation"] == "true"
     assert mode not in settings(Where(rows=50_001), tmp_path)
     assert mode not in settings(Where(), tmp_path)
     wanted = Where(rows=5, conf={mode: "FALLBACK"})

@@ -22,7 +22,7 @@ from pulsar_doctor.spark.aggregations.gaps import gaps
 from pulsar_doctor.spark.aggregations.histogram import histogram
 from pulsar_doctor.spark.aggregations.holes import blocks, holes
 from pulsar_doctor.spark.aggregations.lives import Breaks, landmarks, lives
-from pulsar_doctor.spark.aggregations.passes import SharedRows, cut_off, persisted
+from pulsar_doctor.spark.aggregations.passes import PERSISTED, Keeping, SharedRows
 from pulsar_doctor.spark.aggregations.profile import profile
 from pulsar_doctor.spark.aggregations.stalls import as_the_rules_say, brief, long_or_found, stalls
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
@@ -64,8 +64,7 @@ def aggregate(
     breaks: Breaks | None = None,
     stall_floor_us: int = 0,
     ends: Sequence[AtTheEnd] = (),
-    few: bool = False,
-    cut: bool = False,
+    keeping: Keeping = PERSISTED,
 ) -> Tables:
     """All aggregates of these rows, each (trace_id, seq) of which comes once.
 
@@ -74,17 +73,15 @@ def aggregate(
     breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
     first of a trace; None: not known, which takes longer. stall_floor_us: shorter times without
     permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them. ends: what
-    the checks say of those that go on where a trace ends. few: there are so few rows that what is
-    counted of them is best kept in one partition, from which nothing need be moved any more.
-    cut: what they share is kept without its plan, see `passes`; only where Spark is this process.
+    the checks say of those that go on where a trace ends. keeping: how what they share is kept.
     """
     passes: dict[str, SharedRows] = {}
 
     def kept(name: str, made: DataFrame) -> DataFrame:
-        made = made.coalesce(1) if few else made
-        passes[name] = cut_off(made, name) if cut else persisted(made)
+        passes[name] = keeping.kept(made, name)
         return passes[name].rows
 
+    rows = kept("rows", rows) if keeping.once else rows
     marks = kept("landmarks", landmarks(rows))
     profiled = kept("profile", profile(rows, bucket_us))
     lived = kept("lives", lives(rows, marks, profiled, breaks))

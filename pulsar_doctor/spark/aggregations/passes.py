@@ -39,6 +39,28 @@ class SharedRows:
             _kept_by_java(self.rows).unpersist(False)
 
 
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How what tables share is kept.
+
+    few: there are so few rows that what is counted of them is best kept in one partition, from
+    which nothing need be moved any more. cut: without its plan; only where Spark is this process.
+    once: the rows are kept, too, and so read once; only few.
+    """
+
+    few: bool = False
+    cut: bool = False
+    once: bool = False
+
+    def kept(self, made: DataFrame, name: str) -> SharedRows:
+        """These rows. name: for Spark's web pages."""
+        made = made.coalesce(1) if self.few else made
+        return cut_off(made, name) if self.cut else persisted(made)
+
+
+PERSISTED = Keeping()
+
+
 def persisted(made: DataFrame) -> SharedRows:
     """Kept with its plan, from which a part that is lost is made again."""
     return SharedRows(made, made.persist())
