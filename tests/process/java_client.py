@@ -17,7 +17,7 @@ from pulsar_doctor.sandbox import distribution, versions
 from tests.support.maven import compiled
 
 CLIENTS = Path(__file__).parent / "clients"
-SOURCE = CLIENTS / "Client.java"
+SOURCES = (CLIENTS / "Client.java", CLIENTS / "Waits.java")
 SECONDS = 60.0
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # half the processor time of a short life
 
@@ -93,8 +93,9 @@ def classes() -> Path:
     """The compiled application, outside of /tmp, which in a container is another one."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
     atexit.register(shutil.rmtree, folder)
-    api = (versions.pulsar_home(None) / "lib").glob("*pulsar-client*.jar")
-    compiled([SOURCE], folder, distribution.java_home() / "bin/java", ":".join(map(str, api)))
+    lib, needed = versions.pulsar_home(None) / "lib", ("*pulsar-client*.jar", "*guava-guava-*.jar")
+    classpath = ":".join(str(each) for pattern in needed for each in lib.glob(pattern))
+    compiled(SOURCES, folder, distribution.java_home() / "bin/java", classpath)
     return folder
 
 

@@ -372,19 +372,19 @@ def test_looks_leave_nothing_behind_and_hold_nothing_up(application, broker, top
 def test_a_listener_that_waits_for_a_lock_is_told_with_who_holds_it(application, broker, topic):
     """Its thread wakes once a second, so the kernel tells of less than that."""
     application.order("produce", topic, 60)
-    application.order("lock")
-    application.order("subscribe", "w", 20, "listener+locked", topic)
+    application.order("wait", "monitor")
+    application.order("subscribe", "w", 20, "listener+waits", topic)
     eventually(lambda: application.order("taken", "w") == "4")
     document = examined(application, broker, "--no-capture", "--window", "3s")
     found = findings(document)["listener-stuck", "w"]
     told = measured(found)
-    assert told["waits_for"] == "the monitor of a java.lang.Object, which ledger-writer holds"
-    assert told["waits_for_thread"] == "ledger-writer"
-    assert "ledger-writer has been in java.lang.Thread.sleep under" in found["summary"]
+    assert told["waits_for"] == "the monitor of a java.lang.Object, which writer holds"
+    assert told["waits_for_thread"] == "writer"
+    assert "writer has been in java.lang.Thread.sleep under" in found["summary"]
     (listener,) = [each for each in document["process"]["threads"] if each["role"] == "listens"]
-    assert "com.acme.Client$Billing.bill" in listener["where"]
+    assert "com.acme.Waits.charge" in listener["where"]
     assert listener["seconds"] >= 2.9
-    assert [each["thread"] for each in listener["chain"]] == ["ledger-writer"]
+    assert [each["thread"] for each in listener["chain"]] == ["writer"]
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ public final class Client {
     private static final Map<String, AtomicInteger> TAKEN = new ConcurrentHashMap<>();
     private static final Map<String, String> HOW = new ConcurrentHashMap<>();
     private static final AtomicLong LONGEST_NANOS = new AtomicLong();
-    private static final Object LEDGER = new Object();
     private static PulsarClient client;
+    private static Runnable wait;
 
     public static void main(String[] arguments) throws Exception {
         client = PulsarClient.builder().serviceUrl(arguments[0]).build();
@@ -87,8 +87,9 @@ public final class Client {
                 return hang(order[1]);
             case "deadlock":
                 return deadlock();
-            case "lock":
-                return lock();
+            case "wait": // of all listeners that have "waits" in their how; see Waits
+                wait = Waits.of(order[1]);
+                return "prepared";
             case "handoff":
                 return handOff(order[1], Integer.parseInt(order[2]),
                         pool(order[4], Integer.parseInt(order[3])));
@@ -123,7 +124,7 @@ public final class Client {
     }
 
     // how: words with + between them: listener, stuck, exclusive, auto, hold (acks), keep (no acks), dead,
-    // locked (needs a lock, see lock)
+    // waits (see wait)
     private static String subscribe(String name, int queue, String how, String topics)
             throws Exception {
         AtomicInteger taken = new AtomicInteger();
@@ -205,16 +206,6 @@ public final class Client {
         return "deadlocked";
     }
 
-    // A thread sleeps with the lock that listeners need who have "locked" in their how.
-    private static String lock() throws Exception {
-        CountDownLatch there = new CountDownLatch(1);
-        Thread writer = new Thread(() -> new Billing().write(there), "ledger-writer");
-        writer.setDaemon(true);
-        writer.start();
-        there.await();
-        return "locked";
-    }
-
     private static ExecutorService pool(String kind, int threads) {
         return kind.equals("forked") ? new ForkJoinPool(threads)
                 : kind.equals("scheduled") ? Executors.newScheduledThreadPool(threads)
@@ -237,16 +228,8 @@ public final class Client {
             if (taken.incrementAndGet() > 3 && how.contains("stuck")) {
                 read();
             }
-            if (taken.get() > 3 && how.contains("locked")) {
-                synchronized (LEDGER) {
-                    taken.incrementAndGet();
-                }
-            }
-        }
-
-        void write(CountDownLatch there) {
-            synchronized (LEDGER) {
-                charge(there);
+            if (taken.get() > 3 && how.contains("waits")) {
+                wait.run();
             }
         }
 
