@@ -721,6 +721,29 @@ def test_the_own_time_of_a_file_is_a_guess(put: Put, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
+    ("after_ms", "told"), [(-1, False), (0, True), (300, True), (2000, True), (2001, False)]
+)
+def test_it_is_the_time_where_the_newest_moment_in_it_is_no_older(
+    put: Put, monkeypatch: pytest.MonkeyPatch, after_ms: int, told: bool
+) -> None:
+    file = Path(put("s", STATS))
+    newest_ms = read([str(file)]).windows[0].window.last.newest_ms
+    assert newest_ms is not None
+    changed_ms = newest_ms + after_ms
+    os.utime(file, ns=(changed_ms * 10**6, changed_ms * 10**6))
+    stream = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdin", stream)
+        patched.setattr("time.time_ns", lambda: changed_ms * 10**6)
+        found = [read([name]) for name in (str(file), "-")]  # standard input is read now
+    for last in (each.windows[0].window.last for each in found):
+        assert last.now_told is told
+        assert last.now_ms == (changed_ms if told else newest_ms)
+    later = str(changed_ms + 60_000)
+    assert read([str(file)], at=later).windows[0].window.last.now_ms == changed_ms + 60_000
+
+
+@pytest.mark.parametrize(
     ("text", "ms"),
     [
         ("2026-11-21T11:58:20Z", AT),

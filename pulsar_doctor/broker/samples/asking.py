@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import BinaryIO
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.files import (
+    STDIN,
     called,
     changed_ms,
     first_line,
@@ -35,6 +37,7 @@ from pulsar_doctor.broker.samples.plain_windows import (
 from pulsar_doctor.broker.samples.saved import Saved, read_saved
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
@@ -161,9 +164,23 @@ def stats_content(name: str, topics: Sequence[str]) -> list[Plain] | Saved:
         read = document_in(whole(stream, name, line), name)
     plain = of_document(read.document, name)
     last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name))
-    if read.taken_ms is not None:
-        last = last.at(read.taken_ms)
+    taken_ms = _by_its_change(last) if read.taken_ms is None else read.taken_ms
+    if taken_ms is not None:
+        last = last.at(taken_ms)
     return [*plain[:-1], last.cut_off(name, read.document) if read.cut else last]
+
+
+def _by_its_change(plain: Plain) -> int | None:
+    """When it was taken, where its own time says that: it was taken no later than it was changed.
+
+    And no sooner than the newest moment in it, which must be no older than a Date may be. None
+    where it was saved or copied later.
+    """
+    changed = time.time_ns() // 1_000_000 if plain.name == STDIN else plain.guess_ms
+    moments = [each.newest_ms for each in plain.samples.values() if each.newest_ms is not None]
+    if changed is None or not moments or not 0 <= changed - max(moments) <= CLOCK_SLACK_MS:
+        return None
+    return changed
 
 
 def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain]:

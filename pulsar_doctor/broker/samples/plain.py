@@ -52,7 +52,8 @@ STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 class Plain:
     """One file. samples: by full name of the topic or partition, or under `UNNAMED`.
 
-    guess_ms: the file's own time of change, which a copy may have changed; None where it has none.
+    guess_ms: the file's own time of change, which a copy may have changed; None where it has none,
+    or where it is the time at which it was taken.
     notes: how its text was read, where it is not JSON as it stands. incomplete: why subscriptions
     may be missing, in sentences.
     """

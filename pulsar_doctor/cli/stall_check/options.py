@@ -99,7 +99,10 @@ class StallCheckRequest:
             "--stats it tells what cursors alone can.",
         ),
         click.option(
-            "--at", metavar="TIME", help="When the last file was taken, by the broker's clock."
+            "--at",
+            metavar="TIME",
+            help="When the last file was taken, by the broker's clock. Without it the file's own "
+            "time counts, if the newest moment in it is at most 2 s older.",
         ),
     )
     broker_version: str | None = broker_version_option()
