@@ -56,3 +56,10 @@ def test_what_was_granted_in_a_long_life_says_nothing() -> None:
         by({"msgOutCounter": 90000, "lastConsumedFlowTimestamp": "1s ago"}).receiver_queue_size
         is None
     )
+
+
+def test_of_one_that_never_asked_it_is_not_known() -> None:
+    none = dict.fromkeys(("availablePermits", "unackedMessages", "msgOutCounter"), 0)
+    never = by(none | {"lastConsumedFlowTimestamp": "never"})
+    assert never.never_asked
+    assert never.receiver_queue_size is None
