@@ -1,12 +1,17 @@
 """Joins busy connections in mid-stream, beside a tap: what a capture tells more, less or otherwise.
 
     python -m tests.capture.busy [--languages python java go] [--rates 1 10 1000 10000] [--two]
+                                 [--only singles|batches] [--drain]
 
 Run by hand, where packets may be read. Each client takes and acknowledges messages through a tap,
 at so many a second, singles and then batches, from a broker of its own, or with --two from a topic
-of which each of two brokers has partitions. Captured is what passes between tap and brokers. It is
-read from two moments in the middle on, and then with packets dropped. A line each:
+of which each of two brokers has partitions. For java both ends are pulsar-perf; the producer of
+the others is the one for Python. Captured is what passes between tap and brokers. It is read from
+two moments in the middle on, and then with packets dropped. With --drain the topic is full before,
+and a consumer takes the messages as fast as it can: so two cores reach the most. A line each:
 
+    rate     messages a second that the consumer was sent, by the tap: on average, and in the second
+             in which they were most
     told     rows of the capture; of those that the tap has from that moment on, when nothing is
              joined yet
     strict   whether these are the last rows of the tap, in order, in each direction
@@ -22,6 +27,7 @@ import random
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -53,6 +59,8 @@ from tests.support.processes import local_ports
 from tests.support.tools import MEMORY
 
 MOMENTS = (0.3, 0.5)
+KINDS = {None: (False, True), "singles": (False,), "batches": (True,)}
+BATCH = 100  # messages, at most, of pulsar-perf
 EVENLY = pulsar.PartitionsRoutingMode.RoundRobinDistribution
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
 DROPPED, SEEDS = (0.01, 0.1), 2
@@ -77,6 +85,7 @@ class Case:
     rate: int
     batched: bool
     seconds: int
+    drains: bool = False
 
     @property
     def messages(self) -> int:
@@ -113,8 +122,24 @@ def two_brokers() -> Iterator[Brokers]:
         yield Brokers(f"pulsar://{urls}", pair.brokers[0].admin_url, [*pair.ports], new_topic)
 
 
-def produce(url: str, topic: str, case: Case) -> None:
+def perf(folder: Path, command: str, topic: str, url: str, *options: object) -> None:
+    """pulsar-perf, to its end."""
+    environ = own_environment() | {
+        "JAVA_HOME": str(distribution.java_home()),
+        "PULSAR_MEM": MEMORY,
+        "PULSAR_LOG_DIR": str(folder),
+    }
+    program = str(versions.pulsar_home(None) / "bin" / "pulsar-perf")
+    line = [program, command, topic, "-u", url, *map(str, options)]
+    subprocess.run(line, env=environ, capture_output=True, check=True, timeout=300)
+
+
+def produce(url: str, topic: str, case: Case, folder: Path) -> None:
     """At an even pace, straight to the broker."""
+    if case.language == "java":
+        kind = ["-b", 5, "-bm", BATCH] if case.batched else ["-db"]
+        perf(folder, "produce", topic, url, "-r", case.rate, "-m", case.messages, "-s", 100, *kind)
+        return
     client = pulsar.Client(url, logger=QUIET)
     producer = client.create_producer(
         topic, batching_enabled=case.batched, batching_max_publish_delay_ms=5,
@@ -127,25 +152,14 @@ def produce(url: str, topic: str, case: Case) -> None:
         if late > 0.001:
             time.sleep(late)
     producer.flush()
-    took = time.monotonic() - began
-    print(f"    produced {case.messages / took:,.0f}/s", flush=True)
     client.close()
 
 
 def consume(case: Case, topic: str, url: str, folder: Path) -> None:
     """Takes and acknowledges all of them; returns then."""
     if case.language == "java":
-        perf = str(versions.pulsar_home(None) / "bin" / "pulsar-perf")
-        environ = own_environment() | {
-            "JAVA_HOME": str(distribution.java_home()),
-            "PULSAR_MEM": MEMORY,
-            "PULSAR_LOG_DIR": str(folder),
-        }
         options = ["-st", "Shared", "-sp", "Earliest", "-q", case.queue, "-m", case.messages]
-        arguments = ["consume", topic, "-u", url, "-ss", "s", *map(str, options)]
-        subprocess.run(
-            [perf, *arguments], env=environ, capture_output=True, check=True, timeout=300
-        )
+        perf(folder, "consume", topic, url, "-ss", "s", *options)
         return
     with starting(case.language, folder, url) as client:
         client.subscribe(topic, type="Shared", queue=case.queue)
@@ -175,7 +189,12 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
     client.close()
     if case.language != "java":
         command(case.language)  # is built now, and not while messages pass
-    spawning = multiprocessing.get_context("spawn")
+    producer = multiprocessing.get_context("spawn").Process(
+        target=produce, args=(brokers.service_url, topic, case, folder)
+    )
+    if case.drains:
+        producer.start()
+        producer.join()
     with (
         relaying(brokers.service_url, folder / "tap") as relay,
         listened(*brokers.ports) as packets,
@@ -184,10 +203,10 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
         asked = BrokerAsked(Settings(admin_url=brokers.admin_url), [topic], set, queue, print)
         consuming = pool.submit(consume, case, topic, relay.service_url, folder)
         eventually(lambda: relay.counters()["records_seen"] >= ATTACHED_ROWS, 60)
-        time.sleep(1)
+        if not case.drains:
+            time.sleep(1)
+            producer.start()
         begun_ns = time.time_ns()
-        producer = spawning.Process(target=produce, args=(brokers.service_url, topic, case))
-        producer.start()
         clients = set()
         while not consuming.done():
             clients |= local_ports(relay.pid)
@@ -217,12 +236,23 @@ def read(
     return list(open_trace(folder).rows()), capture
 
 
+def rate(rows: Sequence[Row]) -> str:
+    """How many messages a second the tap has passed on."""
+    sent = [row for row in rows if row.command == "MESSAGE"]
+    each = Counter[int]()
+    for row in sent:
+        each[row.ts // 1_000_000] += row.messages or 0
+    average = each.total() / ((sent[-1].ts - sent[0].ts) / 1e6)
+    return f"{average:,.0f} messages/s, {max(each.values()):,} in one second"
+
+
 def shown(case: Case, brokers: Brokers, folder: Path) -> bool:
     """Prints what came of one; whether all is as it must be."""
     seen = observed(case, brokers, folder)
     packets, samples, fine = seen.packets, seen.samples, bool(seen.packets)
-    tapped = by_stream(list(open_trace(seen.trace).rows()))
-    print(f"{case}: {len(packets):,} packets, {len(samples)} samples", flush=True)
+    rows = list(open_trace(seen.trace).rows())
+    tapped = by_stream(rows)
+    print(f"{case}: {len(packets):,} packets, {len(samples)} samples, {rate(rows)}", flush=True)
     for share in MOMENTS:
         moment = seen.begun_ns + round(share * (packets[-1].time_ns - seen.begun_ns))
         late = [packet for packet in packets if packet.time_ns >= moment]
@@ -250,13 +280,15 @@ def main() -> None:
     parser.add_argument("--rates", nargs="+", type=int, default=[1, 10, 1000, 10_000])
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--two", action="store_true", help="two brokers")
+    parser.add_argument("--only", choices=("singles", "batches"))
+    parser.add_argument("--drain", action="store_true")
     wanted = parser.parse_args()
     fine = True
     with (two_brokers if wanted.two else one_broker)() as brokers:
         for language in wanted.languages:
             for rate in wanted.rates:
-                for batched in (False, True):
-                    case = Case(language, rate, batched, wanted.seconds)
+                for batched in KINDS[wanted.only]:
+                    case = Case(language, rate, batched, wanted.seconds, wanted.drain)
                     with tempfile.TemporaryDirectory() as folder:
                         fine &= shown(case, brokers, Path(folder))
     raise SystemExit(not fine)
