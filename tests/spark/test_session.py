@@ -237,6 +237,10 @@ def test_without_any_java_it_is_one_sentence(monkeypatch, tmp_path):
         spark_java_home({"PATH": "", "PULSAR_DOCTOR_CACHE": str(tmp_path)})
 
 
+def test_java_looks_up_the_functions_of_columns_once(spark):
+    assert {"functions", "PythonUtils"} <= set(vars(spark.sparkContext._jvm))
+
+
 def test_the_session_is_quiet_in_utc_and_leaves_nothing_in_this_folder(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pulsar_doctor.spark.aggregations.histogram import percentiles
-from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS, acknowledged
+from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS, acknowledged, is_a
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,11 +27,8 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
     acknowledged_least (by the ACKs that tell), untold_acks (that do not); certain: nothing of it is
     missing; otherwise all that is counted is at least so much.
     """
-    flows = counted.where("command = 'FLOW'").select(
-        *CONSUMER, F.col("permits").alias("value"), "count"
-    )
-    sizes = flows.groupBy(*CONSUMER, "value").agg(F.sum("count").alias("count"))
-    sizes = percentiles(sizes, CONSUMER, (50, 99)).drop("count", "max")
+    flows = counted.where(is_a("FLOW")).groupBy(*CONSUMER, F.col("permits").alias("value"))
+    sizes = percentiles(flows.agg(F.sum("count").alias("count")), CONSUMER, (50, 99))
     starved = stalls.groupBy(*CONSUMER).agg(
         F.count(F.lit(1)).alias("starvations"),
         F.sum("duration_us").alias("starved_us"),

@@ -39,8 +39,8 @@ def gaps(counted: DataFrame, stalls: DataFrame, lives: DataFrame, *, exact: bool
     labels = lives.select(
         *CONSUMER, "topic", "subscription", "consumer_name", "untold_delays", flows.alias("flows")
     )
-    unseen = stalls.where(F.col("ended_by").isin(*UNSEEN)).groupBy(*CONSUMER).count()
-    unseen = unseen.withColumnRenamed("count", "unseen")
+    unseen = stalls.where(F.col("ended_by").isin(*UNSEEN))
+    unseen = unseen.groupBy(*CONSUMER).agg(F.count(F.lit(1)).alias("unseen"))
     untold = (
         F.when(F.col("measure") == "between_flows", F.col("flows"))
         .when(F.col("measure") == "delivery_to_ack", F.col("untold_delays"))

@@ -59,12 +59,15 @@ def holes(blocks: DataFrame, lives: DataFrame) -> DataFrame:
     any consumer of it; otherwise an entry that seems to be a hole may be acknowledged.
     """
     up_to, reach = ("cumulative_ledger", "cumulative_entry"), ("ledger", "entry")
-    judged = (
-        blocks.where("delivered <> 0")
-        .join(_highest(blocks), ["number"], "left")
-        .withColumn("whole", F.col("whole").bitwiseOR(_not_after(*up_to)))
-        .withColumn("part", F.expr("part & ~whole"))
-        .withColumn("hole", F.expr("delivered & ~whole & ~part").bitwiseAND(_not_after(*reach)))
+    whole = F.col("whole").bitwiseOR(_not_after(*up_to))
+    hole = F.expr("delivered & ~part").bitwiseAND(F.bitwise_not(whole))
+    judged = blocks.where("delivered <> 0").join(_highest(blocks), ["number"], "left")
+    judged = judged.withColumns(
+        {
+            "whole": whole,
+            "part": F.col("part").bitwiseAND(F.bitwise_not(whole)),
+            "hole": hole.bitwiseAND(_not_after(*reach)),
+        }
     )
     by_ledger = judged.groupBy("number", "ledger_id", *reach).agg(
         F.expr("sum(bit_count(delivered))").alias("entries"),

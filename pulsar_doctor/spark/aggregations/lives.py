@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS
+from pulsar_doctor.spark.aggregations.profile import CONSUMER, LABELS, is_a
 from pulsar_doctor.spark.aggregations.told import told
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql._typing import ColumnOrName
 
 MISSING = ("GAP", "UNPARSED")
 Breaks = Sequence[tuple[str, int]]  # trace_id and seq of rows before which others are missing
@@ -88,7 +89,7 @@ def lives(
         .where(F.col("incarnation").isNotNull())
     )
     closes = (
-        marks.where("command = 'CLOSE'")
+        marks.where(is_a("CLOSE"))
         .groupBy("trace_id", "conn_id")
         .agg(F.min("at_us").alias("conn_us"), F.min("seq").alias("conn_seq"))
     )
@@ -96,10 +97,12 @@ def lives(
     ended = named.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
     doubted = ended.join(F.broadcast(_doubts(marks, breaks)), ["trace_id"], "left")
     own_end = F.when(F.col("ending_seq") > F.col("spoke_seq"), F.col("ending_seq"))
-    found = doubted.withColumn("lost_seq", _last_doubt("closed_seq"))
-    found = found.withColumn("end_seq", F.least("closed_seq", own_end))
-    found = found.withColumn("missing_seq", _last_doubt("end_seq")).withColumns(_as_far_as_known())
-    return found.drop("doubts", "conn_us", "conn_seq", "end_seq", "missing_seq")
+    end_seq = F.least("closed_seq", own_end)
+    found = doubted.withColumns(
+        {"lost_seq": _last_doubt("closed_seq"), "missing_seq": _last_doubt(end_seq)}
+    )
+    found = found.withColumns(_as_far_as_known())
+    return found.drop("doubts", "conn_us", "conn_seq", "missing_seq")
 
 
 def _as_far_as_known() -> dict[str, Column]:
@@ -117,14 +120,14 @@ def _labels(
 
     Where rows are missing it may have none, and is known by the first row that it has.
     """
-    older = whole.where("subscribed = 0")
-    older = older.select(F.col("trace_id").alias("of_trace"), F.col("opened_seq").alias("at"))
-    here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
-    begun = marks.where("command = 'SUBSCRIBE' and incarnation is not null")
-    replaced = F.when(F.col("command") == "SUBSCRIBE", F.col("starved_us")).alias("replaced_us")
+    begun = marks.where(is_a("SUBSCRIBE") & F.col("incarnation").isNotNull())
+    replaced = F.when(is_a("SUBSCRIBE"), F.col("starved_us")).alias("replaced_us")
     columns = (*CONSUMER, *LABELS, "conn_id", "consumer_id", replaced)
     known = begun.select(*columns)
     if breaks is None or breaks:
+        older = whole.where(F.col("subscribed") == 0)
+        older = older.select(F.col("trace_id").alias("of_trace"), F.col("opened_seq").alias("at"))
+        here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
         known = known.unionByName(rows.join(F.broadcast(older), here).select(*columns))
     return known.distinct()
 
@@ -152,11 +155,12 @@ def _doubts(marks: DataFrame, breaks: Breaks | None) -> DataFrame:
     )
 
 
-def _last_doubt(end_seq: str) -> Column:
+def _last_doubt(end_seq: ColumnOrName) -> Column:
     """The last of its doubts that concerns an incarnation, before that row."""
-    return F.expr(f"""
-        array_max(transform(
-            filter(doubts, d -> d.seq > opened_seq and d.seq < coalesce({end_seq}, d.seq + 1)
-                and (d.conn_id is null or d.conn_id = conn_id)),
-            d -> d.seq))
-    """)
+
+    def concerns(doubt: Column) -> Column:
+        seq, conn_id = doubt["seq"], doubt["conn_id"]
+        here = conn_id.isNull() | (conn_id == F.col("conn_id"))
+        return here & (seq > F.col("opened_seq")) & (seq < F.coalesce(end_seq, seq + 1))
+
+    return F.array_max(F.filter("doubts", concerns)["seq"])

@@ -54,7 +54,7 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
     lost = F.col("last_seq") < F.greatest("lost_seq", "seen_seq")
     lost = lost & F.col("to_the_end_us").isNull()
     ended_by = (
-        F.when(ended, F.coalesce("ending", closed))
+        F.when(ended, F.coalesce(_ending_name(), closed))
         .when(lost, "not_known")
         .when(F.col("closed_us").isNotNull(), closed)
         .otherwise("end_of_trace")
@@ -64,13 +64,14 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
         .when(lost, F.col("known_us"))
         .otherwise(F.coalesce("closed_us", "trace_us"))
     )
-    open_us = F.col("end_us") - F.col("since_us")
-    found = (
-        episodes.where(~F.coalesce(superseded, F.lit(False)))
-        .withColumn("ended_by", ended_by)
-        .withColumn("end_us", end_us)
-        .withColumn("duration_us", F.coalesce("starved_us", "to_the_end_us", open_us))
-        .withColumn("quiet_us", F.col("end_us") - F.coalesce("worked_us", "since_us"))
+    open_us = end_us - F.col("since_us")
+    found = episodes.where(~F.coalesce(superseded, F.lit(False))).withColumns(
+        {
+            "ended_by": ended_by,
+            "end_us": end_us,
+            "duration_us": F.coalesce("starved_us", "to_the_end_us", open_us),
+            "quiet_us": end_us - F.coalesce("worked_us", "since_us"),
+        }
     )
     code, severity = judged()
     return found.select(
@@ -118,10 +119,10 @@ def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
     goes_on = (F.col("ended_by") == "end_of_trace") & F.col("end_since_us").isNotNull()
     is_judged = F.coalesce(goes_on | closed, F.lit(False))
     judged = {
-        name: F.when(is_judged, F.col(f"end_{name}")).otherwise(F.col(name))
+        name: F.when(is_judged, F.col(f"end_{name}")).otherwise(F.col(name)).alias(name)
         for name in ("code", "severity")
     }
-    return joined.withColumns(judged).select(*stalls.columns)
+    return joined.select(*(judged.get(name, F.col(name)) for name in stalls.columns))
 
 
 def long_or_found(stalls: DataFrame, floor_us: int) -> DataFrame:
@@ -171,7 +172,6 @@ def _episodes(rows: DataFrame) -> DataFrame:
             F.min(F.when(starved, F.col("available_permits"))).alias("available_lowest"),
             *(column.alias(name) for name, column in acknowledged_by(ack).items()),
         )
-        .withColumn("ending", _ending_name())
     )
 
 
