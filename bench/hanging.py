@@ -30,8 +30,7 @@ from measured import run, table
 
 from pulsar_doctor.sandbox.lifetime import Sandbox, running
 from tests.process import java_client
-from tests.process.java_client import JavaApplication
-from tests.process.test_examine_on_broker import spring_boot_jar
+from tests.process.java_client import JavaApplication, spring_boot_jar
 from tests.support import eventually
 
 LISTENS = r"pulsar-external-listener-\S+ \(listens\): "

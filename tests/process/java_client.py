@@ -9,15 +9,32 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from pulsar_doctor.sandbox import distribution, versions
-from tests.support.maven import compiled
+from tests.support.maven import compiled, jar
 
 CLIENTS = Path(__file__).parent / "clients"
 SOURCES = (CLIENTS / "Client.java", CLIENTS / "Waits.java")
+BOOT = """\
+Manifest-Version: 1.0
+Main-Class: org.springframework.boot.loader.launch.JarLauncher
+Start-Class: com.acme.Client
+Spring-Boot-Classes: BOOT-INF/classes/
+Spring-Boot-Lib: BOOT-INF/lib/
+
+"""
+SHADED = ("pulsar-client", "pulsar-client-api", "pulsar-client-admin-api")
+BESIDE = (  # what they do not bring
+    "org.slf4j:slf4j-api:1.7.36",
+    "io.opentelemetry:opentelemetry-api:1.45.0",
+    "io.opentelemetry:opentelemetry-context:1.45.0",
+    "io.opentelemetry:opentelemetry-api-incubator:1.45.0-alpha",
+    "com.fasterxml.jackson.core:jackson-annotations:2.17.2",
+)
 SECONDS = 60.0
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # half the processor time of a short life
 
@@ -97,6 +114,25 @@ def classes() -> Path:
     classpath = ":".join(str(each) for pattern in needed for each in lib.glob(pattern))
     compiled(SOURCES, folder, distribution.java_home() / "bin/java", classpath)
     return folder
+
+
+def spring_boot_jar(file: Path) -> Path:
+    """The test's application as spring-boot-maven-plugin would pack it."""
+    jars = [jar(f"org.apache.pulsar:{each}:4.0.8") for each in SHADED]
+    jars += [jar(each) for each in BESIDE]
+    loader = jar("org.springframework.boot:spring-boot-loader:3.3.5")
+    with zipfile.ZipFile(file, "w") as packed, zipfile.ZipFile(loader) as launcher:
+        packed.writestr("META-INF/MANIFEST.MF", BOOT)
+        for name in launcher.namelist():
+            if name.startswith("org/"):
+                packed.writestr(name, launcher.read(name))
+        for folder in ("BOOT-INF/", "BOOT-INF/classes/", "BOOT-INF/lib/"):  # Spring looks for these
+            packed.writestr(folder, b"")
+        for each in classes().rglob("*.class"):
+            packed.write(each, f"BOOT-INF/classes/{each.relative_to(classes())}")
+        for each in jars:
+            packed.write(each, f"BOOT-INF/lib/{each.name}")
+    return file
 
 
 @contextlib.contextmanager

@@ -23,13 +23,16 @@ from pulsar_doctor.process.jvm.attach import Jvm
 from pulsar_doctor.sandbox import distribution, versions
 from tests.process import javas
 from tests.process.java_client import (
+    BESIDE,
     CLIENTS,
+    SHADED,
     JavaApplication,
     classes,
     container,
     left_in_tmp,
     only_child,
     running,
+    spring_boot_jar,
 )
 from tests.support import eventually
 from tests.support.command_line import answered, pulsar_doctor
@@ -550,41 +553,6 @@ JARJAR = (
 )
 
 
-def spring_boot_jar(file: Path) -> Path:
-    """The test's application as spring-boot-maven-plugin would pack it."""
-    jars = [jar(f"org.apache.pulsar:{each}:4.0.8") for each in SHADED]
-    jars += [jar(each) for each in BESIDE]
-    loader = jar("org.springframework.boot:spring-boot-loader:3.3.5")
-    with zipfile.ZipFile(file, "w") as packed, zipfile.ZipFile(loader) as launcher:
-        packed.writestr("META-INF/MANIFEST.MF", BOOT)
-        for name in launcher.namelist():
-            if name.startswith("org/"):
-                packed.writestr(name, launcher.read(name))
-        for folder in ("BOOT-INF/", "BOOT-INF/classes/", "BOOT-INF/lib/"):  # Spring looks for these
-            packed.writestr(folder, b"")
-        for each in classes().rglob("*.class"):
-            packed.write(each, f"BOOT-INF/classes/{each.relative_to(classes())}")
-        for each in jars:
-            packed.write(each, f"BOOT-INF/lib/{each.name}")
-    return file
-
-
-BOOT = """\
-Manifest-Version: 1.0
-Main-Class: org.springframework.boot.loader.launch.JarLauncher
-Start-Class: com.acme.Client
-Spring-Boot-Classes: BOOT-INF/classes/
-Spring-Boot-Lib: BOOT-INF/lib/
-
-"""
-SHADED = ("pulsar-client", "pulsar-client-api", "pulsar-client-admin-api")
-BESIDE = (  # what they do not bring
-    "org.slf4j:slf4j-api:1.7.36",
-    "io.opentelemetry:opentelemetry-api:1.45.0",
-    "io.opentelemetry:opentelemetry-context:1.45.0",
-    "io.opentelemetry:opentelemetry-api-incubator:1.45.0-alpha",
-    "com.fasterxml.jackson.core:jackson-annotations:2.17.2",
-)
 BESIDE_5 = (
     "org.slf4j:slf4j-api:2.0.18",
     "io.opentelemetry:opentelemetry-api:1.62.0",
