@@ -137,7 +137,10 @@ def _end(there: There, ledgers: bytes | None, *, proven_only: bool) -> TraceEnd:
 
 
 def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:
-    """The folders that hold segments, and those that were named, by their addresses."""
+    """The folders that hold segments, and those that were named, in the order of the paths.
+
+    Through Spark Connect its files come in an order of their own.
+    """
     listing = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     uris = listing.option("pathGlobFilter", SEGMENTS).load(list(paths)).inputFiles()
     found: dict[str, There] = {}
@@ -149,7 +152,14 @@ def _found(spark: SparkSession, paths: Sequence[str]) -> list[There]:
         plain = path.rstrip("/")
         if not MAGIC.intersection(path) and path_of(plain) not in there:
             found[plain] = There(plain)  # one without any segment, or a folder of traces
-    return list(found.values())
+    named = [path_of(path.rstrip("/")) for path in paths]
+
+    def place(there: There) -> tuple[int, str]:
+        folder = path_of(there.folder)
+        within = (at for at, path in enumerate(named) if f"{folder}/".startswith(f"{path}/"))
+        return next(within, len(named)), there.folder
+
+    return sorted(found.values(), key=place)
 
 
 def _judged(spark: SparkSession, found: Sequence[There], notes: list[str]) -> list[There | LeftOut]:

@@ -234,7 +234,7 @@ def analyzed(*arguments: str) -> tuple[Any, int]:
 
 
 def read(run: subprocess.CompletedProcess[str]) -> tuple[Any, int]:
-    assert run.returncode in (0, 1, 4), run.stderr[-3000:]
+    assert run.returncode in (0, 1, 3, 4), run.stderr[-3000:]
     return json.loads(run.stdout), run.returncode
 
 
