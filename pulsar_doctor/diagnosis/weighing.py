@@ -165,7 +165,7 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     suspects: Sequence[Suspect] = ()
     if undecided or found.status == "unknown":
         suspects = suspects_of(view, hypotheses, undecided, named)
-    if view.hides_partitions or any(forbidding(view, limits[HEALTHY])):
+    if suspects and (view.hides_partitions or any(forbidding(view, limits[HEALTHY]))):
         suspects = _doubted(suspects)
     return replace(
         found,
