@@ -349,24 +349,23 @@ def acknowledge(
     if ledger.awaited:
         awaited.settled(ledger, row, ids)
     for ledger_id, entry_id, ack_set in ids:
-        delivery = deliveries.get((ledger_id, entry_id))
+        position = (ledger_id, entry_id)
+        delivery = deliveries.get(position)
         if delivery is None:
             if ledger.held_before and not by_another:  # an entry of several counts as one
                 ledger.held_before -= 1
                 messages += 1
             continue
-        open_before = delivery.open_bits.bit_count()
-        messages += open_before
-        if ack_set is None:
-            delivery.open_bits = 0
-        else:
-            delivery.open_bits &= int.from_bytes(ack_set, "little")
-        still_open = delivery.open_bits.bit_count()
-        messages -= still_open
+        left = 0 if ack_set is None else delivery.open_bits & int.from_bytes(ack_set, "little")
+        still_open = left.bit_count()
+        closed = delivery.open_bits.bit_count() - still_open
+        messages += closed
         if row.transaction is not None:
-            _undecided(ledger, (ledger_id, entry_id), open_before - still_open)
-        if not still_open:
-            del deliveries[ledger_id, entry_id]
+            _undecided(ledger, position, closed)
+        if still_open:
+            delivery.open_bits = left
+        else:
+            del deliveries[position]
         if delivery.number - still_open > proven:
             proven = delivery.number - still_open
         if now - delivery.at_ns > delay_ns:

@@ -269,10 +269,11 @@ class Sealer:
         self._expire()
 
     def _take(self, number: int, rows: Iterator[Row]) -> None:
+        writer = self._writer
         for row in rows:
-            if self._writer is None:
-                self._writer = self._writer_of(number)
-            self._writer.add(row)
+            if writer is None:
+                writer = self._writer = self._writer_of(number)
+            writer.add(row)
             if row.seq < self._told:
                 continue
             self._told = row.seq + 1

@@ -195,9 +195,13 @@ class SegmentWriter:
 def _array(values: list[Any], column_type: pa.DataType) -> pa.Array:
     """A column. What it cannot hold is the nearest that fits: a record that is odd in some way
     costs that value, never its neighbours."""
-    if values == [None] * len(values):  # as most columns are: a seventh of the time
-        return pa.nulls(len(values), column_type)
+    first, count = values[0], len(values)
+    alike = values[-1] is first and values.count(first) == count  # as most are: a seventh of it
+    if alike and first is None:
+        return pa.nulls(count, column_type)
     try:
+        if alike:
+            return pa.repeat(pa.scalar(first, column_type), count)
         return pa.array(values, column_type)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         return pa.array([_fitting(value, column_type) for value in values], column_type)

@@ -85,18 +85,24 @@ def _one_id(row: Row, message_id: Any) -> None:
         row.ack_set = ack_words(words)
 
 
+def _message_id(told: Any) -> MessageId:
+    """One of several ids. The tuple is made as such: the class's own `__new__` takes twice that."""
+    ledger_id, entry_id, words = told.ledger_id, told.entry_id, told.ack_set
+    place = (
+        ledger_id if ledger_id <= INT64_MOST else 0,
+        entry_id if entry_id <= INT64_MOST else 0,
+        ack_words(words) or None if words else None,
+    )
+    return tuple.__new__(MessageId, place)
+
+
 def _ids(row: Row, ids: Any) -> None:
     if len(ids) > IDS_MOST:
         raise ValueError("more ids than are kept")  # and so it is set aside
     if len(ids) == 1:
         _one_id(row, ids[0])
     elif ids:
-        row.message_ids = [
-            MessageId(
-                signed(i.ledger_id) or 0, signed(i.entry_id) or 0, ack_words(i.ack_set) or None
-            )
-            for i in ids
-        ]
+        row.message_ids = [_message_id(i) for i in ids]
 
 
 def _name(names: tuple[str, ...], number: int) -> str:

@@ -61,6 +61,19 @@ def test_a_number_that_is_too_large_leaves_its_neighbours_alone(tmp_path: Path) 
     assert [row.messages for row in segments.read_rows(path)] == [3, -(2**31), None, 2**31 - 1]
 
 
+@pytest.mark.parametrize(("messages", "held"), [(7, 7), (2**70, 2**31 - 1)])
+def test_a_value_that_all_rows_have_is_that_of_each(
+    tmp_path: Path, messages: int, held: int
+) -> None:
+    rows = [Row() for _ in range(3)]
+    for row in rows:
+        row.messages = messages
+    rows[1].permits = 1
+    path = written(tmp_path / "seg-000001.parquet", *rows)
+    found = [(row.messages, row.permits) for row in segments.read_rows(path)]
+    assert found == [(held, None), (held, 1), (held, None)]
+
+
 def test_columns_that_are_null_throughout_have_as_many_rows(tmp_path: Path) -> None:
     path = written(tmp_path / "seg-000001.parquet", *(Row() for _ in range(5)))
     assert values(segments.read_rows(path, ["raw"])) == values([Row()] * 5)
