@@ -171,13 +171,12 @@ def consume(case: Case, topic: str, url: str, folder: Path) -> None:
 class Observed:
     """Packets, what the broker said meanwhile, and the trace of the tap.
 
-    begun_ns: since when messages came. clients: the ports from which the tap connects.
+    clients: the ports from which the tap connects.
     """
 
     packets: list[Packet]
     samples: list[ToldSample]
     trace: Path
-    begun_ns: int
     clients: set[int]
 
 
@@ -206,7 +205,6 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
         if not case.drains:
             time.sleep(1)
             producer.start()
-        begun_ns = time.time_ns()
         clients = set()
         while not consuming.done():
             clients |= local_ports(relay.pid)
@@ -218,7 +216,7 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
     while not queue.empty():
         samples.append(queue.get()._replace(complete=True))  # there is no other topic
     samples = [each for each in samples if each.consumers]
-    return Observed(packets, samples, folder / "tap", begun_ns, clients)
+    return Observed(packets, samples, folder / "tap", clients)
 
 
 def read(
@@ -253,8 +251,9 @@ def shown(case: Case, brokers: Brokers, folder: Path) -> bool:
     rows = list(open_trace(seen.trace).rows())
     tapped = by_stream(rows)
     print(f"{case}: {len(packets):,} packets, {len(samples)} samples, {rate(rows)}", flush=True)
+    begun_ns = 1000 * next(row.ts for row in rows if row.command == "MESSAGE")
     for share in MOMENTS:
-        moment = seen.begun_ns + round(share * (packets[-1].time_ns - seen.begun_ns))
+        moment = begun_ns + round(share * (packets[-1].time_ns - begun_ns))
         late = [packet for packet in packets if packet.time_ns >= moment]
         rows, _ = read(late, samples, folder / f"from-{share}", brokers.ports)
         found = compared(rows, tapped, moment // 1000, seen.clients)
