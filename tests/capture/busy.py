@@ -231,7 +231,8 @@ def read(
                 queue.put(waiting.pop(0))
             capture.packet(packet)
         capture.finish()
-    return list(open_trace(folder).rows()), capture
+    rows = list(open_trace(folder).rows()) if folder.exists() else []  # nothing was joined
+    return rows, capture
 
 
 def rate(rows: Sequence[Row]) -> str:
