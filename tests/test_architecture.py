@@ -21,7 +21,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pulsar_doctor"
 BIN = Path(sys.executable).parent
 ARROWS_MOST, LAYERS_MOST, CHAIN_MOST = 115, 12, 20  # python tests/architecture.py --figures
-HEAVY = ("rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf")
+HEAVY = (
+    "rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf", "asyncio",
+)  # fmt: skip
 HELP = f"""
 import sys
 from pulsar_doctor.cli import run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -60,10 +59,12 @@ def contexts(ctx: click.Context, typed: str) -> Iterable[str]:
 @offering
 def topics(ctx: click.Context, typed: str) -> Iterable[str]:
     """Topics of the namespace that is typed, in the way it is typed; listing them loads none."""
+    import anyio
+
     path = typed.removeprefix(FULL).split("/")
     namespace = "/".join(path[:2]) if len(path) == 3 else HOME
     shown = FULL if typed.startswith(FULL) else ""
-    for name in asyncio.run(_topics_of(ctx, namespace)):
+    for name in anyio.run(_topics_of, ctx, namespace):
         whole = name.removeprefix(FULL)
         yield shown + (whole if shown or len(path) == 3 else whole.removeprefix(f"{HOME}/"))
 
@@ -78,7 +79,7 @@ async def _topics_of(ctx: click.Context, namespace: str) -> Iterable[str]:
     where = load(ctx.find_root().ensure_object(dict), os.environ)
     async with Admin(where) as admin:
         await anyio.sleep(0)  # imports what httpx needs at its first request: it is not the broker
-        async with asyncio.timeout(TOPICS_SECONDS):
+        with anyio.fail_after(TOPICS_SECONDS):
             found = await admin.topics(namespace)
     partitions = tuple(f"{name}-partition-" for name in found.partitioned)
     whole = [name for name in found.topics if not name.startswith(partitions)]
