@@ -85,9 +85,9 @@ def _one_id(row: Row, message_id: Any) -> None:
         row.ack_set = ack_words(words)
 
 
-def _message_id(told: Any) -> MessageId:
+def _message_id(each: Any) -> MessageId:
     """One of several ids. The tuple is made as such: the class's own `__new__` takes twice that."""
-    ledger_id, entry_id, words = told.ledger_id, told.entry_id, told.ack_set
+    ledger_id, entry_id, words = each.ledger_id, each.entry_id, each.ack_set
     place = (
         ledger_id if ledger_id <= INT64_MOST else 0,
         entry_id if entry_id <= INT64_MOST else 0,
