@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
@@ -336,24 +337,23 @@ CODES = {known.name: code for code, known in COMMANDS.items()}
 
 def rows_of(block: Block) -> Iterator[Row]:
     """The rows of a journal block, one a record, as far as the commands themselves tell."""
-    for part in block.parts:
-        if isinstance(part, Batch):
-            yield from (
-                _plain_messages(block, part) if _plain(part) else _each(block, part.records())
-            )
-        else:
-            yield from _each(block, (part,))
+    return chain.from_iterable(_rows_of_part(block, part) for part in block.parts)
+
+
+def _rows_of_part(block: Block, part: Record | Batch) -> Iterator[Row]:
+    if isinstance(part, Batch):
+        return _plain_messages(block, part) if _plain(part) else _each(block, part.records())
+    return _each(block, (part,))
 
 
 def _each(block: Block, records: Iterable[Record]) -> Iterator[Row]:
-    direction = DIRECTIONS[block.direction]
+    ts, mono_ns = block.ts, block.mono_ns
+    conn_id, direction = block.conn_id, DIRECTIONS[block.direction]
     for record in records:
         row = Row()
-        row.ts = block.ts
-        row.mono_ns = block.mono_ns
-        if block.conn_id != NO_CONNECTION:
-            row.conn_id = block.conn_id
-            row.direction = direction
+        row.ts, row.mono_ns = ts, mono_ns
+        if conn_id != NO_CONNECTION:
+            row.conn_id, row.direction = conn_id, direction
         try:
             read_record(row, record)
         except Exception as error:  # whatever it is, it must not keep the others from being read

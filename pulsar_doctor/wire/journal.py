@@ -16,6 +16,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from pulsar_doctor.errors import TraceError
@@ -60,6 +61,9 @@ class Record(NamedTuple):
     metadata: Any
 
 
+_record = partial(tuple.__new__, Record)  # `__new__` of the class itself takes twice that
+
+
 class Batch(NamedTuple):
     """Many frequent commands in one record.
 
@@ -83,7 +87,7 @@ class Batch(NamedTuple):
         ):
             payload_bytes = total - 4 - command_bytes or None
             known = None if payload_bytes is None or code not in WITH_METADATA else next(metadata)
-            yield Record(KNOWN, code, total + 4, payload_bytes, command, known)
+            yield _record((KNOWN, code, total + 4, payload_bytes, command, known))
 
 
 class Block(NamedTuple):
