@@ -105,13 +105,15 @@ def look(
     here: bool | None,
     strict: bool = False,
     selection: Selection = EVERYTHING,
+    listed: Callable[[int], object] = abs,
 ) -> Looked:
     """Looks at the traces that this machine can read; what crashed ones left is sealed.
 
     here: whether Spark runs in this machine's process; False: on a cluster, whose file system may
     have what is not found here; None: a Spark Connect server, which reads its own disk.
     strict: what is no trace or is damaged is not left out, but refused. selection: of what time
-    segments are wanted; others are not opened.
+    segments are wanted; others are not opened. listed: hears how many rows there are at most, if
+    all are on this machine, before they are looked at.
     Raises TraceError or InputError for what is not there, and where no trace with a row is left.
     """
     notes: list[str] = []
@@ -119,7 +121,9 @@ def look(
     local = [path for path in paths if is_local(path, here=here)]
     elsewhere = [path for path in paths if path not in local]
     opened = list(_opened(local, None if strict else left_out, selection))
-    if elsewhere and selection.counts_back:
+    if not elsewhere:
+        listed(sum(part.rows for each in opened for part in each.trace.opened.parts))
+    elif selection.counts_back:
         return Looked([], elsewhere, notes, left_out, opened=opened)
     span = selection.span(max((each.end_us for each in opened), default=0))
     ends: list[TraceEnd] = []

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import InputError, needing
+from pulsar_doctor.spark import gateway
 from pulsar_doctor.spark.archive import with_archive
 from pulsar_doctor.spark.configuration import (
     APP,
-    FEW_JAVA,
+    FEW_ROWS,
     QUERIES,
     QUIET,
     UTC,
@@ -29,15 +29,24 @@ from pulsar_doctor.spark.configuration import (
     of_this_machine,
     told_elsewhere,
 )
-from pulsar_doctor.spark.java import spark_java_home
 from pulsar_doctor.spark.masters import check_master, is_connect, is_here, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WHAT_FOR = "analyzing traces"
-END_SECONDS = 10.0
-ARCHIVE_SECONDS = 600.0  # of a Java that makes an archive while it ends, on a busy machine
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A Java that may be on its way. java: None where spark-submit is to start it.
+
+    settings: of Spark; says: the file for what Java says, in a folder for this session alone.
+    """
+
+    settings: Mapping[str, str]
+    says: Path
+    java: subprocess.Popen[bytes] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class Where:
 
     master: as Spark takes it; remote: sc://…, a Spark Connect server; conf: settings of Spark.
     rows: how many are to be read, where that is known. warm: make an archive of Spark's
-        classes, or False: delete it; None: use one that is there.
+        classes, or False: delete it; None: use one that is there. begun: what has begun already.
     """
 
     master: str | None = None
@@ -54,6 +63,7 @@ class Where:
     conf: Mapping[str, str] = field(default_factory=dict)
     rows: float = math.inf
     warm: bool | None = None
+    begun: Begun | None = None
 
 
 @contextlib.contextmanager
@@ -150,7 +160,7 @@ def will_be_here(where: Where) -> bool | None:
         return None
     if _in_spark_submit():
         return False  # its Java knows the master, and is not asked yet
-    elsewhere = told_elsewhere(spark_home())
+    elsewhere = told_elsewhere(gateway.spark_home())
     return is_local(where.master or elsewhere.get("spark.master", "local[*]"))
 
 
@@ -188,36 +198,67 @@ def classic(where: Where) -> Iterator[SparkSession]:
 
     Raises InputError for what Spark does not take, DoctorError where it does not start.
     """
-    with needing("spark", "Spark on this machine"):  # more than the thin client
-        from pyspark import SparkConf, SparkContext
-        from pyspark.sql import SparkSession
-    from pulsar_doctor.spark.failures import told_at_start
+    with contextlib.ExitStack() as stack:
+        begun = where.begun or stack.enter_context(begin(where))
+        with needing("spark", "Spark on this machine"):  # more than the thin client
+            from pyspark import SparkConf, SparkContext
+            from pyspark.sql import SparkSession
+        from pulsar_doctor.spark.failures import told_at_start
 
-    scratch = tempfile.TemporaryDirectory(prefix="pulsar-doctor-spark-", ignore_cleanup_errors=True)
-    with scratch as folder, contextlib.ExitStack() as stack:
-        says = Path(folder) / "java.log"
-        with told_at_start(says), _python_hears_sigint():
-            plain = settings(where, Path(folder))
-            archived = with_archive(plain, spark_home(), says, warm=where.warm)
-            told = stack.enter_context(archived)
-            stack.enter_context(_java(where, told, says))
-            conf = SparkConf().setAll(list(told.items()))
-            spark = SparkSession(SparkContext(conf=conf))
-            _look_up_once(spark)
+        with told_at_start(begun.says), gateway.python_hears_sigint():
+            told = settings(where, begun.says.parent) if where.begun else begun.settings
+            stack.enter_context(_java(where, begun))
+            spark = SparkSession(SparkContext(conf=SparkConf().setAll(list(told.items()))))
+            gateway.ask_less(spark.sparkContext, keep=where.rows <= FEW_ROWS)
         stack.callback(_stop, spark)
         yield spark
 
 
-def _look_up_once(spark: SparkSession) -> None:
-    """pyspark looks these up before each function of a column, and Java in each of 280 jars."""
-    java: Any = spark.sparkContext._jvm
-    for name in ("functions", "PythonUtils", "org.apache.spark.sql.functions"):
-        setattr(java, name, getattr(java, name))
+@contextlib.contextmanager
+def begin(where: Where) -> Iterator[Begun]:
+    """Starts Java for few rows where its command is known, and does not wait for it.
+
+    Afterwards it is gone, and so are the temporary files.
+    """
+    scratch = tempfile.TemporaryDirectory(prefix="pulsar-doctor-spark-", ignore_cleanup_errors=True)
+    with scratch as folder, contextlib.ExitStack() as stack:
+        says = Path(folder) / "java.log"
+        plain, home = settings(where, Path(folder)), gateway.spark_home()
+        told = stack.enter_context(with_archive(plain, home, says, warm=where.warm))
+        plain_start = not where.conf and not _in_spark_submit()
+        command = gateway.command_of(told, home) if plain_start else None
+        java = stack.enter_context(gateway.begun(command, says)) if command else None
+        yield Begun(told, says, java)
+
+
+def ahead(where: Where) -> contextlib.AbstractContextManager[Begun | None]:
+    """The same while it is not yet known which of so many rows are to be read; None: too early."""
+    is_early = where.rows <= FEW_ROWS and _running_here(where) is None
+    return begin(where) if is_early else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _java(where: Where, begun: Begun) -> Iterator[None]:
+    """Spark's Java; what it says goes to a file, not to the terminal.
+
+    Where the user sets spark.log.level, it is for the user to see.
+    """
+    if _in_spark_submit():
+        yield
+        return
+    if begun.java:
+        there = gateway.reached(begun.java, begun.says)
+    else:
+        shown = "spark.log.level" in where.conf
+        there = gateway.submitted(begun.settings, begun.says, shown=shown)
+    seconds = gateway.ARCHIVE_SECONDS if where.warm else gateway.END_SECONDS
+    with gateway.used(there, seconds):
+        yield
 
 
 def settings(where: Where, scratch: Path) -> dict[str, str]:
     """What Spark is told: ours where the user has not told it, here or elsewhere."""
-    elsewhere = _of_spark_submit() if _in_spark_submit() else told_elsewhere(spark_home())
+    elsewhere = _of_spark_submit() if _in_spark_submit() else told_elsewhere(gateway.spark_home())
     master = where.master or elsewhere.get("spark.master", "local[*]")
     check_master(master)
     ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
@@ -239,91 +280,6 @@ def _of_spark_submit() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def spark_home() -> Path:
-    """Where Spark is installed."""
-    import pyspark
-
-    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-
-
-@contextlib.contextmanager
-def _java(where: Where, told: Mapping[str, str], says: Path) -> Iterator[None]:
-    """Spark's Java, started with these settings; what it says goes to a file, not to the terminal.
-
-    Where the user sets spark.log.level, it is for the user to see.
-    """
-    if _in_spark_submit():
-        yield
-        return
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    shown = "spark.log.level" in where.conf
-    with says.open("wb") as file, _environment(is_local(told["spark.master"])):
-        output = {} if shown else {"stdout": file, "stderr": subprocess.STDOUT}
-        with _sigint_kept() as came:
-            gateway = launch_gateway(SparkConf().setAll(list(told.items())), output)
-    try:
-        if came:
-            raise KeyboardInterrupt
-        SparkContext._ensure_initialized(gateway=gateway)
-        yield
-    finally:
-        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-        gateway.close()
-        _end(gateway.proc, ARCHIVE_SECONDS if where.warm else END_SECONDS)
-
-
-def _end(java: subprocess.Popen[bytes], seconds: float) -> None:
-    """Ends the Java: it does so by itself when nobody holds its stdin any more."""
-    assert java.stdin is not None
-    java.stdin.close()
-    try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            java.wait(seconds)
-    finally:
-        java.kill()  # which does nothing to one that has ended
-        java.wait()
-
-
-@contextlib.contextmanager
-def _environment(local: bool) -> Iterator[None]:
-    """The environment in which Spark's scripts start Java; afterwards all is as it was."""
-    before = dict(os.environ)
-    os.environ["JAVA_HOME"] = str(spark_java_home())
-    os.environ.setdefault("SPARK_HOME", str(spark_home()))  # or a Python is started to find it
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", FEW_JAVA)  # of a Java that prints a command
-    os.environ.pop("SPARK_REMOTE", None)
-    if local:  # or Spark looks up this machine's name, which need not have an address
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextlib.contextmanager
-def _sigint_kept() -> Iterator[list[int]]:
-    """Collects Ctrl-C for afterwards: pyspark that is interrupted here leaves its Java for good."""
-    came: list[int] = []
-    with _python_hears_sigint():
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-        yield came
-
-
-@contextlib.contextmanager
-def _python_hears_sigint() -> Iterator[None]:
-    """Ctrl-C stays what it was: pyspark's own handler would wait for a Java that is busy."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread() and before is not None:
-            signal.signal(signal.SIGINT, before)
-
-
 def _stop(spark: SparkSession) -> None:
     """Stops a session, also one whose Java is gone or does not answer.
 
@@ -338,4 +294,4 @@ def _stop(spark: SparkSession) -> None:
 
     thread = threading.Thread(target=stop, name="spark-stop", daemon=True)
     thread.start()
-    thread.join(END_SECONDS)
+    thread.join(gateway.END_SECONDS)

@@ -184,4 +184,6 @@ def test_with_it_an_analysis_is_the_same(tmp_path, monkeypatch, java):
     again, (made,) = analyzed()
     assert none == [made]  # Java has not refused it
     assert made.stat().st_size > 50e6
+    # Nor does the Java that spark-submit starts.
+    assert analyzed("--conf", "spark.sql.ansi.enabled=true") == (again, [made])
     assert plain == again

@@ -21,9 +21,10 @@ from pulsar_doctor.sandbox.distribution import usable_java
 from pulsar_doctor.spark import configuration
 from pulsar_doctor.spark.configuration import driver_mib, memory_bytes, told_elsewhere
 from pulsar_doctor.spark.failures import FAILURES, told_in_one_sentence, translated
+from pulsar_doctor.spark.gateway import command_of
 from pulsar_doctor.spark.java import fitted, spark_java_home
 from pulsar_doctor.spark.progress import Stage, described, phase, progress
-from pulsar_doctor.spark.session import Where, session, settings, will_be_here
+from pulsar_doctor.spark.session import Where, ahead, begin, session, settings, will_be_here
 from tests.support import eventually
 from tests.support.processes import family, linux, listening
 
@@ -169,6 +170,47 @@ def test_on_a_cluster_what_belongs_to_its_owner_is_not_set(untold, tmp_path):
 
 
 @pytest.fixture
+def home(tmp_path):
+    """Where pip has installed a Spark."""
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    (tmp_path / "spark" / "jars" / "slf4j-api-2.jar").touch()
+    return tmp_path / "spark"
+
+
+@pytest.mark.usefixtures("outside")
+def test_for_few_rows_java_starts_without_spark_submit(untold, monkeypatch, home, tmp_path):
+    few = settings(Where(rows=5), tmp_path / "a folder")
+    assert command_of(few, home) is None  # the user has a folder of settings
+    monkeypatch.delenv("SPARK_CONF_DIR")
+    command = command_of(few, home)
+    assert command is not None
+    assert f"-Djava.io.tmpdir={tmp_path / 'a folder'}" in command
+    assert f"-Xmx{few['spark.driver.memory']}" in command
+    at = command.index("-cp")
+    assert command[at + 1] == f"{home}/conf:{home}/jars/slf4j-api-2.jar:{home}/jars/*"
+    assert command_of(settings(Where(), tmp_path), home) is None
+    for name in ("SPARK_DRIVER_MEMORY", "PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"):
+        with monkeypatch.context() as told:
+            told.setenv(name, "1g")
+            assert command_of(few, home) is None
+    (home / "conf").mkdir()
+    assert command_of(few, home) is None
+
+
+@pytest.mark.usefixtures("outside")
+def test_with_a_setting_of_spark_java_starts_by_spark_submit(untold, monkeypatch):
+    monkeypatch.delenv("SPARK_CONF_DIR")
+    with begin(Where(rows=5, conf={"spark.a": "b"})) as begun:
+        assert begun.java is None
+    with begin(Where(rows=5)) as begun:
+        assert begun.java is not None
+        assert begun.java.poll() is None
+        assert begun.says.is_file()
+    assert begun.java.poll() is not None
+    assert not begun.says.parent.exists()
+
+
+@pytest.fixture
 def java(tmp_path):
     """A Java that says its arguments, a line each."""
     java = tmp_path / "a java" / "bin" / "java"
@@ -238,7 +280,25 @@ def test_without_any_java_it_is_one_sentence(monkeypatch, tmp_path):
 
 
 def test_java_looks_up_the_functions_of_columns_once(spark):
-    assert {"functions", "PythonUtils"} <= set(vars(spark.sparkContext._jvm))
+    java = spark.sparkContext._jvm
+    assert {"functions", "PythonUtils"} <= set(vars(java))
+    assert java.functions.lit is java.functions.lit
+
+
+def test_arguments_for_java_are_not_examined_for_arrays(spark):
+    names = [type(each).__name__ for each in spark._jvm._gateway_client.converters]
+    assert names
+    assert not [name for name in names if "Numpy" in name]
+
+
+def test_no_java_starts_ahead_where_there_is_a_session(spark):
+    with ahead(Where(rows=5)) as begun:
+        assert begun is None
+
+
+def test_no_java_starts_ahead_for_many_rows():
+    with ahead(Where(rows=2_000_001)) as begun:
+        assert begun is None
 
 
 def test_the_session_is_quiet_in_utc_and_leaves_nothing_in_this_folder(spark):
@@ -495,8 +555,9 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.spark.session import Where, session
 master, endless, *conf = sys.argv[1:]
 conf = {"spark.driver.memory": "600m", **dict(pair.split("=", 1) for pair in conf)}
+where = Where(rows=5) if endless == "few" else Where(master=master or None, conf=conf)
 try:
-    with session(Where(master=master or None, conf=conf)) as spark:
+    with session(where) as spark:
         home = spark.sparkContext._jvm.System.getProperty("java.home")
         print(home, spark.range(9).groupBy("id").count().count(), flush=True)
         if endless == "endless":
@@ -546,8 +607,9 @@ def test_without_a_java_a_job_runs_on_the_bundled_one_and_leaves_nothing(job):
 
 
 @linux
-def test_ctrl_c_while_java_starts_leaves_no_java(job):
-    run = job()
+@pytest.mark.parametrize("rows", ["many", "few"])
+def test_ctrl_c_while_java_starts_leaves_no_java(job, rows):
+    run = job("local[1]", rows)
     started: set[int] = set()
 
     def java_is_there() -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.spark.asking import SqlAnswer
     from pulsar_doctor.spark.reading import Looked
     from pulsar_doctor.spark.selection import Selection
-    from pulsar_doctor.spark.session import Where
+    from pulsar_doctor.spark.session import Begun, Where
     from pulsar_doctor.spark.source import TraceSource
 
 GROUP = "analyse"
@@ -143,8 +143,8 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
 
 def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
-        looked = _looked(asked, where)
-        spark = _start_spark(stack, replace(where, rows=looked.rows))
+        looked, begun = _looked(stack, asked, where)
+        spark = _start_spark(stack, replace(where, rows=looked.rows, begun=begun))
         from pulsar_doctor.spark import analyzing, asking, reading_only, running
         from pulsar_doctor.spark.configuration import FEW_ROWS
         from pulsar_doctor.spark.progress import progress as shown
@@ -182,21 +182,32 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
 
 def _speak_of_archive(where: Where, *, small: bool) -> None:
     from pulsar_doctor.spark.archive import note
-    from pulsar_doctor.spark.session import spark_home
+    from pulsar_doctor.spark.gateway import spark_home
 
     suggest = small and where.warm is None and stderr().isatty() and not told("quiet")
     if text := note(spark_home(), warm=bool(where.warm), small=small, suggest=suggest):
         say(f"pulsar-doctor: {text}")
 
 
-def _looked(asked: AnalyzeRequest, where: Where) -> Looked:
+def _looked(stack: ExitStack, asked: AnalyzeRequest, where: Where) -> tuple[Looked, Begun | None]:
     """What this machine can read of the traces is refused before Spark is waited for."""
+    begun: list[Begun | None] = [None]
+
+    def begin(rows: int) -> None:
+        begun.append(stack.enter_context(ahead(replace(where, rows=rows))))
+
     with _phase("looking at the traces"), needing("spark", "analyzing traces"):
         from pulsar_doctor.spark.reading import look
-        from pulsar_doctor.spark.session import will_be_here
+        from pulsar_doctor.spark.session import ahead, will_be_here
 
-        here = will_be_here(where)
-        return look(asked.traces, here=here, strict=asked.strict, selection=_selection_of(asked))
+        looked = look(
+            asked.traces,
+            here=will_be_here(where),
+            strict=asked.strict,
+            selection=_selection_of(asked),
+            listed=begin,
+        )
+    return looked, begun[-1]
 
 
 def _selection_of(asked: AnalyzeRequest) -> Selection:
