@@ -105,7 +105,7 @@ def look(
     here: bool | None,
     strict: bool = False,
     selection: Selection = EVERYTHING,
-    listed: Callable[[int], object] = abs,
+    listed: Callable[[int], object] = lambda _: None,
 ) -> Looked:
     """Looks at the traces that this machine can read; what crashed ones left is sealed.
 
