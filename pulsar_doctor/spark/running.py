@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -83,23 +84,32 @@ def is_in_this_process(spark: SparkSession) -> bool:
     return not is_connect(spark) and is_local(spark.conf.get("spark.master") or "")
 
 
-def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phase) -> Analysis:
+def analyzed(
+    source: TraceSource,
+    tables: Tables,
+    bucket_us: int,
+    progress: Phase,
+    ready: Callable[[Analysis], object] = lambda _: None,
+) -> Analysis:
     """Computes the aggregates, and brings the worst rows of each here.
 
-    progress: is told what runs, and left when it is done. Raises DoctorError where Spark fails.
+    progress: hears what runs, and is left when it is done. ready: hears after each table what is
+    there by then; `totals` names these tables. Raises DoctorError where Spark fails.
     """
-    rows: dict[str, Any] = {}
-    notes = list(source.notes)
-    totals: dict[str, int] = {}
+    found = _without_tables(source, bucket_us)
     with told_in_one_sentence(WHAT):
         for name, (table, worst) in _worst_first(tables).items():
             with _described(source.rows, name), progress(name):
-                rows[name] = _collected(worst.limit(ROWS_MOST))
-                totals[name] = len(rows[name]) if len(rows[name]) < ROWS_MOST else table.count()
-        with _described(source.rows, "notes"):
-            notes += _what_is_not_told(tables.consumers)
-        with _described(source.rows, "brief stalls"):
-            brief = _collected(_by_length(tables.brief_stalls).orderBy("below_us"))
+                rows: Any = _collected(worst.limit(ROWS_MOST))
+                total = len(rows) if len(rows) < ROWS_MOST else table.count()
+                found = replace(found, totals={**found.totals, name: total}, **{name: rows})
+                if name == "stalls":
+                    found = _with_what_is_summed(found, tables)
+            ready(found)
+    return found
+
+
+def _without_tables(source: TraceSource, bucket_us: int) -> Analysis:
     exact = source.events <= EXACT_EVENTS_MOST
     return Analysis(
         events=source.events,
@@ -107,19 +117,23 @@ def analyzed(source: TraceSource, tables: Tables, bucket_us: int, progress: Phas
         first=moment(source.first_us),
         last=moment(source.last_us),
         bucket_seconds=bucket_us / 1e6,
-        totals=totals,
         percentile_error=0.0 if exact else ERROR,
-        notes=notes,
+        notes=source.notes,
         left_out=source.left_out,
         verdicts=sorted(source.verdicts, key=lambda each: STATUSES.index(each.diagnosis.status)),
         all_judged=not any(source.not_judged),
-        brief_stalls=brief,
         since=moment(source.span.since_us),
         until=moment(source.span.until_us),
         topic=source.selection.topic,
         subscription=source.selection.subscription,
-        **rows,
     )
+
+
+def _with_what_is_summed(found: Analysis, tables: Tables) -> Analysis:
+    """With what the first lines of a report say beside the two tables that are there."""
+    notes = [*found.notes, *_what_is_not_told(tables.consumers)]
+    brief = _collected(_by_length(tables.brief_stalls).orderBy("below_us"))
+    return replace(found, notes=notes, brief_stalls=brief)
 
 
 @contextmanager
@@ -188,7 +202,7 @@ def day(name: str) -> Column:
 
 
 def _worst_first(tables: Tables) -> dict[str, tuple[DataFrame, DataFrame]]:
-    """Each table that is shown, as it is and with the worst first."""
+    """Each table that is shown, as it is and with the worst first, in the order of the report."""
     severity = F.when(F.col("severity") == "stalled", 0).when(F.col("severity") == "warning", 1)
     steps, gaps = in_all(tables.timeline), tables.gaps
     return {
@@ -202,9 +216,9 @@ def _worst_first(tables: Tables) -> dict[str, tuple[DataFrame, DataFrame]]:
                 F.asc_nulls_last(severity), F.desc("duration_us"), "start", *CONSUMER
             ),
         ),
-        "gaps": (gaps, _of_each_measure(gaps).orderBy(F.desc("p99_us"), "measure", *CONSUMER)),
         "timeline": (steps, steps.orderBy("start")),
         "subscriptions": (tables.subscriptions, ranked(tables.subscriptions)),
+        "gaps": (gaps, _of_each_measure(gaps).orderBy(F.desc("p99_us"), "measure", *CONSUMER)),
         "holes": (
             tables.holes,
             tables.holes.orderBy(F.desc("holes"), "topic", "subscription", "trace_id"),

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from pulsar_doctor.diagnosis.weighing import FailOn, Status
-from pulsar_doctor.report.analyze.analysis import Drawing, analysis_json, report
+from pulsar_doctor.report.analyze.analysis import Drawing, Growing, analysis_json, report
 from pulsar_doctor.report.analyze.over_time import steps
 from pulsar_doctor.report.charts import ASCII, NOTHING, UNICODE, UNKNOWN, bar, blocks, stretch
 from pulsar_doctor.report.paper import console_on
@@ -313,6 +313,23 @@ Holes  entries delivered and never acknowledged, although later ones were
 
 def test_a_whole_report() -> None:
     assert drawn(report(full()), 92) == WHOLE.strip("\n").split("\n")
+
+
+def test_each_table_is_printed_as_soon_as_it_is_there() -> None:
+    out, whole, totals = io.StringIO(), full(), dict[str, int]()
+    growing = Growing(Console(file=out, width=92), top=10)
+    printed = {}
+    for table in ("stalls", "consumers", "holes", "timeline", "subscriptions", "gaps"):
+        totals[table] = whole.total(table)
+        growing.show(replace(whole, totals=dict(totals)))
+        printed[table] = [line.split("  ")[0] for line in out.getvalue().split("\n\n")[1:]]
+    assert printed["stalls"] == []
+    assert printed["consumers"] == printed["holes"] == ["Verdicts"]
+    assert printed["timeline"] == ["Verdicts", "Timeline", "Stalls"]
+    assert printed["subscriptions"][3:] == ["Subscriptions", "Consumers"]
+    assert printed["gaps"][5:] == ["Gaps", "Holes"]
+    lines = [line.rstrip() for line in out.getvalue().rstrip().split("\n")]
+    assert lines == drawn(report(whole), 92)
 
 
 def test_without_events_nothing_is_claimed() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ import pulsar
 import pytest
 
 from pulsar_doctor.consume import attach
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.report.analyze.analysis import Growing, report
+from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.spark.aggregations import aggregate
 from pulsar_doctor.spark.aggregations.stalls import brief, long_or_found
 from pulsar_doctor.spark.aggregations.subscriptions import ranked
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions as subscriptions_by
-from pulsar_doctor.spark.analysis import TABLES
+from pulsar_doctor.spark.analysis import TABLES, Analysis
 from pulsar_doctor.spark.reading import read_traces
 from pulsar_doctor.spark.running import aggregated, analyzed
 from pulsar_doctor.spark.source import TraceSource
@@ -344,6 +348,30 @@ def test_each_job_says_which_table_it_makes(spark: SparkSession, paths: list[Pat
         analyzed(source, tables, 1_000_000, looking)
     assert said == {table: f"pulsar-doctor analyze: {table}" for table in TABLES}
     assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+def test_where_a_table_fails_those_before_it_are_printed(
+    spark: SparkSession, paths: list[Path]
+) -> None:
+    from pyspark.sql import functions as F
+
+    source = read_traces(spark, [str(paths[0])])
+    printed, whole, there = io.StringIO(), io.StringIO(), list[Analysis]()
+    growing = Growing(console_on(printed), top=10)
+
+    def ready(found: Analysis) -> None:
+        growing.show(found)
+        there.append(found)
+
+    with aggregated(source, 1_000_000) as tables:
+        failing = F.raise_error(F.lit("no such luck")).cast("bigint")
+        broken = replace(tables, holes=tables.holes.withColumn("holes", failing))
+        with pytest.raises(DoctorError, match=r"^analyzing the traces: no such luck"):
+            analyzed(source, broken, 1_000_000, lambda _: nullcontext(), ready)
+    assert len(there) == len(TABLES) - 1
+    console_on(whole).print(report(there[-1]))
+    assert printed.getvalue() == whole.getvalue().partition("\nHoles")[0]
+    assert "\nGaps" in printed.getvalue()
 
 
 @pytest.mark.parametrize("table", ["consumers", "gaps", "stalls", "timeline", "subscriptions"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -145,6 +146,7 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     with ExitStack() as stack:
         looked, begun = _looked(stack, asked, where)
         spark = _start_spark(stack, replace(where, rows=looked.rows, begun=begun))
+        from pulsar_doctor.report.analyze.analysis import analysis_json
         from pulsar_doctor.spark import analyzing, asking, reading_only, running
         from pulsar_doctor.spark.configuration import FEW_ROWS
         from pulsar_doctor.spark.progress import progress as shown
@@ -160,7 +162,13 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
                 return asking.answer(running.dated(tables), asked.sql or "")
 
         def analyzed(source: TraceSource, tables: Tables, step_us: int) -> Analysis:
-            found = running.analyzed(source, tables, step_us, progress)
+            show = _shown_as_it_grows(asked)
+            found = running.analyzed(
+                source, tables, step_us, progress, lambda it: show(floored(it))
+            )
+            return floored(found)
+
+        def floored(found: Analysis) -> Analysis:
             return replace(found, stall_floor_seconds=asked.stall_floor)
 
         def tell(note: str) -> None:
@@ -176,7 +184,8 @@ def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
     if isinstance(made, asking.SqlAnswer):
         _print_answer(made, asked)
         return LEFT_OUT_CODE if source.left_out else 0
-    _print(made, asked)
+    if asked.output == "json":
+        tell_json(analysis_json(made), indent=1)
     return _code(made, asked)
 
 
@@ -247,14 +256,14 @@ def _phase(what: str) -> AbstractContextManager[None]:
     return nullcontext() if told("quiet") else phase(what)
 
 
-def _print(analysis: Analysis, asked: AnalyzeRequest) -> None:
-    from pulsar_doctor.report.analyze.analysis import analysis_json, report
+def _shown_as_it_grows(asked: AnalyzeRequest) -> Callable[[Analysis], object]:
+    """Prints a report; JSON is one document, and waits for the end."""
+    if asked.output == "json":
+        return lambda _: None
+    from pulsar_doctor.report.analyze.analysis import Growing
     from pulsar_doctor.report.paper import console_on
 
-    if asked.output == "json":
-        tell_json(analysis_json(analysis), indent=1)
-    else:
-        console_on(stdout()).print(report(analysis, top=asked.top))
+    return Growing(console_on(stdout()), asked.top).show
 
 
 def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -94,16 +95,34 @@ class Drawing:
 
     analysis: Analysis
     top: int
+    parts: Sequence[Part]
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        yield from _report(self.analysis, self.top, _view(self.analysis, options))
+        view = _view(self.analysis, options)
+        for part in self.parts:
+            if self.analysis.events or part is OPENING:
+                yield from part.draw(self.analysis, self.top, view)
 
 
 def report(analysis: Analysis, top: int = TOP) -> Drawing:
     """All of it, the worst first. top: rows of each table at most."""
-    return Drawing(analysis, top)
+    return Drawing(analysis, top, PARTS)
+
+
+class Growing:
+    """Prints a report part by part, each as soon as its tables are there."""
+
+    def __init__(self, console: Console, top: int) -> None:
+        self._console = console
+        self._top = top
+        self._left = list(PARTS)
+
+    def show(self, analysis: Analysis) -> None:
+        """Prints what is not printed yet. A table is there when `totals` names it."""
+        while self._left and self._left[0].needs <= analysis.totals.keys():
+            self._console.print(Drawing(analysis, self._top, [self._left.pop(0)]))
 
 
 def _view(analysis: Analysis, options: ConsoleOptions) -> View:
@@ -111,16 +130,10 @@ def _view(analysis: Analysis, options: ConsoleOptions) -> View:
     return View(options.max_width, utf, analysis.first, analysis.last)
 
 
-def _report(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
+def _opening(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
     yield from _headline(analysis, view)
-    if not analysis.events:
-        return
-    yield from _verdicts(analysis, top, view)
-    yield from _timeline(analysis, view)
-    for section in SECTIONS:
-        yield from _section(section, analysis, top, view)
-    yield from _gaps(analysis, top, view)
-    yield from _section(HOLES_SECTION, analysis, top, view)
+    if analysis.events:
+        yield from _verdicts(analysis, top, view)
 
 
 def _asked(analysis: Analysis) -> str:
@@ -232,7 +245,6 @@ HOLES_SECTION = Section(
     "no entry was left behind: none is unacknowledged before an acknowledged one",
     HOLES,
 )
-SECTIONS = (STALLS_SECTION, SUBSCRIPTIONS_SECTION, CONSUMERS_SECTION)
 MEASURES = {  # of gaps, in the order in which they are shown
     "without_permits": "time without permits",
     "delivery_to_ack": "from delivery to ack",
@@ -290,7 +302,7 @@ def _verdicts(analysis: Analysis, top: int, view: View) -> Iterator[RenderableTy
     yield from _more(len(rows) - top, view)
 
 
-def _timeline(analysis: Analysis, view: View) -> Iterator[RenderableType]:
+def _timeline(analysis: Analysis, top: int, view: View) -> Iterator[RenderableType]:
     shown = analysis.rows("timeline")
     if not shown:
         yield from _title("Timeline", "nothing happened that is counted over time")
@@ -309,3 +321,24 @@ def _title(title: str, means: str) -> Iterator[Text]:
 def _more(left_out: int, view: View) -> Iterator[RenderableType]:
     if left_out > 0:
         yield indented(Text(f"{view.signs.more} and {left_out:,} more: -o json or --save"))
+
+
+class Part(NamedTuple):
+    """What is printed in one go. needs: the tables that it shows."""
+
+    needs: frozenset[str]
+    draw: Callable[[Analysis, int, View], Iterator[RenderableType]]
+
+
+def _part(section: Section) -> Part:
+    return Part(frozenset({section.table}), partial(_section, section))
+
+
+OPENING = Part(frozenset({"consumers", "stalls"}), _opening)
+PARTS = (
+    OPENING,
+    Part(frozenset({"timeline"}), _timeline),
+    *map(_part, (STALLS_SECTION, SUBSCRIPTIONS_SECTION, CONSUMERS_SECTION)),
+    Part(frozenset({"gaps"}), _gaps),
+    _part(HOLES_SECTION),
+)
