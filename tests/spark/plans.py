@@ -7,6 +7,7 @@ import re
 MOVES = ("Exchange", "BroadcastExchange", "Sort", "SortAggregate", "Window")
 REDUCES = ("HashAggregate", "ObjectHashAggregate")
 SCANS = ("FileScan", "Scan", "BatchScan")
+LANDMARKS = "IN (SUBSCRIBE,CLOSE,GAP,UNPARSED)"
 
 
 def nodes(plan: str) -> list[tuple[int, str, str]]:
@@ -25,8 +26,8 @@ def nodes(plan: str) -> list[tuple[int, str, str]]:
 def moved_unreduced(plan: str) -> list[str]:
     """What sorts or moves the rows of a file before a group-by has made them few.
 
-    Made few they are, too, by a join with what was broadcast, which is looked at by itself: such a
-    join picks rows by their number.
+    Landmarks are few from the beginning: one or two a consumer. Rows are made few, too, by a join
+    with what was broadcast, which is looked at by itself: such a join picks rows by their number.
     """
     wrong = []
     path: list[tuple[int, str, str]] = []  # from the root to where we are
@@ -43,6 +44,8 @@ def moved_unreduced(plan: str) -> list[str]:
 def _first_to_move(path: list[tuple[int, str, str]]) -> list[str]:
     for _, word, text in reversed(path):
         if word in REDUCES or (word == "BroadcastHashJoin" and " Inner, " in text):
+            return []
+        if word == "Filter" and LANDMARKS in text:
             return []
         if word in MOVES:
             return [text]

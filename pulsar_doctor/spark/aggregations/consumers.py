@@ -27,8 +27,8 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
     acknowledged_least (by the ACKs that tell), untold_acks (that do not); certain: nothing of it is
     missing; otherwise all that is counted is at least so much.
     """
-    flows = counted.where(is_a("FLOW")).groupBy(*CONSUMER, F.col("permits").alias("value"))
-    sizes = percentiles(flows.agg(F.sum("count").alias("count")), CONSUMER, (50, 99))
+    flows = counted.where(is_a("FLOW")).withColumn("value", F.col("permits"))
+    sizes = percentiles(flows, CONSUMER, (50, 99))
     starved = stalls.groupBy(*CONSUMER).agg(
         F.count(F.lit(1)).alias("starvations"),
         F.sum("duration_us").alias("starved_us"),

@@ -74,9 +74,9 @@ def lives(
     available_permits and unacked_messages: null where rows are missing since the last that tells.
     marks: `landmarks`. breaks: as in `aggregate`.
     """
-    of_trace = Window.partitionBy("trace_id")
     whole = (
-        profiled.groupBy(*CONSUMER)
+        profiled.where(F.col("incarnation").isNotNull())
+        .groupBy(*CONSUMER)
         .agg(
             *(F.sum(name).alias(name) for name in SUMS),
             *(F.max(name).alias(name) for name in MOST),
@@ -85,24 +85,24 @@ def lives(
             F.min("first_seq").alias("opened_seq"),
             F.min("first_us").alias("opened_us"),
         )
-        .withColumn("trace_us", F.max("last_us").over(of_trace))
-        .where(F.col("incarnation").isNotNull())
     )
     closes = (
         marks.where(is_a("CLOSE"))
         .groupBy("trace_id", "conn_id")
         .agg(F.min("at_us").alias("conn_us"), F.min("seq").alias("conn_seq"))
     )
-    named = whole.join(_labels(rows, marks, whole, breaks), [*CONSUMER])
-    ended = named.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
-    doubted = ended.join(F.broadcast(_doubts(marks, breaks)), ["trace_id"], "left")
+    # What is sorted and moved has few columns; the many of `whole` stay where they are.
+    known = _labels(rows, marks, whole, breaks)
+    ended = known.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
+    named = whole.drop("opened_seq").join(ended, [*CONSUMER])
+    doubted = named.join(F.broadcast(_of_traces(marks, profiled, breaks)), ["trace_id"])
     own_end = F.when(F.col("ending_seq") > F.col("spoke_seq"), F.col("ending_seq"))
     end_seq = F.least("closed_seq", own_end)
     found = doubted.withColumns(
         {"lost_seq": _last_doubt("closed_seq"), "missing_seq": _last_doubt(end_seq)}
     )
     found = found.withColumns(_as_far_as_known())
-    return found.drop("doubts", "conn_us", "conn_seq", "missing_seq")
+    return found.drop("doubts", "conn_us", "conn_seq", "missing_seq", "begun_us", "replaced_us")
 
 
 def _as_far_as_known() -> dict[str, Column]:
@@ -116,42 +116,47 @@ def _as_far_as_known() -> dict[str, Column]:
 def _labels(
     rows: DataFrame, marks: DataFrame, whole: DataFrame, breaks: Breaks | None
 ) -> DataFrame:
-    """What each incarnation is. All its rows say the same, so that of its SUBSCRIBE is enough.
+    """What each incarnation is, and its first row. Its SUBSCRIBE is that, and says all of it.
 
     Where rows are missing it may have none, and is known by the first row that it has.
     """
     begun = marks.where(is_a("SUBSCRIBE") & F.col("incarnation").isNotNull())
     replaced = F.when(is_a("SUBSCRIBE"), F.col("starved_us")).alias("replaced_us")
-    columns = (*CONSUMER, *LABELS, "conn_id", "consumer_id", replaced)
-    known = begun.select(*columns)
+    opened = F.col("seq").alias("opened_seq")
+    columns = (*CONSUMER, *LABELS, "conn_id", "consumer_id", replaced, opened)
+    known = begun.select(*columns, F.col("at_us").alias("begun_us"))
     if breaks is None or breaks:
         older = whole.where(F.col("subscribed") == 0)
         older = older.select(F.col("trace_id").alias("of_trace"), F.col("opened_seq").alias("at"))
         here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
-        known = known.unionByName(rows.join(F.broadcast(older), here).select(*columns))
-    return known.distinct()
+        first = rows.join(F.broadcast(older), here)
+        known = known.unionByName(first.select(*columns, F.unix_micros("ts").alias("begun_us")))
+    return known
 
 
 def _end() -> dict[str, Column]:
-    numbered = Window.partitionBy("trace_id", "conn_id", "consumer_id").orderBy("opened_seq")
-    last = F.max("opened_seq").over(Window.partitionBy(*NAME))
+    # Numbers first, which sorts compare at once.
+    numbered = Window.partitionBy("conn_id", "consumer_id", "trace_id").orderBy("opened_seq")
+    last = F.max("opened_seq").over(Window.partitionBy(F.xxhash64(*NAME)))
     return {
         "to_the_end_us": F.lead("replaced_us").over(numbered),
-        "closed_us": F.coalesce(F.lead("opened_us").over(numbered), "conn_us"),
+        "closed_us": F.coalesce(F.lead("begun_us").over(numbered), "conn_us"),
         "closed_seq": F.coalesce(F.lead("opened_seq").over(numbered), "conn_seq"),
         "back_seq": F.when(F.col("consumer_name").isNotNull(), last),
     }
 
 
-def _doubts(marks: DataFrame, breaks: Breaks | None) -> DataFrame:
-    """By trace_id: rows before which others are missing, each with its connection, if of that."""
+def _of_traces(marks: DataFrame, profiled: DataFrame, breaks: Breaks | None) -> DataFrame:
+    """By trace_id: its last moment, and rows before which others are missing (with conn_id)."""
     missing = marks.where(F.col("command").isin(*MISSING)).select("trace_id", "conn_id", "seq")
     if breaks:
         values = [{"trace_id": trace_id, "seq": seq} for trace_id, seq in breaks]
         columns = "trace_id: string, conn_id: int, seq: bigint"
         missing = missing.unionByName(told(marks.sparkSession, values, columns))
-    return missing.groupBy("trace_id").agg(
-        F.collect_list(F.struct("conn_id", "seq")).alias("doubts")
+    doubts = missing.select("trace_id", F.struct("conn_id", "seq").alias("doubt"))
+    both = profiled.select("trace_id", "last_us").unionByName(doubts, allowMissingColumns=True)
+    return both.groupBy("trace_id").agg(
+        F.max("last_us").alias("trace_us"), F.collect_list("doubt").alias("doubts")
     )
 
 
