@@ -45,7 +45,10 @@ FEW = {
     "spark.sql.extensions.test.loadFromCp": "false",
 }
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
+# Of many, this collector adds least to each row, and nothing to what Java must compile.
+MANY_JAVA = " -XX:+UseParallelGC"
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes
 # longer than the rows do. A partial aggregate and a top-K sort are compiled nevertheless.
 INTERPRETED_ROWS = 50_000
@@ -57,18 +60,21 @@ INTERPRETED = {
 }
 
 
-def java_options(scratch: Path, *, few: bool = False) -> dict[str, str]:
+def java_options(scratch: Path, more: str = "") -> dict[str, str]:
     """What the Java of the driver puts into temporary files goes where we take it away."""
-    options = f'-Djava.io.tmpdir="{scratch}" -XX:-UsePerfData'
-    return {JAVA_OPTIONS: options + (FEW_JAVA if few else "")}
+    return {JAVA_OPTIONS: f'-Djava.io.tmpdir="{scratch}" -XX:-UsePerfData{more}'}
 
 
-def of_this_machine(scratch: Path, rows: float = math.inf) -> dict[str, str]:
+def of_this_machine(
+    scratch: Path, rows: float = math.inf, given: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The settings of Spark in this machine's memory, listening on the loopback only.
 
-    rows: how many are to be read.
+    rows: how many are to be read. given: the user's settings. Java refuses two garbage collectors.
     """
     cores, few = os.cpu_count() or 1, rows <= FEW_ROWS
+    options = (given or {}).get(EXTRA_JAVA_OPTIONS, "") + os.environ.get("JAVA_TOOL_OPTIONS", "")
+    many_java = "" if "GC" in options else MANY_JAVA
     return {
         "spark.driver.memory": f"{driver_mib(memory_bytes())}m",
         "spark.driver.host": "127.0.0.1",
@@ -78,7 +84,7 @@ def of_this_machine(scratch: Path, rows: float = math.inf) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
         **(FEW if few else {}),
         **(INTERPRETED if rows <= INTERPRETED_ROWS else {}),
-        **java_options(scratch, few=few),
+        **java_options(scratch, FEW_JAVA if few else many_java),
     }
 
 

@@ -263,7 +263,7 @@ def settings(where: Where, scratch: Path) -> dict[str, str]:
     check_master(master)
     ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
     if is_local(master):
-        ours |= of_this_machine(scratch, where.rows)
+        ours |= of_this_machine(scratch, where.rows, {**elsewhere, **where.conf})
     ours = {key: value for key, value in ours.items() if key not in elsewhere}
     return {**ours, **UTC, **where.conf, "spark.master": master}
 

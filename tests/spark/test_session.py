@@ -143,6 +143,24 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
     assert "TieredStopAtLevel" not in cluster["spark.driver.defaultJavaOptions"]
 
 
+def test_for_many_rows_java_has_one_collector_the_one_of_the_user_first(
+    untold, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+
+    def options(**conf: str) -> str:
+        conf = {f"spark.driver.{name}": value for name, value in conf.items()}
+        return settings(Where(conf=conf), tmp_path)["spark.driver.defaultJavaOptions"]
+
+    assert "-XX:+UseParallelGC" in options(extraJavaOptions="-Da=b")
+    assert "GC" not in options(extraJavaOptions="-XX:+UseG1GC")
+    untold.write_text("spark.driver.extraJavaOptions -XX:+UseZGC\n")
+    assert "GC" not in options()
+    untold.write_text("")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC")
+    assert "GC" not in options()
+
+
 def test_for_a_small_trace_no_code_is_generated_unless_the_user_wants_it(untold, tmp_path):
     mode = "spark.sql.codegen.factoryMode"
     small = settings(Where(rows=50_000), tmp_path)
