@@ -157,11 +157,16 @@ def test_those_that_are_idle_are_named_with_the_time_that_holds_of_all() -> None
     assert says.endswith("; idle-1 and idle-2 have had nothing to do for at least 5 s")
 
 
+def test_a_second_without_work_is_long_enough_to_be_named() -> None:
+    rests = replace(IDLE, since_last_delivery=Age(1000, True))
+    assert (impact(view(WORKER, rests)) or "").endswith("; idle-1 has had nothing to do for 1 s")
+
+
 @pytest.mark.parametrize(
     "of",
     [
         view(WORKER, replace(IDLE, active=False)),
-        view(WORKER, replace(IDLE, since_last_delivery=Age(300, True))),
+        view(WORKER, replace(IDLE, since_last_delivery=Age(999, True))),
         view(WORKER, IDLE, quiet_is_fine=True),
         view(replace(WORKER, unacked_messages=None), IDLE, backlog=None),
         view(replace(WORKER, since_last_delivery=Age(9000, True), **FREE)),
