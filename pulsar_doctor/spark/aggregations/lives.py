@@ -94,7 +94,7 @@ def lives(
     # What is sorted and moved has few columns; the many of `whole` stay where they are.
     known = _labels(rows, marks, whole, breaks)
     ended = known.join(closes, ["trace_id", "conn_id"], "left").withColumns(_end())
-    named = whole.drop("opened_seq").join(ended, [*CONSUMER])
+    named = whole.join(ended, [*CONSUMER])
     doubted = named.join(F.broadcast(_of_traces(marks, profiled, breaks)), ["trace_id"])
     own_end = F.when(F.col("ending_seq") > F.col("spoke_seq"), F.col("ending_seq"))
     end_seq = F.least("closed_seq", own_end)
@@ -102,7 +102,8 @@ def lives(
         {"lost_seq": _last_doubt("closed_seq"), "missing_seq": _last_doubt(end_seq)}
     )
     found = found.withColumns(_as_far_as_known())
-    return found.drop("doubts", "conn_us", "conn_seq", "missing_seq", "begun_us", "replaced_us")
+    ours = ("doubts", "conn_us", "conn_seq", "missing_seq", "begun_seq", "begun_us", "replaced_us")
+    return found.drop(*ours)
 
 
 def _as_far_as_known() -> dict[str, Column]:
@@ -116,14 +117,15 @@ def _as_far_as_known() -> dict[str, Column]:
 def _labels(
     rows: DataFrame, marks: DataFrame, whole: DataFrame, breaks: Breaks | None
 ) -> DataFrame:
-    """What each incarnation is, and its first row. Its SUBSCRIBE is that, and says all of it.
+    """What each incarnation is, and where it begins. Its SUBSCRIBE says all of it.
 
-    Where rows are missing it may have none, and is known by the first row that it has.
+    Where rows are missing it may have none, and is known by the first row that it has; so may one
+    whose SUBSCRIBE is before the time that is asked for, and then the earlier of both counts.
     """
     begun = marks.where(is_a("SUBSCRIBE") & F.col("incarnation").isNotNull())
     replaced = F.when(is_a("SUBSCRIBE"), F.col("starved_us")).alias("replaced_us")
-    opened = F.col("seq").alias("opened_seq")
-    columns = (*CONSUMER, *LABELS, "conn_id", "consumer_id", replaced, opened)
+    named = (*LABELS, "conn_id", "consumer_id")
+    columns = (*CONSUMER, F.col("seq").alias("begun_seq"), *named, replaced)
     known = begun.select(*columns, F.col("at_us").alias("begun_us"))
     if breaks is None or breaks:
         older = whole.where(F.col("subscribed") == 0)
@@ -131,17 +133,20 @@ def _labels(
         here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
         first = rows.join(F.broadcast(older), here)
         known = known.unionByName(first.select(*columns, F.unix_micros("ts").alias("begun_us")))
+        told = (name for name in known.columns if name not in CONSUMER)  # begun_seq is the first
+        earliest = known.groupBy(*CONSUMER).agg(F.min(F.struct(*told)).alias("earliest"))
+        known = earliest.select(*CONSUMER, "earliest.*")
     return known
 
 
 def _end() -> dict[str, Column]:
     # Numbers first, which sorts compare at once.
-    numbered = Window.partitionBy("conn_id", "consumer_id", "trace_id").orderBy("opened_seq")
-    last = F.max("opened_seq").over(Window.partitionBy(F.xxhash64(*NAME)))
+    numbered = Window.partitionBy("conn_id", "consumer_id", "trace_id").orderBy("begun_seq")
+    last = F.max("begun_seq").over(Window.partitionBy(F.xxhash64(*NAME)))
     return {
         "to_the_end_us": F.lead("replaced_us").over(numbered),
         "closed_us": F.coalesce(F.lead("begun_us").over(numbered), "conn_us"),
-        "closed_seq": F.coalesce(F.lead("opened_seq").over(numbered), "conn_seq"),
+        "closed_seq": F.coalesce(F.lead("begun_seq").over(numbered), "conn_seq"),
         "back_seq": F.when(F.col("consumer_name").isNotNull(), last),
     }
 
