@@ -113,7 +113,7 @@ def look(
     have what is not found here; None: a Spark Connect server, which reads its own disk.
     strict: what is no trace or is damaged is not left out, but refused. selection: of what time
     segments are wanted; others are not opened. listed: hears how many rows there are at most, if
-    all are on this machine, before they are looked at.
+    all are on this machine and there are some, before they are looked at.
     Raises TraceError or InputError for what is not there, and where no trace with a row is left.
     """
     notes: list[str] = []
@@ -121,9 +121,9 @@ def look(
     local = [path for path in paths if is_local(path, here=here)]
     elsewhere = [path for path in paths if path not in local]
     opened = list(_opened(local, None if strict else left_out, selection))
-    if not elsewhere:
+    if opened and not elsewhere:
         listed(sum(part.rows for each in opened for part in each.trace.opened.parts))
-    elif selection.counts_back:
+    elif elsewhere and selection.counts_back:
         return Looked([], elsewhere, notes, left_out, opened=opened)
     span = selection.span(max((each.end_us for each in opened), default=0))
     ends: list[TraceEnd] = []
