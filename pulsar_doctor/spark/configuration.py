@@ -44,6 +44,9 @@ FEW = {
     # Functions for machine learning, which Spark finds by reflection while a session starts.
     "spark.sql.extensions.test.loadFromCp": "false",
 }
+# Of many rows what the tables share is kept in columns. To compress these takes longer than all
+# that it spares. What memory does not hold is written to disk.
+MANY = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
@@ -82,7 +85,7 @@ def of_this_machine(
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
-        **(FEW if few else {}),
+        **(FEW if few else MANY),
         **(INTERPRETED if rows <= INTERPRETED_ROWS else {}),
         **java_options(scratch, FEW_JAVA if few else many_java),
     }

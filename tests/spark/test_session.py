@@ -133,6 +133,7 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
     many = settings(Where(rows=2_000_001), tmp_path)
     assert int(many["spark.sql.shuffle.partitions"]) > 1
     assert many["spark.sql.adaptive.enabled"] == "true"
+    assert many["spark.sql.inMemoryColumnarStorage.compressed"] == "false"
     assert "spark.sql.extensions.test.loadFromCp" not in many
     assert "TieredStopAtLevel" not in many["spark.driver.defaultJavaOptions"]
     untold.write_text("spark.sql.adaptive.enabled true\n")
