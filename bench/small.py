@@ -25,6 +25,9 @@ from pathlib import Path
 from analyze import traces_of, tree_kib
 from measured import LOOK_SECONDS, table
 
+from pulsar_doctor.trace.folder import state_bytes, state_name
+from pulsar_doctor.trace.reading import ledgers_behind, nearest_ledgers
+from pulsar_doctor.trace.sealing import open_trace
 from tests.spark.made_traces import sealed
 from tests.trace.said import Said
 
@@ -46,7 +49,7 @@ class Cost:
 def trace_of(folder: Path, rows: int) -> Path:
     """A trace of so many rows: one consumer that works, or bench/traces.py's tiles."""
     if rows >= FEWEST:
-        return traces_of(folder, rows, 1, shape="even")[1][0]
+        return with_ledgers(traces_of(folder, rows, 1, shape="even")[1][0])
     path = folder / f"rows-{rows}.ptrace"
     if not path.exists():
         said = Said().open().attached().flow(rows)
@@ -55,6 +58,16 @@ def trace_of(folder: Path, rows: int) -> Path:
             if OPENING + 2 * (at + 1) <= rows:
                 said.acked([at])
         sealed(path, said, path.stem)
+    return path
+
+
+def with_ledgers(path: Path) -> Path:
+    """The same trace with the ledgers that a tap leaves beside it; bench/traces.py makes none."""
+    trace = open_trace(path)
+    timeline, parts = nearest_ledgers(path, trace.meta, trace.opened)
+    if parts:
+        timeline = ledgers_behind(path, timeline, parts)
+        (path / state_name(parts[-1].number)).write_bytes(state_bytes(timeline.state()))
     return path
 
 
