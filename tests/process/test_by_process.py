@@ -90,6 +90,11 @@ def test_whether_anything_was_taken_follows_from_two_looks(then, now, taken):
     assert inside(looked([ONE])).taken is None
 
 
+@pytest.mark.parametrize(("pending", "waits"), [(0, False), (None, False), (1, True)])
+def test_a_call_of_receive_that_waits_is_seen(pending, waits):
+    assert inside(looked([replace(ONE, receives_pending=pending)])).asked is waits
+
+
 def test_a_child_has_its_parents_pause_listener_and_queue():
     child = replace(ONE, id=2, waiting=3, name="w")
     parent = ClientConsumer(
