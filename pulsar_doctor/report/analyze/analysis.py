@@ -95,7 +95,7 @@ class Drawing:
 
     analysis: Analysis
     top: int
-    parts: Sequence[Part]
+    parts: Sequence[ReportPart]
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -323,22 +323,22 @@ def _more(left_out: int, view: View) -> Iterator[RenderableType]:
         yield indented(Text(f"{view.signs.more} and {left_out:,} more: -o json or --save"))
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """What is printed in one go. needs: the tables that it shows."""
 
     needs: frozenset[str]
     draw: Callable[[Analysis, int, View], Iterator[RenderableType]]
 
 
-def _part(section: Section) -> Part:
-    return Part(frozenset({section.table}), partial(_section, section))
+def _part(section: Section) -> ReportPart:
+    return ReportPart(frozenset({section.table}), partial(_section, section))
 
 
-OPENING = Part(frozenset({"consumers", "stalls"}), _opening)
+OPENING = ReportPart(frozenset({"consumers", "stalls"}), _opening)
 PARTS = (
     OPENING,
-    Part(frozenset({"timeline"}), _timeline),
+    ReportPart(frozenset({"timeline"}), _timeline),
     *map(_part, (STALLS_SECTION, SUBSCRIPTIONS_SECTION, CONSUMERS_SECTION)),
-    Part(frozenset({"gaps"}), _gaps),
+    ReportPart(frozenset({"gaps"}), _gaps),
     _part(HOLES_SECTION),
 )
