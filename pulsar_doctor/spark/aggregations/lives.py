@@ -120,7 +120,7 @@ def _labels(
     """What each incarnation is, and where it begins. Its SUBSCRIBE says all of it.
 
     Where rows are missing it may have none, and is known by the first row that it has; so may one
-    whose SUBSCRIBE is before the time that is asked for, and then the earlier of both counts.
+    that subscribed before the time that is analyzed, and then the earlier of both counts.
     """
     begun = marks.where(is_a("SUBSCRIBE") & F.col("incarnation").isNotNull())
     replaced = F.when(is_a("SUBSCRIBE"), F.col("starved_us")).alias("replaced_us")
