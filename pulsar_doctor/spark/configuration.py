@@ -52,6 +52,7 @@ EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 # Of many, this collector adds least to each row, and nothing to what Java must compile.
 MANY_JAVA = " -XX:+UseParallelGC"
+OUR_COLLECTOR = re.compile(r" -XX:\+Use\w+GC")
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes
 # longer than the rows do. A partial aggregate and a top-K sort are compiled nevertheless.
 INTERPRETED_ROWS = 50_000
@@ -77,7 +78,9 @@ def of_this_machine(
     """
     cores, few = os.cpu_count() or 1, rows <= FEW_ROWS
     options = (given or {}).get(EXTRA_JAVA_OPTIONS, "") + os.environ.get("JAVA_TOOL_OPTIONS", "")
-    many_java = "" if "GC" in options else MANY_JAVA
+    java = FEW_JAVA if few else MANY_JAVA
+    if "GC" in options:
+        java = OUR_COLLECTOR.sub("", java)
     return {
         "spark.driver.memory": f"{driver_mib(memory_bytes())}m",
         "spark.driver.host": "127.0.0.1",
@@ -87,7 +90,7 @@ def of_this_machine(
         "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
         **(FEW if few else MANY),
         **(INTERPRETED if rows <= INTERPRETED_ROWS else {}),
-        **java_options(scratch, FEW_JAVA if few else many_java),
+        **java_options(scratch, java),
     }
 
 

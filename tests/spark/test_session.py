@@ -144,16 +144,18 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
     assert "TieredStopAtLevel" not in cluster["spark.driver.defaultJavaOptions"]
 
 
-def test_for_many_rows_java_has_one_collector_the_one_of_the_user_first(
-    untold, tmp_path, monkeypatch
+@pytest.mark.parametrize(("rows", "ours"), [(5, "-XX:+UseSerialGC"), (1e9, "-XX:+UseParallelGC")])
+def test_java_has_one_collector_the_one_of_the_user_first(
+    untold, tmp_path, monkeypatch, rows, ours
 ):
     monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
 
     def options(**conf: str) -> str:
         conf = {f"spark.driver.{name}": value for name, value in conf.items()}
-        return settings(Where(conf=conf), tmp_path)["spark.driver.defaultJavaOptions"]
+        where = Where(rows=rows, conf=conf)
+        return settings(where, tmp_path)["spark.driver.defaultJavaOptions"]
 
-    assert "-XX:+UseParallelGC" in options(extraJavaOptions="-Da=b")
+    assert ours in options(extraJavaOptions="-Da=b")
     assert "GC" not in options(extraJavaOptions="-XX:+UseG1GC")
     untold.write_text("spark.driver.extraJavaOptions -XX:+UseZGC\n")
     assert "GC" not in options()
