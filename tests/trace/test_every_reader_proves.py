@@ -21,7 +21,6 @@ READERS = (
     ("stall-check", "-o", "json", "--trace"),
     ("holes", "--trace"),
     ("simulate", "--from-trace"),
-    ("analyze", "-q"),  # before it starts a Spark
 )
 
 
@@ -51,6 +50,20 @@ def trace(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("reader", READERS, ids=" ".join)
 def test_damage_is_never_judged(
+    trace: Path, capsys: pytest.CaptureFixture[str], reader: tuple[str, ...], damage: str
+) -> None:
+    assert_refused(trace, capsys, reader, damage)
+
+
+@pytest.mark.usefixtures("outside")  # its Java is on its way by then
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_never_analyzed(
+    trace: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    assert_refused(trace, capsys, ("analyze", "-q"), damage)
+
+
+def assert_refused(
     trace: Path, capsys: pytest.CaptureFixture[str], reader: tuple[str, ...], damage: str
 ) -> None:
     DAMAGES[damage](trace / SEGMENT)
