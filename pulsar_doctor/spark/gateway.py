@@ -156,12 +156,8 @@ def used(gateway: Any, seconds: float = END_SECONDS) -> Iterator[None]:
         _end(gateway.proc, seconds)
 
 
-def ask_less(context: SparkContext, *, keep: bool) -> None:
-    """Halves the number of questions that pyspark sends to Java.
-
-    It looks up a function before each call, which Java does in each of 280 jars; and it reports
-    each object that it does not use any more, unless all are to be kept until Java ends.
-    """
+def ask_less(context: SparkContext) -> None:
+    """Remembers functions that pyspark looks up before each call, which Java does in 280 jars."""
     from py4j.java_gateway import JavaClass
 
     class Remembering(JavaClass):  # type: ignore[misc]
@@ -174,8 +170,6 @@ def ask_less(context: SparkContext, *, keep: bool) -> None:
     for name in ("functions", "PythonUtils", "org.apache.spark.sql.functions"):
         known = getattr(java, name)
         setattr(java, name, Remembering(known._fqn, known._gateway_client))
-    if keep:
-        java._gateway_client.gateway_property.enable_memory_management = False
 
 
 def _end(java: subprocess.Popen[bytes], seconds: float) -> None:

@@ -209,7 +209,7 @@ def classic(where: Where) -> Iterator[SparkSession]:
             told = settings(where, begun.says.parent) if where.begun else begun.settings
             stack.enter_context(_java(where, begun))
             spark = SparkSession(SparkContext(conf=SparkConf().setAll(list(told.items()))))
-            gateway.ask_less(spark.sparkContext, keep=where.rows <= FEW_ROWS)
+            gateway.ask_less(spark.sparkContext)
         stack.callback(_stop, spark)
         yield spark
 
