@@ -7,11 +7,13 @@ import base64
 import json
 import socket
 import ssl
+import sys
 import threading
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
+from importlib.abc import MetaPathFinder
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -203,6 +205,29 @@ def test_no_more_than_the_told_number_is_asked_at_once_and_connections_are_reuse
         assert len(ask(broker.url, many, concurrency=5)) == 60
     assert broker.most_at_once == 5
     assert len({asked.client_port for asked in broker.asked}) <= 16  # 4 pools of 4
+
+
+class Searches(MetaPathFinder):
+    """Notes every module that is searched for, and finds none."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        self.names.append(name)
+
+
+def test_a_request_searches_the_disk_for_no_module(monkeypatch):
+    searches = Searches()
+
+    async def question(admin: Admin) -> None:
+        await admin.topic_stats("orders")
+        monkeypatch.setattr(sys, "meta_path", [searches, *sys.meta_path])
+        await admin.topic_stats("invoices")
+
+    with always(Reply(document=STATS)) as broker:
+        ask(broker.url, question)
+    assert (len(broker.asked), searches.names) == (2, [])
 
 
 def test_a_topic_that_cannot_be_read_does_not_stop_the_others():
