@@ -9,7 +9,8 @@ read position.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pulsar_doctor.broker.stats.backlog import (
     COUNTER_LEAST,
@@ -106,12 +107,9 @@ class TopicWindow:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what was asked for once is kept
 class Observed:
-    """One subscription, as it stands in the last sample of the window, and how it came there.
-
-    unread: entries that the cursor has to read yet; None without internal stats.
-    """
+    """One subscription, as it is in the last sample of the window, and how it came there."""
 
     topic: str
     partition: int | None
@@ -120,25 +118,29 @@ class Observed:
     limits: ClusterLimits = NOTHING_TOLD
     place: SegmentPlace | None = None
     summed: bool = False
-    course: Course[SubscriptionStats] = field(init=False)
-    consumers: tuple[Course[ConsumerStats], ...] = field(init=False)
-    cursor: Course[CursorStats] = field(init=False)
-    backlog: Backlog = field(init=False)
-    unread: int | None = field(init=False)
-    _entry_messages: int = field(init=False)  # about the most in one
 
-    def __post_init__(self) -> None:
-        # Once: several checks ask for each of them.
-        object.__setattr__(self, "course", self.window.subscription(self.subscription))
-        object.__setattr__(self, "consumers", self.window.consumers(self.subscription))
-        object.__setattr__(self, "cursor", self.window.cursor(self.subscription))
+    @cached_property
+    def course(self) -> Course[SubscriptionStats]:
+        """The subscription over the window."""
+        return self.window.subscription(self.subscription)
+
+    @cached_property
+    def consumers(self) -> tuple[Course[ConsumerStats], ...]:
+        """Each consumer of the last sample over the window."""
+        return self.window.consumers(self.subscription)
+
+    @cached_property
+    def cursor(self) -> Course[CursorStats]:
+        """Its cursor over the window, as far as there are internal stats."""
+        return self.window.cursor(self.subscription)
+
+    @cached_property
+    def backlog(self) -> Backlog:
+        """What waits for it in the last sample."""
         samples = self.window.samples[-1:] if self.course.broken else self.window.samples
-        backlog = backlog_of(samples, self.subscription, self.acknowledged_ranges)
-        object.__setattr__(self, "backlog", backlog)
-        object.__setattr__(self, "unread", self._unread())
-        object.__setattr__(self, "_entry_messages", self._messages_in_one())
+        return backlog_of(samples, self.subscription, self.acknowledged_ranges)
 
-    @property
+    @cached_property
     def now(self) -> SubscriptionStats:
         """The subscription in the last sample."""
         last = self.course.values[-1]
@@ -159,7 +161,7 @@ class Observed:
         """Whose its cursor is."""
         return owner_of(self.subscription, clusters=self.window.last.topic.replication or ())
 
-    @property
+    @cached_property
     def type(self) -> str | None:
         """Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told."""
         if self.now.type is None and _orders_keys(self.now):
@@ -201,7 +203,7 @@ class Observed:
             said.append(sentence(f"msgBacklog of {shown(self.subscription)}", counter))
         return tuple(dict.fromkeys(said))
 
-    @property
+    @cached_property
     def cursor_now(self) -> CursorStats | None:
         """The cursor in the last sample; None where it is not told."""
         internal = self.internal
@@ -212,7 +214,7 @@ class Observed:
         """Whether the broker keeps its place; None where not reported."""
         return is_durable(self.now, self.cursor_now)
 
-    @property
+    @cached_property
     def nothing_waits(self) -> bool:
         """Whether the cursor shows that all is acknowledged, and no count of messages denies it.
 
@@ -240,7 +242,7 @@ class Observed:
         told = None if cursor is None else (cursor.waiting_read_op, cursor.pending_read_ops)
         return None if told is None or told == (None, None) else any(told)
 
-    @property
+    @cached_property
     def left(self) -> Between | None:
         """Entries that could be sent now if a consumer had permits; None where not told."""
         told_empty = self.backlog.counter is None or self._nothing_counted
@@ -259,7 +261,9 @@ class Observed:
         most = max(unread, by_backlog.most) if by_backlog else None
         return None if most is None else Between(unread, most)
 
-    def _unread(self) -> int | None:
+    @cached_property
+    def unread(self) -> int | None:
+        """Entries that the cursor has to read yet; None without internal stats."""
         cursor, internal = self.cursor_now, self.internal
         if cursor is None or internal is None or cursor.read_position is None:
             return None
@@ -312,7 +316,7 @@ class Observed:
         replay = min(due, now.msg_in_replay or 0)
         return Between(max(replay, due - held.most), max(replay, due - held.least))
 
-    @property
+    @cached_property
     def held(self) -> Between | None:
         """Entries that consumers hold unacknowledged; None where not told."""
         now, unread, entries = self.now, self.unread, self.backlog.entries
@@ -331,7 +335,7 @@ class Observed:
         messages = max(0, now.unacked_messages)
         return Between(-(-messages // self._entry_messages), messages)
 
-    @property
+    @cached_property
     def acknowledged_ranges(self) -> int | None:
         """Ranges of acknowledged entries after mark-delete, in the last sample; None: not told."""
         told, cursor = self.now.non_contiguous_deleted_messages_ranges, self.cursor_now
@@ -342,7 +346,8 @@ class Observed:
         ranges = ranges_of(cursor)
         return None if ranges is None else len(ranges)
 
-    def _messages_in_one(self) -> int:
+    @cached_property
+    def _entry_messages(self) -> int:
         """Messages in an entry, about the most; the broker rounds its average."""
         told = [course.values[-1] for course in self.consumers]
         averages = [consumer.avg_messages_per_entry for consumer in told if consumer is not None]

@@ -10,7 +10,8 @@ of one is also that distance after the earliest possible now of the one before i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 from pulsar_doctor.broker.stats.age import Age
@@ -28,33 +29,31 @@ MOMENTS: tuple[Moment, ...] = get_args(Moment)
 CLOCK_SLACK_MS = 2000  # a Date is cut to the second and may be cached for one more
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what was asked for once is kept
 class Sample:
-    """One reading. taken_ms: the broker's clock (Date header), None where it was not told.
+    """One reading."""
 
-    not_before_ms: where it was not told, the earliest it can have been, by the sample before it.
-    newest_ms: the newest moment by the broker's clock that the document tells.
-    now_ms: when it was taken; the earliest possible moment where now_told is false: that it is the
-    broker's clock.
-    """
-
-    taken_ms: int | None
+    taken_ms: int | None  # by the broker's clock (the Date header), None where not reported
     topic: TopicStats
     internal: InternalStats | None = None
-    not_before_ms: int | None = None
-    newest_ms: int | None = field(init=False)
-    now_told: bool = field(init=False)
-    now_ms: int | None = field(init=False)
+    not_before_ms: int | None = None  # where not reported, the earliest, by the sample before
 
-    def __post_init__(self) -> None:
-        newest = max(moments(self.topic), default=None)
-        taken = self.taken_ms
-        told = (taken, newest, self.not_before_ms)
-        # Once: the first looks at every consumer, and every consumer asks for the others.
-        now_ms = max((each for each in told if each is not None), default=None)
-        ahead = taken is None or (newest is not None and newest - taken > CLOCK_SLACK_MS)
-        for name, value in (("newest_ms", newest), ("now_told", not ahead), ("now_ms", now_ms)):
-            object.__setattr__(self, name, value)
+    @cached_property
+    def newest_ms(self) -> int | None:
+        """The newest moment by the broker's clock that the document reports."""
+        return max(moments(self.topic), default=None)
+
+    @cached_property
+    def now_told(self) -> bool:
+        """Whether `taken_ms` is by the broker's clock."""
+        taken, newest = self.taken_ms, self.newest_ms
+        return taken is not None and (newest is None or newest - taken <= CLOCK_SLACK_MS)
+
+    @cached_property
+    def now_ms(self) -> int | None:
+        """When it was taken; the earliest possible moment where the clock is not known."""
+        reported = (self.taken_ms, self.newest_ms, self.not_before_ms)
+        return max((each for each in reported if each is not None), default=None)
 
     def age(self, moment_ms: int | None) -> Age | None:
         """How long ago a moment was; None where it or now is not told."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Generic, TypeVar
 
@@ -42,22 +43,17 @@ R = TypeVar("R")
 Identity = tuple[str | None, str, str | None]  # name, connectedSince, address
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what was asked for once is kept
 class Course(Generic[T]):
-    """One subscription, consumer or cursor over a window.
+    """One subscription, consumer or cursor over a window."""
 
-    values: one for each sample that could tell, None where it was not there. reset: its counters
-    and moments started anew within the window. broken: first and last cannot be compared, for a
-    reset, a gap, or fewer than two values.
-    """
+    values: tuple[T | None, ...]  # one for each sample that reports it, None: it was not there
+    reset: bool = False  # whether its counters and moments started anew within the window
 
-    values: tuple[T | None, ...]
-    reset: bool = False
-    broken: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        broken = self.reset or len(self.values) < 2 or any(value is None for value in self.values)
-        object.__setattr__(self, "broken", broken)  # once: each difference asks for it
+    @cached_property
+    def broken(self) -> bool:
+        """Whether first and last cannot be compared: a reset, a gap, or fewer than two values."""
+        return self.reset or len(self.values) < 2 or None in self.values
 
     def growth(self, read: Callable[[T], int | None]) -> int | None:
         """By how much a counter grew; None where not told, or where it fell on the way."""
@@ -99,37 +95,39 @@ class Course(Generic[T]):
         return [value for value in told if value is not None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what was asked for once is kept
 class Window:
     """Samples of one topic or partition, in order of time. Raises InputError on none or disorder.
 
-    Two samples may be of the same moment: a Date has steps of one second. interval_ms: how far
-    apart they were taken, for samples that do not tell when; these get a `not_before_ms`. reset:
-    whether the topic seems to have been loaded anew within the window. signs: address of a
-    connection -> when anybody on it last acknowledged, asked for more or connected, epoch ms.
-    span_ms: from the first sample to the last, by the broker's clock, by another one that is told
-    for both, or by `interval_ms`; None where none is told.
+    Two samples may be of the same moment: a Date has steps of one second.
     """
 
-    samples: tuple[Sample, ...]
-    interval_ms: int | None = field(default=None, kw_only=True)
-    reset: bool = field(init=False)
-    signs: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    span_ms: int | None = field(init=False, repr=False, compare=False)
+    given: tuple[Sample, ...]
+    interval_ms: int | None = field(default=None, kw_only=True)  # how far apart, without a clock
 
     def __post_init__(self) -> None:
-        if not self.samples:
+        if not self.given:
             raise InputError("a window needs at least one sample")
-        times = [sample.taken_ms for sample in self.samples if sample.taken_ms is not None]
+        times = [sample.taken_ms for sample in self.given if sample.taken_ms is not None]
         if any(after < before for before, after in pairwise(times)):
             raise InputError("the samples are not in order of time; give the oldest first")
-        if self.interval_ms is not None:
-            object.__setattr__(self, "samples", tuple(spaced(self.samples, self.interval_ms)))
-        reset = any(reloaded(before, after) for before, after in pairwise(self.samples))
-        # Once: these look at every connection, and each subscription asks for them.
-        object.__setattr__(self, "reset", reset)
-        object.__setattr__(self, "signs", _signs(self.last.topic))
-        object.__setattr__(self, "span_ms", self._span_ms())
+
+    @cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The samples; with an interval, those that do not tell when have a `not_before_ms`."""
+        interval_ms = self.interval_ms
+        return self.given if interval_ms is None else tuple(spaced(self.given, interval_ms))
+
+    @cached_property
+    def reset(self) -> bool:
+        """Whether the topic seems to have been loaded anew within the window."""
+        return any(reloaded(before, after) for before, after in pairwise(self.samples))
+
+    @cached_property
+    def signs(self) -> Mapping[str, int]:
+        """Address of a connection -> when anybody on it last acknowledged, asked for more or
+        connected, in epoch milliseconds."""
+        return _signs(self.last.topic)
 
     @property
     def first(self) -> Sample:
@@ -141,7 +139,12 @@ class Window:
         """The newest sample, to which ages and verdicts refer."""
         return self.samples[-1]
 
-    def _span_ms(self) -> int | None:
+    @cached_property
+    def span_ms(self) -> int | None:
+        """From the first sample to the last; None where neither a clock nor `interval_ms` tells.
+
+        By the broker's clock, or by another one that is reported for both.
+        """
         first, last = self.first, self.last
         by_now = (first.now_ms, last.now_ms) if first.now_told and last.now_told else (None, None)
         for began, ended in (by_now, (first.taken_ms, last.taken_ms)):
