@@ -190,7 +190,7 @@ def is_durable(stats: SubscriptionStats, cursor: CursorStats | None) -> bool | N
     return cursor.durable
 
 
-def ranges_of(cursor: CursorStats) -> list[Written] | None:
+def ranges_of(cursor: CursorStats) -> tuple[Written, ...] | None:
     """Acknowledged ranges after mark-delete; None where not reported, or written in no known way.
 
     `holes` says what is wrong with those that cannot be read.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
 from pulsar_doctor.errors import InputError
 
@@ -20,14 +21,15 @@ SHOWN = 40  # characters of what cannot be read
 Written = tuple[int, int, int, int]
 
 
-def parse_written(text: str) -> list[Written]:
+@lru_cache(maxsize=2)  # the backlog and what is left to read need the same, which may be megabytes
+def parse_written(text: str) -> tuple[Written, ...]:
     """`individuallyDeletedMessages`, range by range. Raises InputError where it is none."""
     flat = text.replace("‥", "..").replace(" ", "")  # older brokers have one sign for both dots
     if flat == "[]":
-        return []
+        return ()
     if not RANGES.fullmatch(flat):
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
         raise InputError(f"these are no acknowledged ranges: {shown!r}")
     inner = flat[2:-2].replace("],(", ",").replace("..", ",").replace(":", ",")
     numbers: list[int] = json.loads(f"[{inner}]")  # much faster than int() for each
-    return list(zip(*(numbers[at::4] for at in range(4)), strict=True))
+    return tuple(zip(*(numbers[at::4] for at in range(4)), strict=True))
