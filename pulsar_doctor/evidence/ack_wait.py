@@ -15,22 +15,18 @@ from pulsar_doctor.wording.sentences import say
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """How the acks of one consumer, or of several, come.
+    """How the acks of one consumer, or of several, come."""
 
-    acknowledged: messages within the window (or given back); None: not comparable. acked: whether
-    any ack came within it. quiet: since the last ack or delivery, at least. rhythm_seconds: for
-    one message, while it acknowledges as it did all its life; None: it does not, or nothing tells.
-    may_fit: whether its silence may yet be part of that: somewhat longer, or not told exactly.
-    never: whether nothing that is held was acknowledged ever since its consumers connected.
-    """
-
-    acknowledged: int | None
-    acked: bool | None
+    acknowledged: int | None  # messages within the window (or given back); None: not comparable
+    acked: bool | None  # whether any ack came within it
     span_ms: int | None
-    quiet: Age | None
+    quiet: Age | None  # since the last ack or delivery, at least
     batches: bool = False
+    # For one message, while it acknowledges as it did all its life; None: not known.
     rhythm_seconds: float | None = None
+    # Whether its silence may yet be part of that: somewhat longer, or not exactly known.
     may_fit: bool = False
+    # Whether nothing that is held was acknowledged since its consumers connected.
     never: bool = False
 
     def until(self, needed: int) -> AckWait:

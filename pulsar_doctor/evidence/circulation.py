@@ -11,17 +11,13 @@ STEP = 10.0  # seconds that a Recent counts together
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent in a stretch of time, in messages.
-
-    acknowledged: at most. again: sent or given back a second time, at least. in_circles: whether
-    some of it was certainly sent three times or more. ended: of those that came again, what a
-    dead-letter policy has put away since, at most.
-    """
+    """What was sent in a stretch of time, in messages."""
 
     messages: int
-    acknowledged: int
-    again: int
-    in_circles: bool
+    acknowledged: int  # at most
+    again: int  # sent or given back a second time, at least
+    in_circles: bool  # whether some of it was certainly sent three times or more
+    # Of those that came again, what a dead-letter policy has put away since, at most.
     ended: int = 0
 
     @property
@@ -43,27 +39,20 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class Circulation:
-    """What was sent, by whatever tells it; None and nothing where it is not told.
+    """What was sent, by whatever reports it; None and nothing where it is not reported."""
 
-    recent: message by message, with count_most: the most often that one came again (None where it
-    is not counted), and out: messages that are not acknowledged now.
-    window, life: by counters, of the samples' window and since the consumers connected, where
-    nothing was acknowledged ever since. gone: consumers that came and left in the window, were sent
-    messages and acknowledged none. at_most_twice: whether nothing need have come three times.
-    ever_sent: messages, also to those that have left; 0 where nobody is there. begun: since the
-    oldest connected.
-    """
-
-    recent: tuple[Recent, ...] | None = None
-    count_most: int | None = None
-    out: int = 0
-    window: Sent | None = None
+    recent: tuple[Recent, ...] | None = None  # message by message
+    count_most: int | None = None  # the most often that one came again; None: not counted
+    out: int = 0  # messages that are not acknowledged now
+    window: Sent | None = None  # by counters, in the samples' window
+    # By counters, since the consumers connected, where nothing was acknowledged since.
     life: Sent | None = None
+    # Consumers that came and left in the window, were sent messages and acknowledged none.
     gone: int = 0
-    at_most_twice: bool = False
-    ever_sent: int | None = None
+    at_most_twice: bool = False  # whether nothing need have come three times
+    ever_sent: int | None = None  # messages, also to those that have left; 0 where nobody is there
     last_delivery: Age | None = None
-    begun: Age | None = None
+    begun: Age | None = None  # since the oldest connected
     span_seconds: float | None = None
     rate_redeliver: float | None = None
     rate_out: float | None = None

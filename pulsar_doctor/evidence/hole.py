@@ -9,47 +9,34 @@ from pulsar_doctor.broker.stats.age import Age
 
 @dataclass(frozen=True, slots=True)
 class AckHole:
-    """A gap in what is acknowledged, or none.
+    """A gap in what is acknowledged, or none."""
 
-    ranges: of acknowledged entries after it, at least. stood: since mark-delete stopped before it.
-    proven: whether acks of later entries are known to have passed it. acked: since the last ack of
-    anybody. acks_lasted_ms: from where mark-delete stopped to that ack. all_acked_in: seconds in
-    which all that is acknowledged after it can have been, by the pace of the window.
-    passed: later messages, or entries, that whoever holds the first one has acknowledged since, at
-    least; held: messages that they hold, at most. passed_in_window: whether acks came in it.
-    moved: whether mark-delete did. delayed: whether messages that are not due make gaps, too.
-    markers: whether a replicator may leave ranges.
-    position: of mark-delete, as a text. behind: entries from the first that is not acknowledged to
-    where the broker has read, acknowledged or not.
-    """
-
-    ranges: int
-    stood: Age | None
-    proven: bool = False
-    acked: Age | None = None
-    acks_lasted_ms: int | None = None
+    ranges: int  # of acknowledged entries after it, at least
+    stood: Age | None  # since mark-delete stopped before it
+    proven: bool = False  # whether acks of later entries are known to have passed it
+    acked: Age | None = None  # since the last ack of anybody
+    acks_lasted_ms: int | None = None  # from where mark-delete stopped to that ack
+    # Seconds for all that is acknowledged after it, at most, by the pace of the window.
     all_acked_in: float | None = None
+    # Later messages or entries that who holds the first one acknowledged since, at least.
     passed: int = 0
-    held: int = 0
-    passed_in_window: bool = False
-    moved: bool = False
-    delayed: bool = False
-    markers: bool = False
-    position: str | None = None
+    held: int = 0  # messages that they hold, at most
+    passed_in_window: bool = False  # whether such acks came in the window
+    moved: bool = False  # whether mark-delete moved in the window
+    delayed: bool = False  # whether messages that are not due make gaps, too
+    markers: bool = False  # whether a replicator may leave ranges
+    position: str | None = None  # of mark-delete
     backlog_bytes: int | None = None
+    # Entries from the first unacknowledged one to where the broker has read, acknowledged or not.
     behind: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AckedRanges:
-    """Ranges of acknowledged entries, with gaps between them.
-
-    limit: managedLedgerMaxUnackedRangesToPersist; None where it is not told. size_bytes: of the
-    record in which the broker wrote them down, likewise. by_default: the limit that brokers of this
-    version have where nothing else is set; None where the version is not told.
-    """
+    """Ranges of acknowledged entries, with gaps between them."""
 
     count: int
-    limit: int | None
-    size_bytes: int | None
+    limit: int | None  # managedLedgerMaxUnackedRangesToPersist; None: not reported
+    size_bytes: int | None  # of the record in which the broker wrote them down
+    # The limit of brokers of this version where nothing is set; None: version not known.
     by_default: int | None = None

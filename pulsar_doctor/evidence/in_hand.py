@@ -9,21 +9,16 @@ from pulsar_doctor.broker.stats.age import Age
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """Messages that are taken and not finished. None is "not told".
+    """Messages that are taken and not finished. None is not known."""
 
-    messages: at least; most: with those that may still be in its queue. oldest: since the first of
-    them was sent. finished: since then, at most. one_by_one: whether acks have come since then and
-    left them in hand; None where only a later sample tells. pace: seconds from one finished message
-    to the next. growth: unacknowledged messages a second.
-    """
-
-    messages: int
-    most: int
-    oldest: Age
-    finished: int
+    messages: int  # at least
+    most: int  # with those that may still be in its queue
+    oldest: Age  # since the first of them was sent
+    finished: int  # since then, at most
+    # Whether acks came since and left them in hand; None: a later sample tells.
     one_by_one: bool | None
-    pace: float | None
-    growth: float | None
+    pace: float | None  # seconds from one finished message to the next
+    growth: float | None  # unacknowledged messages a second
 
     @property
     def seconds(self) -> float | None:

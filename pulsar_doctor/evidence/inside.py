@@ -10,43 +10,30 @@ from pulsar_doctor.wording.sentences import say
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """One consumer of a process that was looked into. Counts are messages; None is not told.
+    """One consumer of a process that was examined. Counts are messages; None is not reported."""
 
-    unsent: permits that the client owes the broker (unsent permits); refills_at: it sends them as
-    one FLOW then. waiting: in its queue and that of its parent, not taken; some_wait: where only
-    that is known; handed: to its listener, and not done with. paused; listener: whether it has one.
-    taken: messages taken between two looks, at least; seconds: between these. asked: whether
-    anybody calls receive, or waits in it. sits: the threads that its messages wait for, longest
-    first: those of its listener, or else of the application; where none waits in the client, those
-    of the application. acks_pending: not sent yet, in both looks; acks_grouped_seconds: for how
-    long its client may hold them back. connected: whether it has a connection to its broker.
-    deadlock: names of threads, as the JVM found them, where one of them works for a consumer.
-    pools: those in which messages of its topic wait; pool_sits: where their threads are, longest
-    first; moment_ms: when they were looked at. virtual_threads: how many its process has; where
-    they are is not known.
-    """
-
-    unsent: int | None = None
-    refills_at: int | None = None
+    unsent: int | None = None  # permits that the client owes the broker
+    refills_at: int | None = None  # it sends them as one FLOW then
     queue_size: int | None = None
-    waiting: int | None = None
-    some_wait: bool = False
-    handed: int | None = None
+    waiting: int | None = None  # not taken yet, in its queue and that of its parent
+    some_wait: bool = False  # where only that is known
+    handed: int | None = None  # to its listener, and not finished
     paused: bool | None = None
-    listener: bool | None = None
+    listener: bool | None = None  # whether it has one
     zero_queue: bool = False
-    taken: int | None = None
-    seconds: float = 0.0
-    asked: bool | None = None
-    sits: tuple[Sitting, ...] = ()
-    acks_pending: int | None = None
-    acks_grouped_seconds: float | None = None
-    connected: bool | None = None
+    taken: int | None = None  # between two samples, at least
+    seconds: float = 0.0  # between these
+    asked: bool | None = None  # whether anybody calls receive, or waits in it
+    sits: tuple[Sitting, ...] = ()  # the threads that its messages wait for, longest first
+    acks_pending: int | None = None  # not sent yet, in both samples
+    acks_grouped_seconds: float | None = None  # for how long its client may hold them back
+    connected: bool | None = None  # whether it has a connection to its broker
+    # Names of threads that the JVM found, where one of them works for a consumer.
     deadlock: tuple[str, ...] = ()
-    pools: tuple[Pool, ...] = ()
-    pool_sits: tuple[Sitting, ...] = ()
-    virtual_threads: int = 0
-    moment_ms: int = 0
+    pools: tuple[Pool, ...] = ()  # those in which messages of its topic wait
+    pool_sits: tuple[Sitting, ...] = ()  # where their threads are, longest first
+    virtual_threads: int = 0  # of its process; where they are is not known
+    moment_ms: int = 0  # when the pools were examined
 
     @property
     def until_flow(self) -> int | None:

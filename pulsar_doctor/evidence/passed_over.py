@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Entries that came in an older epoch only, while later ones have come since.
-
-    first, behind: positions. settled_seconds: since that changed last. late_entries: of an older
-    epoch, after the last REDELIVER.
-    """
+    """Entries that came in an older epoch only, while later ones have come since."""
 
     entries: int
     messages: int
-    first: str
-    behind: str
+    first: str  # a position
+    behind: str  # a position
     epoch: int | None
-    late_entries: int
-    settled_seconds: float
+    late_entries: int  # of an older epoch, after the last REDELIVER
+    settled_seconds: float  # since that changed last

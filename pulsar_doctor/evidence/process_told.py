@@ -21,15 +21,7 @@ WaitKind = Literal["monitor", "lock", "future", "class", "end", "signal"]
 class ClientConsumer:
     """One consumer of a Java client by the client's own fields. Counts are messages.
 
-    kind: "multi" is the parent of one consumer for each topic or partition (children: their ids).
-    unsent_permits: taken by the application, not yet sent as FLOW; a parent has none of its own.
-    queue_size: its receiver queue size now, 0 for a zero queue; queue_size_most: as it was asked
-    for. waiting: in its queue; listener_waiting: handed to its listener's executor and not done
-    with, the one in the callback too. listener_threads: Java's ids of that executor's threads.
-    listener_executor_waiting: tasks of that executor, which others may share.
-    receives_pending: calls of receiveAsync that wait. acks_pending: in the grouping tracker.
-    unacked_tracked: by the ack timeout, where there is one. connected: whether it has a connection.
-    missing: fields that this client has not.
+    kind: "multi" is the parent of one consumer for each topic or partition.
     """
 
     id: int
@@ -41,32 +33,33 @@ class ClientConsumer:
     consumer_id: int | None = None
     state: str | None = None
     partition: int | None = None
-    children: tuple[int, ...] = ()
+    children: tuple[int, ...] = ()  # their ids
+    # Taken by the application, not yet sent as FLOW; None of a parent.
     unsent_permits: int | None = None
-    queue_size: int | None = None
-    queue_size_most: int | None = None
+    queue_size: int | None = None  # its receiver queue size now, 0 for a zero queue
+    queue_size_most: int | None = None  # as it was configured
     queue_size_scales: bool | None = None
     refill_threshold: int | None = None
-    waiting: int | None = None
-    listener_waiting: int | None = None
-    listener_executor_waiting: int | None = None
-    listener_threads: tuple[int, ...] = ()
+    waiting: int | None = None  # in its queue
+    listener_waiting: int | None = None  # handed to its listener's executor and not finished
+    listener_executor_waiting: int | None = None  # tasks of that executor, which others may share
+    listener_threads: tuple[int, ...] = ()  # Java's ids of that executor's threads
     paused: bool | None = None
     listener: bool | None = None
     zero_queue: bool = False
-    receives_pending: int | None = None
-    acks_pending: int | None = None
+    receives_pending: int | None = None  # calls of receiveAsync that wait
+    acks_pending: int | None = None  # in the grouping tracker
     cumulative_ack_pending: bool | None = None
     acks_grouped_micros: int | None = None
-    unacked_tracked: int | None = None
+    unacked_tracked: int | None = None  # by the ack timeout, where there is one
     ack_timeout_ms: int | None = None
     nacks_pending: int | None = None
     dead_letter_after: int | None = None
     dead_letter_topic: str | None = None
-    connected: bool | None = None
+    connected: bool | None = None  # whether it has a connection
     local_address: Address | None = None
     remote_address: Address | None = None
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # fields that this client does not have
 
     @property
     def refills_at(self) -> int | None:
@@ -80,40 +73,30 @@ class ClientConsumer:
 
 @dataclass(frozen=True, slots=True)
 class ThreadTold:
-    """What the JVM counts of one thread that waits, and the object that it waits for.
-
-    blocked, waited: how many waits it has begun, for monitors and of all other kinds: while both
-    stay the same it is one wait. on: the class of the object. owner: Java's number of the thread
-    that holds it, or runs it. begun: of a FutureTask, whether a thread has begun to run it.
-    """
+    """What the JVM counts of one thread that waits, and the object that it waits for."""
 
     id: int
+    # Waits for monitors that it has begun; while the same, it is one wait.
     blocked: int | None = None
-    waited: int | None = None
-    on: str | None = None
-    owner: int | None = None
-    begun: bool | None = None
+    waited: int | None = None  # waits of all other kinds
+    on: str | None = None  # the class of the object
+    owner: int | None = None  # Java's number of the thread that holds it, or runs it
+    begun: bool | None = None  # of a FutureTask, whether a thread has begun to run it
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool of threads in which tasks of the application wait.
+    """A pool of threads in which tasks of the application wait."""
 
-    threads: Java's numbers of them. waiting: tasks. looked, holding: of the first of these, how
-    many were looked at, and how many hold a message of the client; tasks that are neither lambdas
-    nor the JDK's are not looked into. task: the class of the first. topic, message, published_ms:
-    of the message that the first task holds; in_order: whether the first is the oldest.
-    """
-
-    threads: tuple[int, ...]
-    waiting: int
-    looked: int
-    holding: int
-    task: str
-    topic: str | None = None
+    threads: tuple[int, ...]  # Java's numbers of them
+    waiting: int  # tasks
+    looked: int  # of the first tasks, how many were examined: lambdas and those of the JDK only
+    holding: int  # of these, how many hold a message of the client
+    task: str  # the class of the first
+    topic: str | None = None  # of the message that the first task holds, as the next two
     message: str | None = None
     published_ms: int | None = None
-    in_order: bool = False
+    in_order: bool = False  # whether the first is the oldest
 
     def text(self, now_ms: int) -> str:
         """`4 threads, 2,996 tasks wait, each of the first 200 with a message of its clients; …`."""
@@ -133,38 +116,29 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the agent found at one moment. objects: that it looked at; milliseconds: its time.
-
-    virtual_threads: how many there are at least; where they are is in no thread dump.
-    """
+    """What the agent found at one moment."""
 
     read_at_ms: int
     consumers: tuple[ClientConsumer, ...]
     runtime: str
-    objects: int
-    milliseconds: int
+    objects: int  # that it examined
+    milliseconds: int  # that it took
     not_told: tuple[str, ...] = ()
     threads: tuple[ThreadTold, ...] = ()
     pools: tuple[Pool, ...] = ()
-    virtual_threads: int = 0
+    virtual_threads: int = 0  # at least; where they are is in no thread dump
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a thread waits for: the class of the object, and the thread that has to end the wait.
+    """What a thread waits for: the class of the object, and the thread that has to end the wait."""
 
-    kind: "class" is one that is initialized; "end" that of another thread; "signal" is what has no
-    owner: a latch, a semaphore, an object that is to be notified. owner: the name of the thread
-    that holds the object, runs the task, initializes the class, or is to end; None where none is
-    known. begun: of a task, whether a thread has begun to run it; None where that is not known.
-    itself: whether the thread waits for what it holds itself.
-    """
-
+    # "end": of another thread; "signal": without an owner, as a latch or a semaphore.
     kind: WaitKind
     of: str
-    owner: str | None = None
-    begun: bool | None = None
-    itself: bool = False
+    owner: str | None = None  # the name of the thread that has to end the wait; None: not known
+    begun: bool | None = None  # of a task, whether a thread has begun to run it; None: not known
+    itself: bool = False  # whether the thread waits for what it holds itself
 
     @property
     def text(self) -> str:
@@ -196,26 +170,22 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """Where one thread is. role: what it is there for, as far as its stack tells.
-
-    top: the innermost frame. line: the innermost one of the application; None where all are the
-    JDK's or the client's. seconds: for how long, at least; None where one look alone tells nothing.
-    since_look: whether that is all that was measured, from the first look to the last.
-    inside: the calls that it is in below that line: the innermost, and the library's own. waits:
-    what it waits for; chain: who holds that, who holds what that thread waits for, and so on.
-    """
+    """Where one thread is."""
 
     thread: str
-    role: Role
+    role: Role  # what it is there for, as far as its stack tells
     state: str
-    top: str | None
+    top: str | None  # the innermost frame
+    # The innermost one of the application; None: all are the JDK's or the client's.
     line: str | None
     frames: tuple[str, ...] = ()
     id: int | None = None
-    seconds: float | None = None
-    inside: tuple[str, ...] = ()
+    seconds: float | None = None  # for how long, at least; None: one sample alone does not tell
+    inside: tuple[str, ...] = ()  # the calls below that line: the innermost, and the library's own
     waits: Wait | None = None
+    # Who holds what it waits for, who holds what that thread waits for, and so on.
     chain: tuple[Sitting, ...] = ()
+    # Whether `seconds` is all that was measured, from the first sample to the last.
     since_look: bool = False
 
     @property
@@ -233,40 +203,31 @@ class Sitting:
 
 @dataclass(frozen=True, slots=True)
 class TcpConnection:
-    """One TCP connection of a process. unread, unsent: bytes in the kernel's queues.
-
-    read_ms, written_ms: since data came last and was sent last; None where nothing tells.
-    """
+    """One TCP connection of a process."""
 
     local: Address
     remote: Address
-    unread: int
+    unread: int  # bytes in the kernel's queue, as `unsent`
     unsent: int
-    read_ms: int | None = None
-    written_ms: int | None = None
+    read_ms: int | None = None  # since data came last; None: not known
+    written_ms: int | None = None  # since data was sent last; None: not known
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessTold:
-    """All that one process has told. runtime: None where not told.
-
-    connections: None where we may not see them. looks: of the agent, first and last; none where
-    nobody looked. seconds: between these, and between two dumps of its threads. threads: those that
-    matter to a consumer; threads_told: whether they were asked for. not_told: why not, a sentence
-    each.
-    """
+    """All that one process has reported."""
 
     pid: int
     name: str
     kind: ProcessKind
-    connections: tuple[TcpConnection, ...] | None = None
+    connections: tuple[TcpConnection, ...] | None = None  # None where we may not see them
     runtime: str | None = None
-    looks: tuple[Inspection, ...] = ()
-    threads: tuple[Sitting, ...] = ()
-    threads_told: bool = False
+    looks: tuple[Inspection, ...] = ()  # of the agent, first and last
+    threads: tuple[Sitting, ...] = ()  # those that matter to a consumer
+    threads_told: bool = False  # whether threads were requested
     deadlocks: tuple[tuple[str, ...], ...] = ()
-    seconds: float = 0.0
-    not_told: tuple[str, ...] = ()
+    seconds: float = 0.0  # between the samples of the agent, and between two thread dumps
+    not_told: tuple[str, ...] = ()  # why something is not known, a sentence each
 
 
 def method(frame: str | None) -> str:

@@ -22,19 +22,14 @@ class Face(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """The broker's read in one sample; None is "not told".
+    """The broker's read in one sample. None is not reported."""
 
-    pending, replaying: whether one is marked as pending, of new entries, or of those to be sent
-    again. under_way: reads that the cursor does. waits: whether it waits for new entries. unread,
-    replay: entries that are left to read, and to be sent again.
-    """
-
-    pending: bool | None
-    replaying: bool | None
-    under_way: int | None
-    waits: bool | None
-    unread: int | None
-    replay: int | None
+    pending: bool | None  # whether a read of new entries is marked as pending
+    replaying: bool | None  # whether a read of entries to be sent again is
+    under_way: int | None  # reads that the cursor does
+    waits: bool | None  # whether the cursor waits for new entries
+    unread: int | None  # entries left to read
+    replay: int | None  # entries to be sent again
 
     @property
     def face(self) -> Face | None:
@@ -54,28 +49,20 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReads:
-    """The broker's reading over all samples, where something may be left to send.
+    """The broker's reading over all samples, where something may be left to send."""
 
-    moved: whether it read, or tried to send. states: one for each sample that tells the read
-    position, oldest first; none where it moved. seconds: from the first of them to the last; None
-    where that is not told. newest: whether the last of them is of the newest sample. position:
-    where the next read begins by that one. extended: whether entries were added between them.
-
-    samples, window_seconds: how often, and for how long, the topic was looked at. came: messages
-    that came meanwhile. switched: whether the active consumer changed. open_transactions: now.
-    """
-
-    moved: bool
+    moved: bool  # whether it read, or tried to send
+    # One for each sample with the read position, oldest first; none where it moved.
     states: tuple[ReadState, ...]
-    seconds: float | None
-    newest: bool
-    position: str | None
-    extended: bool
-    samples: int
-    window_seconds: float
-    came: int | None
-    switched: bool
-    open_transactions: int | None
+    seconds: float | None  # from the first of them to the last; None: not reported
+    newest: bool  # whether the last of them is of the newest sample
+    position: str | None  # where the next read begins, by the last of them
+    extended: bool  # whether entries were added between them
+    samples: int  # of the topic
+    window_seconds: float  # of all samples
+    came: int | None  # messages, within the window
+    switched: bool  # whether the active consumer changed
+    open_transactions: int | None  # now
 
     @property
     def face(self) -> Face | None:

@@ -27,22 +27,17 @@ class HeldOnSegment:
 
 @dataclass(frozen=True, slots=True)
 class OnSegment:
-    """The subscription on one segment. attended: whether somebody is attached there.
-
-    backlog: entries. quiet_seconds: since anything was acknowledged there, or since the segment was
-    sealed; None where nothing tells. consumer, address: of the one that is attached there, if it is
-    one. held: by each consumer there. msg_rate_in: of the segment, in the last full minute.
-    """
+    """The subscription on one segment."""
 
     segment: int
     type: str | None
-    backlog: int | None
-    attended: bool | None
-    quiet_seconds: float | None
-    consumer: str | None
+    backlog: int | None  # entries
+    attended: bool | None  # whether somebody is attached there
+    quiet_seconds: float | None  # since an ack there, or since it was sealed; None: not known
+    consumer: str | None  # the one that is attached, if it is one
     address: str | None
-    held: tuple[HeldOnSegment, ...] = ()
-    msg_rate_in: float | None = None
+    held: tuple[HeldOnSegment, ...] = ()  # by each consumer there
+    msg_rate_in: float | None = None  # of the segment, in the last full minute
 
     @property
     def drained(self) -> bool:
@@ -67,15 +62,13 @@ def in_application(consumer: str | None, address: str | None, segment: int) -> s
 
 @dataclass(frozen=True, slots=True)
 class AmongSegments:
-    """A segment among all of the topic. own, others: where the broker reports something.
-
-    made: what a split or a merge of this segment has made, and the metadata does not list yet.
-    """
+    """A segment among all of the topic."""
 
     segment: TopicSegment
     segments: tuple[TopicSegment, ...]
-    own: OnSegment | None
+    own: OnSegment | None  # where the broker reports something
     others: tuple[OnSegment, ...]
+    # Of a split or merge of this segment, not in the metadata yet.
     made: tuple[TopicSegment, ...] = ()
 
     def age_seconds(self, moment_ms: int | None) -> float | None:

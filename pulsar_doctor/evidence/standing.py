@@ -34,7 +34,7 @@ from pulsar_doctor.broker.stats.window import Course
 UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bound is known
 
 
-@dataclass(frozen=True)  # no slots: what was asked for once is kept
+@dataclass(frozen=True)  # no slots: derived values are cached
 class Standing:
     """One consumer of the last sample."""
 

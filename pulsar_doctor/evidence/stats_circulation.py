@@ -99,15 +99,12 @@ def at_most_twice(observed: Observed) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """What the consumers were sent since they connected, and what there is to send.
-
-    sent, stock: messages on Shared and Key_Shared, otherwise bytes. entries: in the stock.
-    """
+    """What the consumers were sent since they connected, and what there is to send."""
 
     messages: int
-    sent: int
+    sent: int  # messages on Shared and Key_Shared, otherwise bytes, as `stock`
     stock: int
-    entries: int
+    entries: int  # in the stock
 
 
 def _life(observed: Observed) -> _Life | None:

@@ -30,62 +30,44 @@ UNACKED_DEFAULTS = {"consumer": 50_000, "subscription": 200_000}
 
 @dataclass(frozen=True, slots=True)
 class ClosedConsumer:
-    """A consumer that its client closed with messages in hand and none acknowledged.
-
-    held: messages that it gave up. taken: messages that its application took, at least.
-    had_seconds: from the first of what it held to its end; None where nothing tells.
-    by_command: whether the application closed it; otherwise only its connection ended.
-    acked_since: whether any consumer of the subscription has acknowledged since then.
-    """
+    """A consumer that its client closed with messages in hand and none acknowledged."""
 
     consumer: ConsumerView
-    held: int
-    taken: int
-    had_seconds: float | None
-    by_command: bool
-    acked_since: bool
+    held: int  # messages that it gave up
+    taken: int  # messages that its application took, at least
+    had_seconds: float | None  # from the first of what it held to its end; None: not known
+    by_command: bool  # whether the application closed it; otherwise its connection ended
+    acked_since: bool  # whether any consumer of the subscription has acknowledged since then
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An active consumer that is not connected. named: as the broker names it now, last: before.
+    """An active consumer that is not connected."""
 
-    seconds: for how long nobody has been active, at least; None where that is not told.
-    """
-
-    named: str | None
-    last: str | None
-    seconds: float | None
+    named: str | None  # as the broker names it now
+    last: str | None  # as the broker named it before
+    seconds: float | None  # for how long nobody has been active, at least; None: not reported
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Nobody is attached.
+    """Nobody is attached."""
 
-    left: whether somebody was, within the window. reloaded: whether the topic may have been loaded
-    anew since then, which closes every consumer. seconds: for how long nobody was, at least; None
-    where that is not told. since_flow: since anybody asked for messages.
-    """
-
-    left: bool
-    reloaded: bool
-    seconds: float | None
-    since_flow: Age | None
+    left: bool  # whether somebody was, within the window
+    reloaded: bool  # whether the topic may have been loaded anew since, which closes every consumer
+    seconds: float | None  # for how long nobody was attached, at least; None: not reported
+    since_flow: Age | None  # since anybody asked for messages
 
 
 @dataclass(frozen=True, slots=True)
 class UnackedLimit:
-    """The limit of unacknowledged messages of a subscription, and whether it holds it.
+    """The limit of unacknowledged messages of a subscription, and whether it holds it back."""
 
-    blocked: the broker's flag; None: not told. most: the limit, 0 for none, None where it is not
-    told. delivered: messages in the window. flows: whether new ones are sent all the same.
-    """
-
-    blocked: bool | None
-    most: int | None
+    blocked: bool | None  # the broker's flag; None: not reported
+    most: int | None  # the limit, 0 for none; None: not reported
     acks: Acks
-    delivered: int
-    flows: bool
+    delivered: int  # messages in the window
+    flows: bool  # whether new ones are sent all the same
     watched: bool
 
 
@@ -100,94 +82,71 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionView:
-    """What is known of one subscription of a topic, or of one of its partitions.
-
-    sources: who told something, in the words of a cause's `needs`.
-    type: Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told.
-    consumers: None where they are not told. refused: why there is nobody to judge, where the broker
-    has accepted no consumer. gap: why its numbers are not known, where commands are missing.
-    cannot_be: why it cannot be healthy for certain: numbers that were reported and are impossible
-    (these are not in the view), or a trace that is damaged.
-    quiet_is_fine: whether nothing needs to move: all is consumed, or nobody promised to consume it.
-    left: entries that could be sent now; None where it is not told. backlog: None likewise.
-    moment_ms: when all this was so, since the epoch; None where no clock tells it.
-    incarnations: of the consumers of a trace. durable: whether the broker keeps its place. active:
-    which of `consumers` is the active one of Failover. gone: that one, where it is not connected.
-    own: what its cursor does, where that is the broker's and nobody's subscription.
-    closed: consumers that left with messages in hand and had never acknowledged any. left_behind:
-    what waits by a trace since the last consumer left; None where nothing is known to wait. unsent:
-    what waits by a trace though a consumer has permits; None likewise. behind_seconds: how old the
-    newest message was when it was sent, by a trace that does not show that it was the last one.
-
-    watched: whether the broker's numbers can be compared with earlier ones; None where it told
-    none. watched_seconds: with how much earlier ones; None where not told. backlog_change: entries,
-    within that time. delivered, expired: messages, likewise. since_delivery: since it sent any, or
-    tried to.
-    sent_less: whether in every step of that time the broker sent less than it could.
-    delayed, replay: entries that are not due yet, and that are to be sent again. reads: None where
-    nothing is left to send, too. key_order: of Key_Shared only. attended: whether somebody is
-    attached now; None where that is not told. alone: where nobody is. read_armed: whether the
-    cursor reads, or waits for entries, which it does for a consumer only. msg_rate_in: of the
-    topic. msg_drop_rate: on a non-persistent topic only. All rates are messages a second, of the
-    broker's last full minute. place: of a segment, among the others of the scalable topic; None
-    where it is none, or where that is not reported. hides_partitions: whether the numbers are sums
-    over partitions, one of which may be stuck.
-    """
+    """What is known of one subscription of a topic, or of one of its partitions."""
 
     topic: str
     partition: int | None
     subscription: str
+    # Exclusive, Shared, Failover or Key_Shared; None: nobody attached, or not reported.
     type: str | None
-    sources: frozenset[str]
-    consumers: tuple[ConsumerView, ...] | None
-    refused: str | None = None
-    gap: str | None = None
+    sources: frozenset[str]  # who reported something, in the words of a cause's `needs`
+    consumers: tuple[ConsumerView, ...] | None  # None: not reported
+    refused: str | None = None  # why there is nobody to judge: the broker has accepted no consumer
+    gap: str | None = None  # why its numbers are not known: commands are missing
+    # Why HEALTHY is not certain: impossible numbers, left out here, or a damaged trace.
     cannot_be: tuple[str, ...] = ()
-    moment_ms: int | None = None
+    moment_ms: int | None = None  # when all this was so, since the epoch; None: no clock tells
     disagreements: tuple[Disagreement, ...] = ()
-    incarnations: frozenset[int] = frozenset()
+    incarnations: frozenset[int] = frozenset()  # of the consumers of a trace
 
-    durable: bool | None = None
+    durable: bool | None = None  # whether the broker keeps its place
     persistent: bool | None = None
+    # Whether nothing needs to move: all is consumed, or nobody promised to consume it.
     quiet_is_fine: bool = False
-    active: int | None = None
-    gone: Gone | None = None
+    active: int | None = None  # which of `consumers` is the active one of Failover
+    gone: Gone | None = None  # the active one of Failover, where it is not connected
+    # Consumers that left with messages in hand and never acknowledged any.
     closed: tuple[ClosedConsumer, ...] | None = None
-    left_behind: LeftBehind | None = None
-    unsent: Unsent | None = None
+    left_behind: LeftBehind | None = None  # what waits by a trace since the last consumer left
+    unsent: Unsent | None = None  # what waits by a trace though a consumer has permits
+    # How old the newest message was when it was sent, by a trace that may not show the last.
     behind_seconds: float | None = None
-    own: OwnCursor | None = None
+    own: OwnCursor | None = None  # what its cursor does, where that is the broker's own
     backlog: Backlog | None = None
-    left: Count | None = None
+    left: Count | None = None  # entries that could be sent now; None: not reported
     unacked: Count | None = None
     unacked_limit: UnackedLimit | None = None
     hole: AckHole | None = None
     circulation: Circulation | None = None
+    # Whether the broker's numbers can be compared with earlier ones; None: it reported none.
     watched: bool | None = None
-    watched_seconds: float | None = None
-    backlog_change: int | None = None
-    delivered: int | None = None
-    since_delivery: Age | None = None
-    delayed: Count | None = None
-    replay: Count | None = None
+    watched_seconds: float | None = None  # with how much earlier ones
+    backlog_change: int | None = None  # entries, within that time
+    delivered: int | None = None  # messages, within that time
+    since_delivery: Age | None = None  # since it sent any, or tried to
+    delayed: Count | None = None  # entries that are not due yet
+    replay: Count | None = None  # entries that are to be sent again
     ranges: AckedRanges | None = None
-    reads: BrokerReads | None = None
+    reads: BrokerReads | None = None  # None also where nothing is left to send
     throttling: Throttling | None = None
-    sent_less: bool = False
-    key_order: KeyOrder | None = None
-    attended: bool | None = None
-    alone: Alone | None = None
+    sent_less: bool = False  # whether in every step of that time the broker sent less than it could
+    key_order: KeyOrder | None = None  # of Key_Shared only
+    attended: bool | None = None  # whether somebody is attached now; None: not known
+    alone: Alone | None = None  # where nobody is attached
+    # Whether the cursor reads, or waits for entries, which it does for a consumer only.
     read_armed: bool | None = None
+    # Of the topic; rates are messages a second in the broker's last full minute.
     msg_rate_in: float | None = None
     msg_rate_out: float | None = None
     message_ack_rate: float | None = None
     msg_rate_redeliver: float | None = None
-    msg_drop_rate: float | None = None
+    msg_drop_rate: float | None = None  # on a non-persistent topic only
     msg_rate_expired: float | None = None
-    expired: int | None = None
+    expired: int | None = None  # messages, within that time
+    # Whether the numbers are sums over partitions, one of which may be stuck.
     hides_partitions: bool = False
 
-    place: AmongSegments | None = None
+    place: AmongSegments | None = None  # of a segment, among the others of the scalable topic
 
     # What else the broker reports, which only known issues need.
     facts: BrokerFacts | FactTable | None = field(default=None, compare=False, repr=False)

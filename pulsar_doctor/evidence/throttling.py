@@ -7,24 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Reads that a limit held back, or made smaller, within the window.
+    """Reads that a limit held back, or made smaller, within the window."""
 
-    whose: subscription, topic or broker. counter: as the broker calls it.
-    """
-
-    whose: str
-    counter: str
+    whose: str  # subscription, topic or broker
+    counter: str  # as the broker calls it
     reads: int
 
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """What the broker counts of throttled reads.
+    """What the broker counts of throttled reads."""
 
-    reads: since the topic was loaded, all of them. lately: those of the window. ready: the share of
-    the samples in which a consumer could receive; 0 where none was held back lately.
-    """
-
-    reads: int
-    lately: tuple[HeldBack, ...]
+    reads: int  # since the topic was loaded
+    lately: tuple[HeldBack, ...]  # those of the window
+    # Share of the samples in which a consumer could receive; 0: none was held back lately.
     ready: float

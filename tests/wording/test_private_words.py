@@ -21,16 +21,16 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 2040,
-    "asked": 1158,
-    "stands": 139,
-    "sits": 54,
+    "told": 2002,
+    "asked": 1154,
+    "stands": 138,
+    "sits": 52,
     "goes": 166,
-    "look": 200,
+    "look": 192,
     "said": 292,
-    "whose": 164,
-    "of its": 290,
-    "likewise": 32,
+    "whose": 163,
+    "of its": 287,
+    "likewise": 28,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
 WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")

@@ -42,19 +42,14 @@ COUNTER_LEAST = -1  # for a moment, while an entry is being acknowledged
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What one subscription has not acknowledged, in entries; None is "not told".
+    """What one subscription has not acknowledged, in entries; None is not reported."""
 
-    counter: as the broker tells it. positions: by those of the last sample. ranges: acknowledged
-    ones. shown_wrong: samples that show the counter wrong, 0 where it is not known to be. consumed,
-    counted: messagesConsumed of the last sample, and entriesAdded less that.
-    """
-
-    counter: int | None = None
-    positions: int | None = None
-    ranges: int | None = None
-    shown_wrong: int = 0
-    consumed: int | None = None
-    counted: int | None = None
+    counter: int | None = None  # as the broker reports it
+    positions: int | None = None  # by those of the last sample
+    ranges: int | None = None  # of acknowledged entries
+    shown_wrong: int = 0  # samples that show the counter wrong; 0: not known to be
+    consumed: int | None = None  # messagesConsumed of the last sample
+    counted: int | None = None  # entriesAdded less that
 
     @property
     def wrong(self) -> bool:

@@ -38,14 +38,12 @@ SHARING = frozenset({"Shared", "Key_Shared"})
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimits:
-    """What the cluster allows; None where nobody told. 0 of an unacked limit is no limit.
-
-    unacked_ranges_by_default: what brokers of this version persist where nothing else is set.
-    """
+    """What the cluster allows; None where not reported. 0 of an unacked limit is no limit."""
 
     max_unacked_messages_per_consumer: int | None = None
     max_unacked_messages_per_subscription: int | None = None
     max_unacked_ranges_to_persist: int | None = None
+    # Of this broker version, where nothing else is set.
     unacked_ranges_by_default: int | None = None
 
     def on(self, broker_version: str | None) -> ClusterLimits:
@@ -69,20 +67,16 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class TopicWindow:
-    """The samples of one topic, or of one partition (topic: the name without it).
+    """The samples of one topic, or of one partition."""
 
-    guess_ms: when the last may have been taken, where nothing told it; no finding rests on that.
-    place: of a segment, where it is in its scalable topic; None where that is not reported.
-    summed: whether each number is that of all partitions together.
-    """
-
-    topic: str
+    topic: str  # without the partition
     partition: int | None
     window: Window
     limits: ClusterLimits = NOTHING_TOLD
+    # When the last may have been taken, if not known; no finding rests on that.
     guess_ms: int | None = None
-    place: SegmentPlace | None = None
-    summed: bool = False
+    place: SegmentPlace | None = None  # of a segment, in its scalable topic
+    summed: bool = False  # whether each number is that of all partitions together
 
     def subscriptions(self) -> Iterator[Observed]:
         """Each subscription of the last sample, in its order."""
@@ -107,7 +101,7 @@ class TopicWindow:
         )
 
 
-@dataclass(frozen=True)  # no slots: what was asked for once is kept
+@dataclass(frozen=True)  # no slots: derived values are cached
 class Observed:
     """One subscription, as it is in the last sample of the window, and how it came there."""
 

@@ -29,7 +29,7 @@ MOMENTS: tuple[Moment, ...] = get_args(Moment)
 CLOCK_SLACK_MS = 2000  # a Date is cut to the second and may be cached for one more
 
 
-@dataclass(frozen=True)  # no slots: what was asked for once is kept
+@dataclass(frozen=True)  # no slots: derived values are cached
 class Sample:
     """One reading."""
 

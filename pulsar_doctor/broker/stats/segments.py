@@ -22,38 +22,31 @@ from pulsar_doctor.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class TopicSegment:
-    """One segment. name: of the topic; None where only the statistics of the topic report it.
-
-    hash_start, hash_end: the range of hashes, both included. created_ms, sealed_ms: when that was,
-    epoch ms; None where it is not sealed, or not reported. seen_seconds: for how long, at least,
-    one has been loaded that is not in the topic's metadata; None where it is.
-    """
+    """One segment. Moments are epoch milliseconds; None: not so yet, or not reported."""
 
     id: int
-    name: str | None
+    name: str | None  # of the topic; None where only the statistics of the topic report it
     hash_start: int
-    hash_end: int
+    hash_end: int  # included
     active: bool
     parents: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
     created_ms: int | None = None
     sealed_ms: int | None = None
+    # For how long one has been loaded, at least, that is not in the topic's metadata.
     seen_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlace:
-    """A segment among the others of the topic. stats: what the broker reports of each now.
-
-    A segment that no broker has loaded is missing from `stats`. unlisted: loaded segments of the
-    topic that are not in its metadata.
-    """
+    """A segment among the others of the topic."""
 
     topic: str
     segment: TopicSegment
     segments: Mapping[int, TopicSegment]
+    # Of each now; one that no broker has loaded is missing.
     stats: Mapping[int, TopicStats] = field(default_factory=dict)
-    unlisted: tuple[TopicSegment, ...] = ()
+    unlisted: tuple[TopicSegment, ...] = ()  # loaded, and not in the metadata
 
 
 def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:

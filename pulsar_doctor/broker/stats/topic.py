@@ -154,15 +154,12 @@ class PublisherStats:
 
 @dataclass(frozen=True, slots=True)
 class ReplicatorStats:
-    """What goes to one remote cluster. replication_backlog: entries.
+    """What goes to one remote cluster."""
 
-    msg_out_count: messages sent there since the topic was loaded (since 4.0).
-    """
-
-    replication_backlog: int | None = None
+    replication_backlog: int | None = None  # entries
     connected: bool | None = None
     msg_rate_out: float | None = None
-    msg_out_count: int | None = None
+    msg_out_count: int | None = None  # messages since the topic was loaded (since 4.0)
 
 
 @dataclass(frozen=True, slots=True)

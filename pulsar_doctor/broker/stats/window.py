@@ -43,7 +43,7 @@ R = TypeVar("R")
 Identity = tuple[str | None, str, str | None]  # name, connectedSince, address
 
 
-@dataclass(frozen=True)  # no slots: what was asked for once is kept
+@dataclass(frozen=True)  # no slots: derived values are cached
 class Course(Generic[T]):
     """One subscription, consumer or cursor over a window."""
 
@@ -95,7 +95,7 @@ class Course(Generic[T]):
         return [value for value in told if value is not None]
 
 
-@dataclass(frozen=True)  # no slots: what was asked for once is kept
+@dataclass(frozen=True)  # no slots: derived values are cached
 class Window:
     """Samples of one topic or partition, in order of time. Raises InputError on none or disorder.
 
