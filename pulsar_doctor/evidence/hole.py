@@ -40,3 +40,13 @@ class AckedRanges:
     size_bytes: int | None  # of the record in which the broker wrote them down
     # The limit of brokers of this version where nothing is set; None: version not known.
     by_default: int | None = None
+
+    @property
+    def known_limit(self) -> int | None:
+        """What is set, else what brokers of this version do; None: not known."""
+        return self.by_default if self.limit is None else self.limit
+
+    @property
+    def over(self) -> bool:
+        """Whether they are known to be more than the limit."""
+        return self.known_limit is not None and self.count > self.known_limit

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries_from
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, unread_of
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
 
@@ -65,13 +65,13 @@ def _state(observed: Observed, told: ReadSample) -> ReadState:
     sample, internal, cursor = told
     subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
     replay = subscription.msg_in_replay if subscription else None
-    position, alone = cursor.read_position, observed.type in SINGLE_ACTIVE
+    alone = observed.type in SINGLE_ACTIVE
     return ReadState(
         pending=cursor.subscription_have_pending_read,
         replaying=False if alone else cursor.subscription_have_pending_replay_read,
         under_way=cursor.pending_read_ops,
         waits=cursor.waiting_read_op,
-        unread=None if position is None else entries_from(position, internal),
+        unread=unread_of(internal, cursor),
         replay=0 if alone else replay,
     )
 

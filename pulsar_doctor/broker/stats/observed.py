@@ -259,11 +259,7 @@ class Observed:
     def unread(self) -> int | None:
         """Entries that the cursor has to read yet; None without internal stats."""
         cursor, internal = self.cursor_now, self.internal
-        if cursor is None or internal is None or cursor.read_position is None:
-            return None
-        ledger, entry = cursor.read_position
-        left = entries_behind((ledger, entry - 1), internal, cursor)
-        return entries_from(cursor.read_position, internal) if left is None else max(0, left)
+        return None if cursor is None or internal is None else unread_of(internal, cursor)
 
     def _rest_of(self, entries: int) -> Between:
         """What the one active consumer has not been sent of so many entries."""
@@ -357,6 +353,18 @@ def own_cursors(last: Sample) -> tuple[str, ...]:
     told = () if last.internal is None else tuple(last.internal.cursors or ())
     names = judged_cursors(told, clusters)
     return tuple(name for name in names if name not in (last.topic.subscriptions or {}))
+
+
+def unread_of(internal: InternalStats, cursor: CursorStats) -> int | None:
+    """Entries from the read position on that are not acknowledged; None where not reported.
+
+    Where the acknowledged ranges are not reported, those in them count, too.
+    """
+    if cursor.read_position is None:
+        return None
+    ledger, entry = cursor.read_position
+    left = entries_behind((ledger, entry - 1), internal, cursor)
+    return entries_from(cursor.read_position, internal) if left is None else max(0, left)
 
 
 def entries_from(position: Position, internal: InternalStats) -> int | None:

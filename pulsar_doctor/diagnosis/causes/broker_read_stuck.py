@@ -20,9 +20,16 @@ not waited for yet. Internal stats of the last sample alone do, where nothing wa
 many samples of the topic, or for `retried_within`, and what is unread was there before: a healthy
 reader passes through these flags only on its way to a delivery.
 
+With dispatcherPauseOnAckStatePersistentEnabled (since 3.3, off by default) the dispatcher of Shared
+and Key_Shared stops reading on purpose while there are more acknowledged ranges than the broker
+persists, until gaps are acknowledged or the pause is removed. What a consumer that leaves held is
+still sent to the others; but when the last one leaves, all is to be read anew, and the next one is
+sent nothing (seen on 4.0.8). Whether the pause is on is not in the statistics. Nothing is sent
+either way, and an unload is wrong either way: it forgets the ranges that are not persisted.
+
 It is unknown, not found, where something else looks the same: a read under way in a slow storage,
-an open transaction, delayed messages that pause the dispatcher, acknowledged ranges at the limit
-that is persisted (the dispatcher may pause until they are), a broker that does not count throttled
+an open transaction, delayed messages that pause the dispatcher, acknowledged ranges that may be
+more than the broker persists, where its limit is not known, a broker that does not count throttled
 reads, messages of Key_Shared that are bound to a consumer. On Exclusive and Failover the next read
 waits until the last messages are on the wire: a client that does not read its connection looks the
 same until `retried_within`, when it would have been closed. A read that failed is tried again
@@ -39,7 +46,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.actions.commands import admin
+from pulsar_doctor.diagnosis.actions.commands import admin, checked, holes, namespace_admin
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
 from pulsar_doctor.diagnosis.actions.limits import healing
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
@@ -59,6 +67,8 @@ from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
+PAUSE = "dispatcherPauseOnAckStatePersistentEnabled"
+POLICY = "dispatcher-pause-on-ack-state-persistent"
 RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where nobody told
 MOMENT, HELD = 1.0, 5.0  # seconds of what comes in: what is left for certain, or perhaps
 KEPT_UP = 0.95  # of the rate out: both are of one minute, and acks come a moment later
@@ -81,6 +91,11 @@ REMEDY = (
     "and nothing is lost. Before that, keep both stats for a bug report, and search the broker's "
     "log for failed reads. unblockStuckSubscriptionEnabled=true repairs this when no read is "
     "pending."
+)
+OVER_LIMIT = (
+    "Do not unload the topic: that forgets acknowledgements. Acknowledge what keeps the gaps open, "
+    "or restart the consumer that holds it while another one is attached: once the last one has "
+    "left, the next one is sent nothing."
 )
 
 
@@ -305,7 +320,7 @@ def _paused(case: Case) -> str | None:
     ranges = case.view.ranges
     if case.view.type not in SINGLE_ACTIVE and told(case.view.delayed) != 0:
         return "delayed messages can pause the dispatcher"
-    if ranges is not None and ranges.count >= (ranges.limit or RANGES_LIMIT):
+    if ranges is not None and not ranges.over and ranges.count >= (ranges.limit or RANGES_LIMIT):
         return f"{ranges.count} acknowledged ranges can pause the dispatcher until fewer are left"
     return None
 
@@ -369,8 +384,28 @@ def _sure(case: Case) -> float:
     return round(sure, 2)
 
 
+def _pauses(case: Case) -> bool:
+    """Whether the dispatcher may stand still on purpose."""
+    return case.view.type not in SINGLE_ACTIVE and case.reads.face is Face.NONE_PENDING
+
+
+def _gaps(case: Case) -> str:
+    """What else may keep it from reading, and what an unload would do: a sentence, or nothing."""
+    ranges = case.view.ranges
+    if ranges is None or not ranges.over:
+        return ""
+    more = say(
+        "{:acknowledged ranges} are more than the {} that it persists",
+        *(ranges.count, ranges.known_limit),
+    )
+    if not _pauses(case):
+        return say("; {}: an unload forgets the rest", more)
+    return say("; {}, and {} pauses it while that is so, if it is on", more, PAUSE)
+
+
 def _finding(case: Case) -> Finding:
     reads, state = case.reads, case.reads.states[-1]
+    gaps = _gaps(case)
     assert reads.face is not None
     return Finding(
         code="broker-read-stuck",
@@ -379,9 +414,9 @@ def _finding(case: Case) -> Finding:
         consumer=None,
         summary=say(
             "the broker has stopped reading: {}, {} or more entries are left to send, and in {}"
-            " samples over {} nothing moved ({}, the read position stays at {})",
+            " samples over {} nothing moved ({}, the read position stays at {}){}",
             *(_who(case.ready), reads.left_least, reads.samples, duration(reads.window_seconds)),
-            *(reads.face.value, reads.position),
+            *(reads.face.value, reads.position, gaps),
         ),
         evidence=(
             measured("available_permits", _permits(case.ready)),
@@ -395,9 +430,24 @@ def _finding(case: Case) -> Finding:
             Measure("samples", len(reads.states), "samples"),
             Measure("stands_for_least", rounded(case.stands), "seconds"),
         ),
-        remedy=REMEDY,
-        actions=tuple(_actions(case.view)),
+        remedy=OVER_LIMIT if gaps else REMEDY,
+        actions=tuple(_over_limit(case) if gaps else _actions(case.view)),
     )
+
+
+def _over_limit(case: Case) -> Iterator[Action]:
+    view = case.view
+    yield Action("now", OVER_LIMIT, command=holes(view), check=check_line(view, NO_MORE))
+    if _pauses(case):
+        yield Action(
+            "now",
+            "Remove the pause where it is on (topic, namespace or broker.conf): messages are sent "
+            "at once.",
+            command=namespace_admin(view, f"remove-{POLICY}"),
+            side_effect="more acknowledgements may be forgotten when the topic is loaded next",
+            undo=namespace_admin(view, f"set-{POLICY}"),
+            check=checked(namespace_admin(view, f"get-{POLICY}"), "it prints false"),
+        )
 
 
 def _actions(view: SubscriptionView) -> Iterator[Action]:

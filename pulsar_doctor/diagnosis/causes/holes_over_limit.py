@@ -3,7 +3,8 @@
 Acknowledgements out of order leave ranges of acknowledged entries with gaps (holes) between them.
 The broker writes down only so many of these ranges, from the oldest on. What lies beyond is known
 in its memory alone: when the topic is unloaded, moved, or its broker restarts, those entries come
-back as not acknowledged and are delivered a second time. Nothing stands still by this.
+back as not acknowledged and are delivered a second time. Nothing stands still by this, unless
+dispatcherPauseOnAckStatePersistentEnabled is on: that is `broker-read-stuck`.
 
 The check compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
 where it is told, else with the default of the broker's version (`ledger/defaults.py`), else with
@@ -69,7 +70,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _limit(ranges: AckedRanges, limits: Limits) -> int:
     chosen = limits["persisted_ranges"]
-    known = ranges.by_default if ranges.limit is None else ranges.limit
+    known = ranges.known_limit
     return int(chosen) if known is None or chosen != DEFAULT else known
 
 
@@ -135,7 +136,7 @@ FEW_RANGES = 1000  # a tenth of the broker's own limit, where nobody told what i
 def _excluded(view: SubscriptionView) -> str | None:
     """Far fewer ranges than the limit."""
     ranges = view.ranges
-    limit = ranges and (ranges.limit or ranges.by_default)
+    limit = ranges and ranges.known_limit
     if ranges is None or ranges.count > (limit / 2 if limit else FEW_RANGES):
         return None
     return f"only {many(ranges.count, 'acknowledged range')}"
