@@ -22,54 +22,42 @@ TableRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A trace that was not analyzed. trace: where it is; why: a sentence, with the file."""
+    """A trace that was not analyzed."""
 
-    trace: str
-    why: str
+    trace: str  # its folder
+    why: str  # a sentence that names the file
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A finished analysis. Nobody changes it or its rows.
+    """A finished analysis: nobody changes it or its rows.
 
-    events, traces: how many were read, each once.
-    first, last: moments of the first and the last event; None where there is none.
-    bucket_seconds: length of a bucket of the timeline; None where there is no timeline.
-    consumers ... holes: rows with the columns and units of spark.aggregations. Null is
-        None; a moment is a datetime with its zone. The worst come first, and only the worst may be
-        there; of the stalls, the worst by severity and then by duration. `timeline` is over all
-        traces and topics (start, delivered, acknowledged, flows, lowest_available,
-        starved_consumers), `subscriptions` over all traces.
-    stall_floor_seconds: times without permits from so long on are rows of `stalls`, and those with
-        a finding; None: all. brief_stalls: the others, counted: below_us, count, total_us.
-    totals: table -> how many rows it has in all; a table that is not named has no more than here.
-    percentile_error: a percentile of `gaps` is at most this share above the exact one; 0.0: exact.
-    notes: sentences about what could not be read or is not certain.
-    left_out: traces that are damaged, or none; nothing here is of them.
-    verdicts: of each subscription where its trace ends, the worst first. all_judged: whether these
-        are all that there should be; otherwise `notes` say what could not be judged.
-    since, until, topic, subscription: what of the traces was asked for; None: all.
+    The rows of a table have the columns and units of spark.aggregations: null is None, a moment is
+    a datetime with its zone. The worst come first, and only the worst may be there (see `totals`).
     """
 
-    events: int
+    events: int  # that were read, each once
     traces: int
-    first: datetime | None
-    last: datetime | None
-    bucket_seconds: float | None
+    first: datetime | None  # when the first event happened; None: there is none
+    last: datetime | None  # when the last event happened; None: there is none
+    bucket_seconds: float | None  # length of a bucket of `timeline`; None: no timeline
     consumers: Sequence[TableRow] = ()
     gaps: Sequence[TableRow] = ()
-    stalls: Sequence[TableRow] = ()
+    stalls: Sequence[TableRow] = ()  # the worst by severity, then by duration
+    # over all traces: start, delivered, acknowledged, flows, lowest_available, starved_consumers
     timeline: Sequence[TableRow] = ()
-    subscriptions: Sequence[TableRow] = ()
+    subscriptions: Sequence[TableRow] = ()  # over all traces
     holes: Sequence[TableRow] = ()
-    totals: Mapping[str, int] = field(default_factory=dict)
-    percentile_error: float = 0.0
-    notes: Sequence[str] = ()
-    left_out: Sequence[LeftOut] = ()
-    verdicts: Sequence[TraceVerdict] = ()
-    all_judged: bool = True
+    totals: Mapping[str, int] = field(default_factory=dict)  # rows in all of tables that were cut
+    percentile_error: float = 0.0  # percentiles of `gaps` are at most this share too high; 0: exact
+    notes: Sequence[str] = ()  # sentences about what could not be read or is not certain
+    left_out: Sequence[LeftOut] = ()  # damaged, or not a trace; nothing here is from them
+    verdicts: Sequence[TraceVerdict] = ()  # of each subscription where its trace ends, worst first
+    all_judged: bool = True  # False: `notes` name what could not be judged
+    # `stalls` has those that lasted so long or longer, and those with a finding; None: all
     stall_floor_seconds: float | None = None
-    brief_stalls: Sequence[TableRow] = ()
+    brief_stalls: Sequence[TableRow] = ()  # the other stalls, counted: below_us, count, total_us
+    # the selection; None: all
     since: datetime | None = None
     until: datetime | None = None
     topic: str | None = None

@@ -26,20 +26,16 @@ Make = Callable[[TraceSource, Tables, int], T]  # the last: the step of the time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be analyzed, and how. bucket_us: None: one that fits, or that of what is saved.
-
-    selection: which rows of the traces. save_dir: None: nothing is saved; replace: other traces
-    that are saved there go; lake: as tables of that kind and not in files of our own.
-    """
+    """What is to be analyzed, and how."""
 
     traces: Sequence[str]
     strict: bool = False
-    selection: Selection = EVERYTHING
-    bucket_us: int | None = None
+    selection: Selection = EVERYTHING  # which rows of the traces
+    bucket_us: int | None = None  # None: one that fits, or the one of the saved analysis
     stall_floor_us: int = 0
-    save_dir: str | None = None
-    replace: bool = False
-    lake: LakeFormat | None = None
+    save_dir: str | None = None  # None: nothing is saved
+    replace: bool = False  # delete other traces that are saved there
+    lake: LakeFormat | None = None  # save as tables of this format; None: files of our own
 
 
 def analyze(

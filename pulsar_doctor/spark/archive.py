@@ -35,16 +35,12 @@ SUGGESTED = "`analyze --warm`, once, lets the next analyses of small traces star
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The archive for one Java, one Spark and this version, in this folder.
-
-    The name of the file ends with the size, since Java 17 crashes on one that was cut short.
-    reads, writes: the options of that Java.
-    """
+    """The archive for one Java, one Spark and this version, in this folder."""
 
     folder: Path
-    name: str
-    reads: str
-    writes: str
+    name: str  # ends with the size: Java 17 crashes on a file that was cut short
+    reads: str  # the -XX option to read an archive
+    writes: str  # the -XX option to write one
 
     @property
     def file(self) -> Path | None:

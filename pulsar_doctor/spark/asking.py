@@ -28,11 +28,11 @@ NO_QUERY = "42601"
 
 @dataclass(frozen=True, slots=True)
 class SqlAnswer:
-    """columns: name -> type, as Spark writes it. rows: values as JSON has them. more: not all."""
+    """The rows that a query found."""
 
-    columns: Mapping[str, str]
-    rows: Sequence[dict[str, Any]]
-    more: bool
+    columns: Mapping[str, str]  # name -> type, as Spark writes it
+    rows: Sequence[dict[str, Any]]  # values as JSON has them
+    more: bool  # there are more rows than these
 
 
 def answer(tables: Mapping[str, DataFrame], query: str) -> SqlAnswer:

@@ -7,18 +7,14 @@ from typing import Any, NamedTuple
 
 
 class AtTheEnd(NamedTuple):
-    """A consumer without permits, and the worst that is found of it; None where nothing is.
-
-    since_us: since when; closed_us: when it ended, None where it is still there; until_us: when its
-    trace was last watched. identity, numbers: as its rows have them, in the columns of a trace.
-    """
+    """A consumer without permits, and the worst finding about it (None: no finding)."""
 
     trace_id: str
     incarnation: int
     code: str | None
     severity: str | None
-    since_us: int | None = None
-    closed_us: int | None = None
-    until_us: int = 0
-    identity: Mapping[str, Any] = {}
-    numbers: Mapping[str, Any] = {}
+    since_us: int | None = None  # when its permits ran out
+    closed_us: int | None = None  # when it was closed; None: it is still open
+    until_us: int = 0  # until when its trace was recorded
+    identity: Mapping[str, Any] = {}  # columns of a trace, as in its rows
+    numbers: Mapping[str, Any] = {}  # columns of a trace, as in its rows

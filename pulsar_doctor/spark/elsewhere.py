@@ -50,19 +50,16 @@ RowsOf = Callable[[Sequence[str]], "DataFrame"]  # files, patterns escaped -> th
 
 @dataclass
 class There:
-    """What Spark sees of a trace: name of a segment -> its URI. Changes in place.
-
-    has_journal: whether there is a journal behind its last segment, which is not sealed.
-    """
+    """What Spark sees of a trace. Changes in place."""
 
     folder: str
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # name of a segment -> its URI
     parts: list[Part] = field(default_factory=list)
     meta: Meta | None = None
     through: int = 0
     until_us: int = 0
     losses: list[Loss] = field(default_factory=list)
-    has_journal: bool = False
+    has_journal: bool = False  # an unsealed journal follows the last segment
 
     @property
     def uris(self) -> list[str]:

@@ -37,15 +37,12 @@ STEPS_MOST = 10 * STEPS  # of a timeline that keeps to the step that it was save
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """source: what is to be read; saved: trace_ids of what is not, since it is saved already.
+    """What is still to be read, and what is saved already."""
 
-    made_of: of each trace, what it is saved with. told: sentences on what is read and what is not.
-    """
-
-    source: TraceSource
-    saved: frozenset[str]
-    made_of: Mapping[str, str]
-    told: Sequence[str] = ()
+    source: TraceSource  # still to be read
+    saved: frozenset[str]  # trace_ids that are saved already, so not read
+    made_of: Mapping[str, str]  # trace_id -> what it is saved with
+    told: Sequence[str] = ()  # sentences on what is read and what is not
 
     @property
     def read(self) -> dict[str, str]:

@@ -38,11 +38,11 @@ NO_CLASS = ("plugin class not found", "Cannot find catalog plugin class", "CATAL
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Where tables are. place: as on top of this file."""
+    """Where tables are."""
 
     spark: SparkSession
     format: LakeFormat
-    place: str
+    place: str  # as on top of this file
 
     def name(self, table: str) -> str:
         """Of a table, for SQL."""

@@ -29,12 +29,12 @@ NAME = re.compile(rf"{FOLDER}/(?P<number>\d+)-(?P<id>\w+)/part-[^/]+")
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file of a table. path: below the folder; traces: whose rows it has."""
+    """A file of a table."""
 
     table: str
-    path: str
+    path: str  # below the folder
     rows: int
-    traces: Sequence[str]
+    traces: Sequence[str]  # trace_ids that its rows are from
 
     @property
     def folder(self) -> str:
@@ -44,15 +44,12 @@ class SavedFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An analysis as it is saved. number: 0 before the first.
+    """An analysis as it is saved."""
 
-    traces: trace_id -> what its rows were made of, as the one who saved it says.
-    """
-
-    number: int = 0
+    number: int = 0  # 0: nothing is saved yet
     id: str = ""
     files: Sequence[SavedFile] = ()
-    traces: Mapping[str, str] = field(default_factory=dict)
+    traces: Mapping[str, str] = field(default_factory=dict)  # trace_id -> what its rows are made of
 
     @property
     def folder(self) -> str:

@@ -67,19 +67,15 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was found on this machine, before there is a Spark. elsewhere: paths for Spark alone.
-
-    opened: traces whose segments are still to be looked at, once it is known where all of them end.
-    span: the time that is asked for.
-    """
+    """What was found on this machine, before there is a Spark."""
 
     segments: Sequence[Segment]
-    elsewhere: Sequence[str]
+    elsewhere: Sequence[str]  # paths that only Spark can read
     notes: Sequence[str] = ()
     left_out: Sequence[LeftOut] = ()
     ends: Sequence[TraceEnd] = ()
-    opened: Sequence[Opened] = ()
-    span: TimeSpan = EVER
+    opened: Sequence[Opened] = ()  # not read yet: first, all ends must be known
+    span: TimeSpan = EVER  # the requested time
 
     @property
     def rows(self) -> float:
@@ -89,14 +85,11 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is told of traces while they are looked at; the lists grow.
-
-    replayed_most: rows of a trace from which ledgers that are missing are worked out again.
-    """
+    """What is known of traces while they are opened; the lists grow."""
 
     notes: list[str]
     ends: list[TraceEnd]
-    replayed_most: int
+    replayed_most: int  # rows of one trace that are read to rebuild missing ledgers
 
 
 def look(

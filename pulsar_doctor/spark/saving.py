@@ -124,12 +124,10 @@ def saving_steps(
 
 @dataclass(frozen=True, slots=True)
 class SavedFolder:
-    """What lies in a folder. lists: folder of each list, and its URI, the newest last.
+    """What is in a folder."""
 
-    data: folder of files of a table -> a file in it, and when the newest was written.
-    """
-
-    lists: Mapping[str, str]
+    lists: Mapping[str, str]  # folder of each list -> its URI, the newest last
+    # folder of a table -> a file in it, time of the newest
     data: Mapping[str, tuple[str, datetime]]
 
     @property

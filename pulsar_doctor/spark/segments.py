@@ -10,19 +10,16 @@ from pulsar_doctor.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of rows. first_us, last_us: of its rows' `ts`, UTC. trace: the folder it is in.
-
-    captured: whether it was made of packets, so that rows of it may be only likely.
-    """
+    """One file of rows."""
 
     path: str
     trace_id: str
     first_seq: int
     last_seq: int
-    first_us: int
-    last_us: int
-    trace: str
-    captured: bool = False
+    first_us: int  # least `ts` of its rows, UTC
+    last_us: int  # greatest `ts` of its rows, UTC
+    trace: str  # its folder
+    captured: bool = False  # made from a packet capture, so some rows may be only likely
 
     @property
     def rows(self) -> int:

@@ -43,17 +43,13 @@ class TimeSpan:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for; None: all. topic: all of its name, or its last part.
+    """What is requested of the traces; None: all."""
 
-    since, until: a moment, or seconds back from the end of what there is. proven_only: leave out
-    what is only likely of captures.
-    """
-
-    since: datetime | float | None = None
-    until: datetime | float | None = None
-    topic: str | None = None
+    since: datetime | float | None = None  # a moment, or seconds before the end
+    until: datetime | float | None = None  # as `since`
+    topic: str | None = None  # full name, or its last part
     subscription: str | None = None
-    proven_only: bool = False
+    proven_only: bool = False  # leave out rows of captures that are only likely
 
     @property
     def all(self) -> bool:

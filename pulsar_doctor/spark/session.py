@@ -39,31 +39,23 @@ WHAT_FOR = "analyzing traces"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A Java that may be on its way. java: None where spark-submit is to start it.
+    """A Java that may be starting."""
 
-    settings: of Spark; says: the file for what Java says, in a folder for this session alone.
-    """
-
-    settings: Mapping[str, str]
-    says: Path
-    java: subprocess.Popen[bytes] | None
+    settings: Mapping[str, str]  # for Spark
+    says: Path  # what Java prints, in a folder for this session alone
+    java: subprocess.Popen[bytes] | None  # None: spark-submit is to start it
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where Spark runs. Told neither a master nor a server: what Spark's settings say, else here.
+    """Where Spark runs. Without master and remote: where Spark's settings say, else here."""
 
-    master: as Spark takes it; remote: sc://…, a Spark Connect server; conf: settings of Spark.
-    rows: how many are to be read, where that is known. warm: make an archive of Spark's
-        classes, or False: delete it; None: use one that is there. begun: what has begun already.
-    """
-
-    master: str | None = None
-    remote: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    rows: float = math.inf
-    warm: bool | None = None
-    begun: Begun | None = None
+    master: str | None = None  # as Spark takes it
+    remote: str | None = None  # sc://…, a Spark Connect server
+    conf: Mapping[str, str] = field(default_factory=dict)  # settings for Spark
+    rows: float = math.inf  # to be read, where known
+    warm: bool | None = None  # make an archive of Spark's classes; False: delete it; None: use it
+    begun: Begun | None = None  # a Java that is starting already
 
 
 @contextlib.contextmanager

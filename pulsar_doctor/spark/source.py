@@ -23,21 +23,16 @@ NOT_THE_END = "how a subscription stood at --until is not judged where its trace
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
-    """Traces that were found. rows: the columns of TRACE(5). segments: of which, none twice.
+    """Traces that were found."""
 
-    notes: what whoever reads the result should be told. left_out: traces that are damaged or none.
-    ends: how the traces end. selection: what of the traces was asked for; span: the time that this
-    means; counted: what there is of its names.
-    """
-
-    rows: DataFrame
-    segments: Sequence[Segment]
-    notes: list[str] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    ends: Sequence[TraceEnd] = ()
-    selection: Selection = EVERYTHING
-    span: TimeSpan = EVER
-    counted: OfTheNames | None = None
+    rows: DataFrame  # in the columns of TRACE(5)
+    segments: Sequence[Segment]  # that the rows are from, each once
+    notes: list[str] = field(default_factory=list)  # for the reader of the result
+    left_out: list[LeftOut] = field(default_factory=list)  # damaged, or not a trace
+    ends: Sequence[TraceEnd] = ()  # how each trace ends
+    selection: Selection = EVERYTHING  # what was requested
+    span: TimeSpan = EVER  # the time that `selection` means
+    counted: OfTheNames | None = None  # rows of the selected topic or subscription
 
     @property
     def events(self) -> int:

@@ -45,29 +45,23 @@ NOT_SEALED = "{}: its end is not judged, since what lies behind the last segment
 
 @dataclass(frozen=True, slots=True)
 class TraceVerdict:
-    """One subscription of a trace. at_us: the moment that is judged: the end of the trace, or just
-    before the last consumer was closed.
-    """
+    """The verdict on one subscription of a trace."""
 
     trace_id: str
-    at_us: int
+    at_us: int  # the moment it is about: the end, or just before the last consumer closed
     diagnosis: Diagnosis
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEnd:
-    """How one trace ends. folder: of the trace. until_us: when it was last watched.
+    """How one trace ends."""
 
-    verdicts: of each subscription. not_judged: why some or all of them could not be judged.
-    without_permits: consumers that had none then.
-    """
-
-    folder: str
+    folder: str  # of the trace
     trace_id: str
-    until_us: int
-    verdicts: Sequence[TraceVerdict] = ()
-    not_judged: str | None = None
-    without_permits: Sequence[AtTheEnd] = ()
+    until_us: int  # until when it was recorded
+    verdicts: Sequence[TraceVerdict] = ()  # one for each subscription that could be judged
+    not_judged: str | None = None  # why some or all are missing
+    without_permits: Sequence[AtTheEnd] = ()  # consumers that had none at the end
 
 
 def end_here(path: Path, trace: Trace, replayed_most: int) -> TraceEnd:

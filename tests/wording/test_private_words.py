@@ -21,15 +21,15 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 2002,
-    "asked": 1154,
+    "told": 1998,
+    "asked": 1150,
     "stands": 138,
     "sits": 52,
     "goes": 166,
     "look": 192,
     "said": 292,
-    "whose": 163,
-    "of its": 287,
+    "whose": 161,
+    "of its": 286,
     "likewise": 28,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The aggregates of some traces, not computed yet; see the function of each name.
-
-    passes: what they share, kept by Spark from their first use until `forget`.
-    """
+    """The aggregates of some traces, not computed yet; see the function of each name."""
 
     consumers: DataFrame
     gaps: DataFrame
@@ -48,7 +45,7 @@ class Tables:
     subscriptions: DataFrame
     holes: DataFrame
     brief_stalls: DataFrame
-    passes: Mapping[str, SharedRows]
+    passes: Mapping[str, SharedRows]  # that the tables share; Spark keeps them until `forget`
 
     def forget(self) -> None:
         """Lets Spark forget what it has kept."""

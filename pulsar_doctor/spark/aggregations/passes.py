@@ -23,13 +23,10 @@ PLANNED_ONLY = {"spark.sql.adaptive.enabled": "false"}
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """Rows that are kept from their first use until `forget`.
+    """Rows that are kept from their first use until `forget`."""
 
-    made: as they are planned; rows: as what follows reads them, the same ones.
-    """
-
-    made: DataFrame
-    rows: DataFrame
+    made: DataFrame  # as they are planned
+    rows: DataFrame  # the same rows, for later steps
 
     def forget(self) -> None:
         """Lets Spark forget the rows."""
@@ -41,16 +38,11 @@ class SharedRows:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How what tables share is kept.
+    """How rows that tables share are kept."""
 
-    few: there are so few rows that what is counted of them is best kept in one partition, from
-    which nothing need be moved any more. cut: without its plan; only where Spark is this process.
-    once: the rows are kept, too, and so read once; only few.
-    """
-
-    few: bool = False
-    cut: bool = False
-    once: bool = False
+    few: bool = False  # so few rows that one partition is best: nothing is moved any more
+    cut: bool = False  # without their plan; only where Spark is this process
+    once: bool = False  # keep the trace's rows too, so that they are read once; only if few
 
     def kept(self, made: DataFrame, name: str) -> SharedRows:
         """These rows. name: for Spark's web pages."""
