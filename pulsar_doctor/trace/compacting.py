@@ -37,14 +37,14 @@ SPAN_US = 3600 * 1_000_000  # of one, so that readers of an hour need not open a
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What was done. segments, bytes: of the trace, before and after; merged: how many were."""
+    """What was done. Segments and bytes are those of the trace."""
 
     segments_before: int
     segments: int
     bytes_before: int
     bytes: int
     rows: int
-    merged: int
+    merged: int  # segments that are new: merged from several
 
 
 def compact(path: Path) -> Compacted:

@@ -103,23 +103,21 @@ def journals(folder: Path) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What _meta.json says of a trace. clocks: wall_us and mono_ns, read at the same moment.
-
-    told: consumer name -> receiver_queue_size, process_seconds, unacked_limit; see timeline.
-    broker: `version` and `configuration`, of this what holes.persisting.SETTINGS names, as the
-    broker that was asked at the start told them; empty where it did not.
-    capture: of a trace that was made of captured packets: of what, what was lost; empty otherwise.
-    """
+    """What _meta.json says of a trace."""
 
     trace_id: str
     schema_version: int = SCHEMA_VERSION
     program_version: str = __version__
     tap_address: str = ""
     upstream_address: str = ""
-    clocks: Mapping[str, int] = field(default_factory=dict)
+    clocks: Mapping[str, int] = field(default_factory=dict)  # wall_us, mono_ns at one moment
     redaction: Any = None
+    # consumer name -> receiver_queue_size, process_seconds, unacked_limit; see timeline
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # `version`, and of `configuration` what holes.persisting.SETTINGS names, as the broker reported
+    # them at the start; empty: not reported
     broker: Mapping[str, Any] = field(default_factory=dict)
+    # from which packets it was made, and what was lost; empty: not made from a capture
     capture: Mapping[str, Any] = field(default_factory=dict)
 
     @property

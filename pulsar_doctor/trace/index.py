@@ -24,14 +24,7 @@ CRC32 = b', "crc32": '
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line of _segments.jsonl. until_*: until when it was watched. Times in µs and ns.
-
-    name, first_seq, last_seq, sha256: None where there were no commands. cut_bytes: of the journal,
-    could not be read; damaged: because a checksum did not agree, not because the end was missing.
-    gaps: how many of the rows are a GAP; dropped: commands that these say are missing; None in a
-    list of version 0.1.0, which did not count them. first_us, last_us: the least and the greatest
-    `ts` of the rows (a clock may be set back); None in an older list, and where there are no rows.
-    """
+    """One line of _segments.jsonl. None: no commands, or a list of 0.1.0 lacks the number."""
 
     number: int
     name: str | None
@@ -40,14 +33,14 @@ class Part:
     last_seq: int | None
     bytes: int
     sha256: str | None
-    until_us: int
-    until_ns: int
-    cut_bytes: int = 0
-    damaged: bool = False
-    gaps: int | None = None
-    dropped: int | None = None
-    first_us: int | None = None
-    last_us: int | None = None
+    until_us: int  # until when it was watched
+    until_ns: int  # the same moment, monotonic
+    cut_bytes: int = 0  # of the journal, could not be read
+    damaged: bool = False  # a checksum did not agree; False: at most the end was missing
+    gaps: int | None = None  # rows that are a GAP
+    dropped: int | None = None  # commands that are missing according to these
+    first_us: int | None = None  # least `ts` of the rows
+    last_us: int | None = None  # greatest `ts`, not always the last: a clock may be set back
 
     @property
     def first_number(self) -> int:
@@ -69,17 +62,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What a ring has dropped: all parts up to `through`. The next row has the number `rows`.
-
-    rows, gaps, dropped: of those parts together, as in Part. until_*: where the trace now starts.
-    """
+    """What a ring has dropped: all parts up to `through`. The next row has the number `rows`."""
 
     through: int = 0
     rows: int = 0
-    gaps: int = 0
-    dropped: int = 0
-    until_us: int = 0
-    until_ns: int = 0
+    gaps: int = 0  # as in Part
+    dropped: int = 0  # as in Part
+    until_us: int = 0  # where the trace now starts
+    until_ns: int = 0  # the same moment, monotonic
 
     def and_part(self, part: Part) -> Expired:
         """This and the next part."""

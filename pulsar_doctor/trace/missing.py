@@ -17,17 +17,13 @@ DAMAGED_CODE, GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 2, 4, 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """damaged: whether some of what was recorded is not there any more. gaps: rows that are a GAP.
+    """What is missing from a trace."""
 
-    cut_bytes: of half blocks at the ends of journals. set_aside: records that could not be read.
-    expired_rows: those that a ring has dropped.
-    """
-
-    damaged: bool = False
-    gaps: int = 0
-    cut_bytes: int = 0
-    set_aside: int = 0
-    expired_rows: int = 0
+    damaged: bool = False  # some of what was recorded is lost
+    gaps: int = 0  # rows that are a GAP
+    cut_bytes: int = 0  # of half blocks at the ends of journals
+    set_aside: int = 0  # records that could not be read
+    expired_rows: int = 0  # dropped by a ring
 
     @property
     def exit_code(self) -> int:
@@ -48,10 +44,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something of a journal that could not be read. damaged: not only half a block at its end."""
+    """Something of a journal that could not be read."""
 
     text: str
-    damaged: bool
+    damaged: bool  # more than half a block at its end
     cut_bytes: int = 0
 
 

@@ -43,21 +43,15 @@ PART_BYTES = 1024  # of a part's line in the list, which is there twice while it
 
 @dataclass(frozen=True, slots=True)
 class RingLimits:
-    """What a ring may take. None: no limit.
+    """What a ring may take. None: no limit."""
 
-    ring_seconds: so much is always kept, if the bytes allow it. rotate_seconds, rotate_bytes: the
-    relay begins the next journal. journal_bytes_most: of the journals together, the relay's share.
-    ring_bytes_most: segments with their ledgers and their list, also while one is being made.
-    kept_bytes_most: what `keep` has kept and the ring has not any more. max_bytes: all of it.
-    """
-
-    ring_seconds: float | None = None
-    max_bytes: int | None = None
-    rotate_seconds: float = 60.0
-    rotate_bytes: int = ROTATE_BYTES
-    journal_bytes_most: int = JOURNAL_BYTES_MOST
-    ring_bytes_most: int | None = None
-    kept_bytes_most: int | None = None
+    ring_seconds: float | None = None  # always kept, if the bytes allow it
+    max_bytes: int | None = None  # of everything
+    rotate_seconds: float = 60.0  # after so long the relay begins the next journal
+    rotate_bytes: int = ROTATE_BYTES  # or after so many bytes
+    journal_bytes_most: int = JOURNAL_BYTES_MOST  # of all journals, the relay's share
+    ring_bytes_most: int | None = None  # of segments, ledgers and list, also while one is made
+    kept_bytes_most: int | None = None  # of what `keep` has kept and the ring no longer has
 
     @property
     def bounded(self) -> bool:

@@ -48,31 +48,25 @@ _computed = attrgetter(*COMPUTED)
 
 @dataclass(slots=True)
 class Verification:
-    """What was found. Filled in while it is being found.
-
-    status: live, ended (whole, every connection closed), kept (of a ring that went on: whole), torn
-    (a crash cut its end: what is there is sound) or damaged. rows: of this trace, gaps: those of
-    them that are a GAP, dropped: commands that these say are missing, set_aside: records that could
-    not be read and are an UNPARSED. expired: what a ring dropped before. cut_bytes: of half blocks
-    at the ends of journals. names: of the segments that were listed. problems: what is wrong.
-    notes: what is missing and could not be helped.
-    """
+    """What was found. Filled in while it is being found."""
 
     path: Path
     trace_id: str
+    # live, ended (whole, every connection closed), kept (from a ring that went on: whole), torn (a
+    # crash cut its end: what is there is sound) or damaged
     status: str = ENDED
     segments: int = 0
     rows: int = 0
     sealed_rows: int = 0
-    gaps: int = 0
-    dropped: int = 0
-    set_aside: int = 0
-    expired: Expired = field(default_factory=Expired)
-    names: list[str] = field(default_factory=list)
+    gaps: int = 0  # rows that are a GAP
+    dropped: int = 0  # commands that are missing according to these rows
+    set_aside: int = 0  # records that could not be read: rows that are UNPARSED
+    expired: Expired = field(default_factory=Expired)  # dropped by a ring earlier
+    names: list[str] = field(default_factory=list)  # of the listed segments
     until_us: int | None = None
-    cut_bytes: int = 0
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    cut_bytes: int = 0  # of half blocks at the ends of journals
+    problems: list[str] = field(default_factory=list)  # what is wrong
+    notes: list[str] = field(default_factory=list)  # what is missing but is no fault
 
     @property
     def seen(self) -> int:
