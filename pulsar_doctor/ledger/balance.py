@@ -44,10 +44,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long the application takes for one message. source: `measured` or `as told`."""
+    """How long the application takes for one message."""
 
     seconds: float
-    source: str
+    source: str  # `measured` or `as told`
 
     @property
     def at_once(self) -> bool:
@@ -57,17 +57,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When the next FLOW comes: after so many more messages are taken.
-
-    at_most: whether it may come sooner, since the wire does not show what was taken.
-    until_positive: messages to take until permits are above 0, more than one FLOW where they are
-    far below. seconds: None where no pace is known.
-    """
+    """When the next FLOW comes: after so many more messages are taken."""
 
     messages: int
-    at_most: bool
+    at_most: bool  # it may come sooner: the wire does not show what was taken
+    # to be taken until permits are above 0: more than one FLOW where they are far below
     until_positive: int
-    pace: Pace | None
+    pace: Pace | None  # None: not known
 
     @property
     def seconds(self) -> float | None:
@@ -92,11 +88,11 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Starvation:
-    """Times without permits of one incarnation up to a moment. of_ns: since it had subscribed."""
+    """Times without permits of one incarnation up to a moment."""
 
     total_ns: int = 0
     longest_ns: int = 0
-    of_ns: int = 0
+    of_ns: int = 0  # time since it had subscribed
 
     @property
     def share(self) -> float | None:

@@ -125,12 +125,7 @@ def _downwards(consumer: Consumer) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class Consumer:
-    """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds.
-
-    closed_by: the client's command, or CLOSE for its end of the connection; None: not the client.
-    held_since_ns: when it was sent the first of what it held as it ended.
-    durable: as in SUBSCRIBE; None where the trace does not tell.
-    """
+    """One incarnation of a consumer and its ledger. Times in microseconds and nanoseconds."""
 
     incarnation: int
     conn_id: int
@@ -149,10 +144,11 @@ class Consumer:
     active: bool | None = None  # Exclusive and Failover, once the broker has said
     closed_us: int | None = None
     closed_ns: int | None = None
+    # the client's command, or CLOSE: it closed the connection; None: not the client
     closed_by: str | None = None
-    held_since_ns: int | None = None
+    held_since_ns: int | None = None  # when it was sent the first message that it held at its end
     join: int | None = None  # of a SUBSCRIBE that is only likely; see columns
-    durable: bool | None = None
+    durable: bool | None = None  # as in SUBSCRIBE; None: not in the trace
     before_shutdown: LedgerMoment | None = None  # siblings may owe a newer one: see settle
     siblings: Siblings = field(default_factory=Siblings, repr=False, compare=False)
     turn: int = field(default=0, repr=False, compare=False)  # of siblings, when it last changed
@@ -166,24 +162,23 @@ class Consumer:
 
 @dataclass(slots=True)
 class Connection:
-    """One connection through the tap. producers: the topics of those that are open; closed: of the
-    newest that are not. letters: whose dead letters they send: topic and subscription. waiting: by
-    the request that is to be answered, and incarnation. known_by, joins: see columns; by direction.
-    Consumers that have said nothing yet, and so have no number, stand below zero.
-    """
+    """One connection through the tap. A consumer without a number yet gets one below zero."""
 
     client_addr: str | None = None
     broker_addr: str | None = None
     client_version: str | None = None
     consumers: dict[int, Consumer] = field(default_factory=dict)
-    producers: dict[int, str] = field(default_factory=dict)
-    closed: dict[int, str] = field(default_factory=dict)
+    producers: dict[int, str] = field(default_factory=dict)  # topics of open producers
+    closed: dict[int, str] = field(default_factory=dict)  # of the newest that are closed
+    # topic and subscription that its dead letters are from
     letters: dict[int, tuple[str, str]] = field(default_factory=dict)
     greeted: bool = False  # the broker has let the client in
-    known_by: dict[str, str] = field(default_factory=dict)  # of a capture; so is the next
+    # of a capture, by direction; see columns
+    known_by: dict[str, str] = field(default_factory=dict)
     joins: dict[str, int] = field(default_factory=dict)  # where a direction is only likely
     likely_rows: dict[str, int] = field(default_factory=dict)  # of these joins
     lowest: int = 0  # number that was given to one that has none
+    # by request_id that waits for its answer, then by incarnation
     waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
 
     def wait(self, consumer: Consumer, request_id: int | None) -> None:
@@ -231,16 +226,8 @@ def _keep_newest(topics: dict[int, str], producer_id: int, topic: str, most: int
 class Subscription:
     """The consumers of one subscription of one topic (or partition) at the moment of judgement.
 
-    now_us, now_ns: that moment: the end of the trace, or just before the last of them was shut
-    down. Consumers that were closed earlier are not in it.
-    damaged: whether some of the trace could not be read, which may have been of this subscription.
-    closed: whom their clients closed while they held messages and had acknowledged none.
-    last_ack_ns: when any consumer of it acknowledged last; 0: never.
-    durable: whether the broker keeps its position; None where the trace does not tell.
-    left_behind: what waits since the last consumer left; None where nothing is known to wait.
-    unsent: what waits though a consumer has permits; None likewise.
-    behind_seconds: how old the newest message was when it was sent; None where that is not known,
-    or where it was the last one in its topic then.
+    That moment is the end of the trace, or just before the last consumer was shut down. Consumers
+    that were closed earlier are not in it.
     """
 
     topic: str
@@ -250,12 +237,15 @@ class Subscription:
     consumers: tuple[Consumer, ...]
     now_us: int
     now_ns: int
-    damaged: bool = False
+    damaged: bool = False  # part of the trace could not be read, perhaps of this subscription
+    # by their clients while they held messages, none acknowledged
     closed: tuple[Consumer, ...] = ()
-    last_ack_ns: int = 0
-    durable: bool | None = None
+    last_ack_ns: int = 0  # last acknowledgement by any consumer; 0: never
+    durable: bool | None = None  # the broker keeps its position; None: not in the trace
+    # what waits since the last consumer left; None: nothing is known to wait
     left_behind: LeftBehind | None = None
-    unsent: Unsent | None = None
+    unsent: Unsent | None = None  # what waits despite permits; None: nothing known to wait
+    # age of the newest message when it was sent; None: not known, or it was the topic's last
     behind_seconds: float | None = None
 
     @property

@@ -13,15 +13,12 @@ MARKS_KEPT = 4  # of the moments at which the last stored entry is remembered, S
 
 @dataclass(slots=True)
 class Published:
-    """The last entries that are known to be stored in a topic, and when their receipts came.
+    """The last entries that are known to be stored in a topic, and when their receipts came."""
 
-    subscriptions: how many subscriptions of the topic are remembered. marks: moments and entries,
-    the newest last, the others STEP_NS apart. delayed_us: until when a message is not due.
-    """
-
-    subscriptions: int = 0
+    subscriptions: int = 0  # of the topic, that are remembered
+    # moments and entries, the newest last, the others STEP_NS apart
     marks: list[tuple[int, Position]] = field(default_factory=list)
-    delayed_us: int = 0
+    delayed_us: int = 0  # until when a message is not due
 
     @property
     def last(self) -> tuple[int, Position]:
@@ -62,26 +59,18 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """Messages that wait since the last consumer left.
+    """Messages that wait since the last consumer left."""
 
-    last: its label. left_us: when it left. seconds: how long ago that was when the trace ended.
-    unacked: messages that a consumer held at its end, if nobody has acknowledged any since then, at
-    least. published: whether a message was published that no consumer was sent.
-    """
-
-    last: str
-    left_us: int
-    seconds: float
-    unacked: int
-    published: bool
+    last: str  # its label
+    left_us: int  # when it left
+    seconds: float  # from then to the end of the trace
+    unacked: int  # that a consumer held at its end, with no acknowledgement since, at least
+    published: bool  # a message was published that no consumer was sent
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """A message was stored that no consumer was sent, though this one has had permits since then.
+    """A message was stored that no consumer was sent, though this one has had permits since."""
 
-    who: its label. seconds: for how long, at least.
-    """
-
-    who: str
-    seconds: float
+    who: str  # its label
+    seconds: float  # for how long, at least

@@ -23,11 +23,11 @@ HUNG_UP = frozenset(
 
 @dataclass(slots=True)
 class Refusal:
-    """One reason. count: of commands or connections. first_us: of the first, whose the rest is."""
+    """One reason."""
 
     reason: str
-    count: int
-    first_us: int
+    count: int  # commands or connections
+    first_us: int  # of the first, which the addresses below belong to
     client_addr: str | None
     client_version: str | None
 

@@ -21,16 +21,16 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1996,
+    "told": 1995,
     "asked": 1149,
     "stands": 138,
     "sits": 52,
     "goes": 166,
     "look": 192,
-    "said": 292,
-    "whose": 161,
+    "said": 291,
+    "whose": 159,
     "of its": 286,
-    "likewise": 28,
+    "likewise": 27,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
 WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")

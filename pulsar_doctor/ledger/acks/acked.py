@@ -17,17 +17,13 @@ from pulsar_doctor.ledger.acks.entries import OPEN, SEEK, UNSEEN
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """Messages of one subscription of one topic or partition, each counted once.
-
-    open_least, open_most: those that are not acknowledged. holders: who was sent those that surely
-    are not, by name. since_us: when the oldest of these was first delivered, None: there is none.
-    """
+    """Messages of one subscription of one topic or partition, each counted once."""
 
     delivered: int
-    open_least: int
-    open_most: int
-    holders: Mapping[str, int]
-    since_us: int | None
+    open_least: int  # not acknowledged, at least
+    open_most: int  # not acknowledged, at most
+    holders: Mapping[str, int]  # name of a consumer -> of `open_least`, those that it was sent
+    since_us: int | None  # first delivery of the oldest of these; None: there is none
 
     def beside(self, given_up: Acked) -> Acked:
         """With those that were not acknowledged when the subscription was removed."""

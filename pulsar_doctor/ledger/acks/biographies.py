@@ -13,12 +13,7 @@ TRANSACTION = "transaction"
 
 @dataclass(frozen=True, slots=True)
 class Biography:
-    """One entry that was delivered. Moments are µs since 1970, consumers are names.
-
-    acknowledged_us: None: not, as far as the trace shows. acknowledged_by: a word of entries.HOW,
-    or `transaction` where only a transaction, which may not be committed, has acknowledged it.
-    open_messages: of its batch, not acknowledged.
-    """
+    """One entry that was delivered. Moments are µs since 1970, consumers are names."""
 
     ledger_id: int
     entry_id: int
@@ -27,9 +22,10 @@ class Biography:
     deliveries: int
     last_delivered_us: int
     last_consumer: str
-    acknowledged_us: int | None
+    acknowledged_us: int | None  # None: not, as far as the trace shows
+    # a word of entries.HOW; `transaction`: only one that may not be committed did
     acknowledged_by: str | None
-    open_messages: int
+    open_messages: int  # of its batch, not acknowledged
 
 
 def lives_of(

@@ -63,19 +63,15 @@ SETTINGS = (  # of a broker, as its configuration names them: `storing_of` knows
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """How the broker stores ranges, by its version and configuration; None is not told.
-
-    batch_index_acks: whether it keeps acknowledgements of single messages of a batch.
-    replicator_prefix: what begins the names of replicators' cursors.
-    """
+    """How the broker stores ranges, by its version and configuration; None: not reported."""
 
     version: tuple[int, ...] | None = None
     max_ranges: int | None = None
     max_ranges_in_metadata_store: int | None = None
     bit_arrays: bool | None = None
     several_entries: bool | None = None
-    batch_index_acks: bool | None = None
-    replicator_prefix: str | None = None
+    batch_index_acks: bool | None = None  # keeps acknowledgements of single messages of a batch
+    replicator_prefix: str | None = None  # of the names of replicators' cursors
 
     @property
     def limit(self) -> int:
