@@ -22,11 +22,11 @@ BUCKETS_MOST = 100  # ten seconds: a sample that takes longer tells a name alone
 
 
 class FramesMoved(NamedTuple):
-    """What passed of one consumer in some time. acks: ids."""
+    """How much passed of one consumer in some time."""
 
     granted: int
     spent: int
-    acks: int
+    acks: int  # message ids
 
 
 class RecentFrames:

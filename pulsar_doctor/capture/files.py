@@ -36,25 +36,21 @@ IF_DROPS = (5, 7)  # options of an ISB: isb_ifdrop, isb_osdrop
 
 
 class Packet(NamedTuple):
-    """One packet. time_ns: since 1970, UTC. link: its LINKTYPE_. wire_bytes: before it was cut."""
+    """One packet."""
 
-    time_ns: int
-    link: int
+    time_ns: int  # since 1970, UTC
+    link: int  # its LINKTYPE_
     data: bytes
-    wire_bytes: int
+    wire_bytes: int  # before it was cut
 
 
 @dataclass(slots=True)
 class FileCounts:
-    """What a file told of itself. kernel_drops: packets that its ISBs say were dropped.
+    """What a file reports about itself."""
 
-    impossible_times, beyond_interfaces: packets that were left out, since their time cannot be, or
-    since their interface is one of more than INTERFACES_MOST.
-    """
-
-    kernel_drops: int = 0
-    impossible_times: int = 0
-    beyond_interfaces: int = 0
+    kernel_drops: int = 0  # packets that were dropped according to its ISBs
+    impossible_times: int = 0  # packets left out: their time cannot be right
+    beyond_interfaces: int = 0  # left out: more than INTERFACES_MOST interfaces
     cut_short: bool = False
 
     def add(self, other: FileCounts) -> None:

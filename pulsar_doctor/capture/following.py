@@ -44,41 +44,34 @@ ConnectionEnds = tuple[TcpEnd, TcpEnd]
 class Totals:
     """What became of a capture. Bytes are those of the streams of the connections.
 
-    seen = used + skipped + lost. lost: by kind. packets: all; segments: of the connections looked
-    at; others: packets of other connections, or no TCP; fragments: of IP packets; unread_links:
-    packets of a link that is not known. repeated, differing: bytes that came again, and others.
-    joined: connections that were there before the capture; unrecognised: those of which nothing
-    could be read; foreign, tls: those that are not Pulsar, or TLS; likely: those of which commands
-    are likely and not proven; mute: those that sent no data. likely_joins: how often a direction
-    was read as likely; retracted, retracted_frames: of these what was taken back. gone_idle,
-    crowded_out: let go before their end, see OpenConnections; what they say later is another
-    connection, that was there before the capture.
+    seen = used + skipped + lost. A connection that was let go before its end (see OpenConnections)
+    and sends more counts as another one, joined.
     """
 
-    packets: int = 0
-    segments: int = 0
-    others: int = 0
-    fragments: int = 0
-    unread_links: int = 0
+    packets: int = 0  # all
+    segments: int = 0  # of the connections that are followed
+    others: int = 0  # packets of other connections, or not TCP
+    fragments: int = 0  # of IP packets
+    unread_links: int = 0  # packets of an unknown link type
     connections: int = 0
-    joined: int = 0
-    unrecognised: int = 0
-    foreign: int = 0
-    tls: int = 0
-    likely: int = 0
-    mute: int = 0
-    gone_idle: int = 0
-    crowded_out: int = 0
+    joined: int = 0  # connections that were there before the capture
+    unrecognised: int = 0  # connections of which nothing could be read
+    foreign: int = 0  # connections that are not Pulsar
+    tls: int = 0  # connections with TLS
+    likely: int = 0  # connections with commands that are likely, not proven
+    mute: int = 0  # connections that sent no data
+    gone_idle: int = 0  # let go before their end: no packet for long
+    crowded_out: int = 0  # let go before their end: too many connections
     seen: int = 0
     used: int = 0
     skipped: int = 0
-    lost: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)  # by kind of hole
     resumed: int = 0
-    likely_joins: int = 0
-    retracted: int = 0
-    retracted_frames: int = 0
-    repeated: int = 0
-    differing: int = 0
+    likely_joins: int = 0  # how often a direction was read as likely
+    retracted: int = 0  # likely joins that were taken back
+    retracted_frames: int = 0  # their frames
+    repeated: int = 0  # bytes that came again
+    differing: int = 0  # bytes that came again, but different
 
 
 class CaptureFollowing:

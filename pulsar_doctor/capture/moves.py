@@ -23,23 +23,18 @@ NOT_SEEN = -1  # stands for every number that had said nothing at the last sampl
 
 @dataclass(slots=True)
 class Moves:
-    """What passed of one number on a connection. subscribed: topic and subscription.
+    """What passed of one number on a connection."""
 
-    topics: those whose ledgers its messages are of; ledgers: that nobody has told the topic of.
-    likely: whether some of it is not proven. begun_ns: its first frame since nothing is missing.
-    largest: messages of one entry, at most.
-    """
-
-    subscribed: tuple[str, str] | None = None
-    topics: set[str] = field(default_factory=set)
-    ledgers: set[int] = field(default_factory=set)
+    subscribed: tuple[str, str] | None = None  # topic and subscription
+    topics: set[str] = field(default_factory=set)  # that its messages are from, by their ledgers
+    ledgers: set[int] = field(default_factory=set)  # of messages; their topic is not known
     granted: int = 0
     sent: int = 0
     last_ns: int = 0
-    begun_ns: int | None = None
-    largest: int = 1
+    begun_ns: int | None = None  # first frame since nothing is missing
+    largest: int = 1  # messages of one entry, at most
     named: bool = False
-    likely: bool = False
+    likely: bool = False  # some of it is not proven
     recent: RecentFrames = field(default_factory=RecentFrames)
     permits: Balance = field(default_factory=Balance)
 
@@ -69,19 +64,16 @@ class Named(NamedTuple):
 
 @dataclass(slots=True)
 class SeenConnection:
-    """One connection as its frames show it, and what is concluded of it.
-
-    met: its consumers as the broker told them last, by topic. out: pairs that cannot be. told:
-    those of whom there is a STATS. named: the names that stand. likely: by direction, whether its
-    frames are only likely.
-    """
+    """One connection as its frames show it, and what is concluded of it."""
 
     numbers: dict[int, Moves] = field(default_factory=dict)
     before: dict[ToldIdentity, dict[int, Before]] = field(default_factory=dict)
-    out: set[tuple[int, ToldIdentity]] = field(default_factory=set)
-    told: set[ToldIdentity] = field(default_factory=set)
-    named: dict[int, Named] = field(default_factory=dict)
+    out: set[tuple[int, ToldIdentity]] = field(default_factory=set)  # pairs that are impossible
+    told: set[ToldIdentity] = field(default_factory=set)  # those that a STATS event is about
+    named: dict[int, Named] = field(default_factory=dict)  # the current names
+    # topic -> its consumers in the broker's last report
     met: dict[str, list[ConsumerTold]] = field(default_factory=dict)
+    # by direction: its frames are only likely
     likely: list[bool] = field(default_factory=lambda: [False, False])
 
     def meet(self, consumers: Sequence[ConsumerTold], *, all_of_them: bool) -> None:

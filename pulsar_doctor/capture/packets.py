@@ -27,7 +27,7 @@ _TCP = struct.Struct(">HHIIBBH")  # ports, seq, ack, length, flags, window
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. source, target: (address bytes, port). size: of its data, before a cut."""
+    """A TCP segment. An end is (address bytes, port)."""
 
     source: tuple[bytes, int]
     target: tuple[bytes, int]
@@ -36,7 +36,7 @@ class TcpSegment(NamedTuple):
     flags: int
     window: int
     data: bytes
-    size: int
+    size: int  # of its data, before a cut
 
 
 class Fragment:

@@ -23,10 +23,10 @@ MISSING, SNAPPED = "missing", "snapped"  # why bytes are not there: no packet, o
 
 
 class Hole(NamedTuple):
-    """Bytes that are not in the capture. kind: MISSING or SNAPPED."""
+    """Bytes that are not in the capture."""
 
     size: int
-    kind: str
+    kind: str  # MISSING or SNAPPED
 
 
 Piece = bytes | Hole

@@ -9,10 +9,7 @@ ToldIdentity = tuple[str, str, str | None, str | None]  # topic, subscription, n
 
 
 class ConsumerTold(NamedTuple):
-    """One consumer in one sample. from_ns, until_ns: of the question and its answer, since 1970.
-
-    unacked: None where the broker does not count them. sent: messages since it connected.
-    """
+    """One consumer in one sample."""
 
     topic: str
     subscription: str
@@ -21,11 +18,11 @@ class ConsumerTold(NamedTuple):
     address: str | None
     client_version: str | None
     permits: int | None
-    unacked: int | None
-    sent: int | None
+    unacked: int | None  # None: the broker does not count them
+    sent: int | None  # messages since it connected
     last_sign_us: int | None
-    from_ns: int
-    until_ns: int
+    from_ns: int  # when it was requested, since 1970
+    until_ns: int  # when the answer came
 
     @property
     def identity(self) -> ToldIdentity:
@@ -34,16 +31,12 @@ class ConsumerTold(NamedTuple):
 
 
 class ToldSample(NamedTuple):
-    """What was told at one moment. complete: of all topics that may be meant.
-
-    ledgers: whose they are, as far as internal stats tell: no two topics have the same. standing:
-    of no moment, so that it tells names alone, and as soon as there is somebody to be named.
-    """
+    """What the broker reported at one moment."""
 
     consumers: Sequence[ConsumerTold]
-    complete: bool
-    ledgers: Mapping[int, str] = {}
-    standing: bool = False
+    complete: bool  # has all topics that may be meant
+    ledgers: Mapping[int, str] = {}  # ledger -> topic, from internal stats, each in one only
+    standing: bool = False  # of no moment: only for names, and used once there is one to name
 
 
 def plain_address(address: str | None) -> str:

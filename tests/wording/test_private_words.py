@@ -21,14 +21,14 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1995,
+    "told": 1990,
     "asked": 1149,
     "stands": 138,
     "sits": 52,
     "goes": 166,
     "look": 192,
     "said": 291,
-    "whose": 159,
+    "whose": 157,
     "of its": 286,
     "likewise": 27,
 }
