@@ -28,9 +28,9 @@ NAMED_MOST = 3
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a file kept, judged. file: its name; known: by topic or partition and subscription."""
+    """The verdicts on the statistics that a file kept, by topic or partition and subscription."""
 
-    file: str
+    file: str  # its name
     known: Mapping[tuple[str, str], tuple[Observed, Diagnosis]]
 
     def after(self, observed: Observed, now: Diagnosis) -> After:

@@ -79,15 +79,12 @@ REDACTED = (
 
 @dataclass(frozen=True, slots=True)
 class BundleParts:
-    """What is in a bundle beside the broker's answers.
+    """What is in a bundle beside the broker's answers."""
 
-    names: with them it is redacted. trace: of a capture that the judge ends; None: none was
-    requested, or was possible. left_out: why something that was requested is not in it.
-    """
-
-    names: Pseudonyms | None = None
+    names: Pseudonyms | None = None  # redact the bundle with them; None: not redacted
+    # of a capture that the judge ends; None: not requested, or not possible
     trace: Path | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # why something that was requested is not in it
 
 
 def of_live(

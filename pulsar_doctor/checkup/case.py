@@ -57,16 +57,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SavedCase:
-    """The content of a document of the schema. head: all but the verdicts.
+    """The content of a document of the schema."""
 
-    checked_at: ISO 8601; None where no broker was read, so that the same recording makes the same
-    case. changes: of --set, as they were typed.
-    """
-
-    head: Checkup
+    head: Checkup  # all but the verdicts
     subscriptions: tuple[Judged, ...]
+    # ISO 8601; None: no broker was read, so that one recording makes one case
     checked_at: str | None = None
-    changes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()  # of --set, as they were typed
 
 
 def case_of(checkup: Checkup, changes: Sequence[str] = ()) -> SavedCase:

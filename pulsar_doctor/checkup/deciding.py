@@ -71,27 +71,24 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to look on, in all. say: is told before each step and after it."""
+    """How long to keep sampling, in all."""
 
     within_seconds: float
-    say: Callable[[str], None]
+    say: Callable[[str], None]  # called before and after each step
     progress: Callable[[int, int], None] | None = None
     keep: Callable[[StatsAnswer], None] | None = None
 
 
 @dataclass(slots=True)
 class Deciding:
-    """Looks at the topics of which a verdict is unknown. Changes in place.
-
-    windows: of topics that were just read. began: of the first look, by the event loop's clock.
-    """
+    """Samples the topics that have unknown verdicts. Changes in place."""
 
     admin: Admin
     judge: Judge
     plan: SamplingPlan
     patience: Patience
-    windows: list[TopicWindow]
-    began: float
+    windows: list[TopicWindow]  # of topics that were just read
+    began: float  # when the first sample did, by the event loop's clock
     stopping: Stopping = field(default_factory=Stopping)
     _looks: dict[VerdictKey, list[DecideStep]] = field(default_factory=dict, init=False)
 

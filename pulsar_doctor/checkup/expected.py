@@ -12,13 +12,11 @@ AckedWanted = int | Literal["all"]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is expected; None: nothing of the kind. acked: so many messages at least.
-
-    within_seconds: since the tap began; where all are to be acknowledged, since each delivery.
-    """
+    """What is expected; None: nothing of the kind."""
 
     consumers: int | None = None
-    acked: AckedWanted | None = None
+    acked: AckedWanted | None = None  # so many messages at least
+    # since the tap began; where all are to be acknowledged, since each delivery
     within_seconds: float | None = None
 
     @property
@@ -34,16 +32,13 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expectation. met: None where the trace does not tell. said: what was seen, with numbers.
-
-    topic, subscription, consumer: where most is missing, None: nowhere. action: what to do first.
-    """
+    """One expectation."""
 
     option: str
-    met: bool | None
-    said: str
-    action: str = ""
-    topic: str | None = None
+    met: bool | None  # None: the trace does not show it
+    said: str  # what was seen, with numbers
+    action: str = ""  # what to do first
+    topic: str | None = None  # where most is missing (so are the next two); None: nowhere
     subscription: str | None = None
     consumer: str | None = None
     delivered: int | None = None

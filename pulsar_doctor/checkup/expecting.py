@@ -34,16 +34,14 @@ MESSAGES = "let its subscription have messages: pulsar-doctor produce TOPIC -n 2
 
 @dataclass(frozen=True, slots=True)
 class TraceSeen:
-    """What a trace shows, as of now. begun_us: when clients could come. lost: commands are missing.
-
-    is_over: whether the tap has ended; before that a young message need not be acknowledged yet.
-    """
+    """What a trace shows, as of now."""
 
     trace: Trace
     timeline: Timeline
-    begun_us: int
+    begun_us: int  # when clients could come
     now_us: int
-    lost: bool
+    lost: bool  # commands are missing
+    # the tap has ended; before, a young message need not be acknowledged yet
     is_over: bool = True
 
     def until_us(self, expected: Expected) -> int | None:

@@ -20,16 +20,13 @@ Judging = Callable[[SubscriptionView, Iterable[ReportedBy]], Diagnosis]
 
 @dataclass(slots=True)
 class InProcess:
-    """One process. begun: what it told at first; finish: looks again, and tells all.
+    """One process. Its capture ends at the first verdict: the broker's window is over then."""
 
-    captured: ends the capture of its connections, and what it has shown; not_captured: why it has
-    shown nothing. Both end when the first verdict is requested: the broker's window is over then.
-    """
-
-    begun: ProcessTold
-    finish: Callable[[], ProcessTold]
+    begun: ProcessTold  # first report
+    finish: Callable[[], ProcessTold]  # samples it again and returns all
+    # ends the capture of the connections and returns what it has shown
     captured: Callable[[], Sequence[Subscription]] = tuple
-    not_captured: list[str] = field(default_factory=list)
+    not_captured: list[str] = field(default_factory=list)  # why it has shown nothing
     _told: ProcessTold | None = field(default=None, init=False)
     _wires: Sequence[Subscription] = field(default=(), init=False)
     _views: list[SubscriptionView] = field(default_factory=list, init=False)

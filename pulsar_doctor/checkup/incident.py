@@ -36,14 +36,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Recordings:
-    """A trace, files of a broker's statistics, or both; one of them is there.
-
-    case: what their verdicts were made of, where they are a bundle.
-    """
+    """A trace, files of a broker's statistics, or both; one of them is there."""
 
     folder: Path | None
     files: SampleFiles
-    case: SavedCase | None = None
+    case: SavedCase | None = None  # of a bundle: what its verdicts were made of
     proven_only: bool = False
 
 

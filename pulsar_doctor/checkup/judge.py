@@ -26,26 +26,21 @@ NAMED_MOST = 10  # of what is there, where something else was requested
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Runs the checks of all causes. subscription: only this one; None: all.
-
-    wires: what a trace has shown, or a capture; joined with what the broker tells of the same
-    subscription. earlier: what a file kept, to say what became of it. process: only what its
-    consumers are on, with what it tells itself, and what was captured of it; with `every`, other
-    subscriptions too. captured: ends a capture, and is what it has shown; called for the first
-    verdict, when the window is over. keep_views: each verdict keeps the view that it was made of,
-    for a case.
-    """
+    """Runs the checks of all causes."""
 
     causes: Sequence[Cause]
     limits: CauseLimits
-    subscription: str | None = None
+    subscription: str | None = None  # only this one; None: all
+    # from a trace or a capture, joined with what the broker reports of the same subscription
     wires: Sequence[Subscription] = ()
     wires_by: ReportedBy = "trace"
-    earlier: Earlier | None = None
+    earlier: Earlier | None = None  # kept by a file, to report what became of it
+    # judge only subscriptions that its consumers are on, with its own report and capture
     process: InProcess | None = None
+    # ends a capture and returns what it has shown; called for the first verdict
     captured: Callable[[], Sequence[Subscription]] | None = None
-    every: bool = False
-    keep_views: bool = False
+    every: bool = False  # with `process`: other subscriptions too
+    keep_views: bool = False  # each verdict keeps the view that it was made from, for a case
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
         """On each subscription of a topic or partition that is asked for."""
@@ -160,12 +155,11 @@ class Judge:
 class Triage:
     """Tells which topics need no watching, and keeps the newest one's verdicts: they come next.
 
-    Most topics of a fleet need none, and the causes are what takes its time. within_seconds: what
-    moved so shortly before a reading counts as moving.
+    Most topics of a fleet need none, and the causes are what takes its time.
     """
 
     judge: Judge
-    within_seconds: float
+    within_seconds: float  # what moved so shortly before a reading is moving
     _window: TopicWindow | None = field(default=None, init=False)
     _verdicts: list[Diagnosis] = field(default_factory=list, init=False)
 

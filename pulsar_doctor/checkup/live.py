@@ -41,20 +41,17 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveRequest:
-    """How a live broker is asked. save: keep the readings there.
-
-    decide_seconds: look again at what is not decided, until so long after the beginning. kept: of
-    the rounds before this one. at_once: takes each stall that the first reading shows.
-    """
+    """How a live broker is read."""
 
     settings: Settings
     plan: SamplingPlan
     concurrency: int = 32
-    save: Path | None = None
+    save: Path | None = None  # keep the readings there
     say: Say = field(default=lambda _: None)
     progress: Progress | None = None
-    decide_seconds: float | None = None
-    kept: LastSamples | None = None
+    decide_seconds: float | None = None  # sample undecided ones until so long after the beginning
+    kept: LastSamples | None = None  # from the rounds before this one
+    # takes each stall that the first reading shows
     at_once: Callable[[Diagnosis], None] | None = None
 
     def admin(self) -> Admin:

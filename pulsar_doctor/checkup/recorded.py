@@ -30,20 +30,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReadTrace:
-    """What a trace has shown of each subscription, until when, and over how many seconds.
-
-    timeline: the ledgers at its end. notes: what it lacks, and what else is to be told of it.
-    broker_version: as the broker told it when the trace began; None where it did not.
-    """
+    """What a trace has shown of each subscription, until when, and over how many seconds."""
 
     folder: Path
     wires: Sequence[Subscription]
     until_ms: int
     seconds: float
-    timeline: Timeline
+    timeline: Timeline  # the ledgers at its end
     told_by: ReportedBy = "trace"
-    notes: tuple[str, ...] = ()
-    broker_version: str | None = None
+    notes: tuple[str, ...] = ()  # what it lacks, and what else is worth knowing
+    broker_version: str | None = None  # reported when the trace began; None: not reported
 
 
 def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = False) -> ReadTrace:

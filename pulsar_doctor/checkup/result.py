@@ -28,39 +28,32 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who was asked. admin_url: without credentials; name, broker_version: None: not reported.
-
-    context: the name of the context that gave the settings; None: there was none.
-    """
+    """The cluster that was read. None: not reported."""
 
     name: str | None
-    admin_url: str
+    admin_url: str  # without credentials
     broker_version: str | None
-    context: str | None = None
+    context: str | None = None  # that gave the settings; None: there was none
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """When files were taken, epoch ms by the broker's clock. exact: False: no sooner than that."""
+    """When files were taken, epoch ms by the broker's clock."""
 
     first_ms: int
     last_ms: int
-    exact: bool
+    exact: bool  # False: no sooner than that
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many subscriptions have which verdict, each partition apart, and what was not read.
-
-    suspected: of how many, whatever their verdict, a stall is likely. not_yet: how many could be
-    compared with an earlier reading and are not healthy now.
-    """
+    """How many subscriptions have which verdict, each partition apart, and what was not read."""
 
     counts: Mapping[Status, int]
     unreachable: int = 0
     not_loaded: int = 0
-    suspected: int = 0
-    not_yet: int = 0
+    suspected: int = 0  # with a likely stall, whatever the verdict
+    not_yet: int = 0  # compared with an earlier reading, and not healthy now
 
     def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
         """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
@@ -82,41 +75,32 @@ class Tally:
 class Checkup:
     """One run. The verdicts are read once, through `examined`; the rest is whole after that.
 
-    not_loaded: full names of topics. unreachable: (full name, reason); what has no name is called
-    REST. samples: 0 for a trace.
-    read_once, watched: topics of a fleet; window_seconds and samples are of those watched.
-    read_once_seconds_ago: at most, where it is not known what has happened since.
-    notes: (full name, sentence), of topics that were named and of which verdicts do not say all.
-    trace_notes: sentences on a trace as a whole, above all what is missing from it.
-    cluster: None where none was asked. files: names of what was read; taken: None: not told.
-    guess_ms: when they may have been taken, by the last one's own time.
-    process: what was looked at, of `examine`. skipped: codes of causes that were left out.
-    stopped: by Ctrl-C within a window, so that this is what was certain by then.
-    expectations: of `tap`, met or not. broker_version: where somebody told it.
     Fields that are not compared are not part of a case.
     """
 
     source: Source
     diagnoses: Iterable[Diagnosis] = field(default=(), compare=False)  # may be a generator
-    window_seconds: float = 0.0
-    samples: int = 0
-    read_once: int = 0
-    read_once_seconds_ago: int = 0
+    window_seconds: float = 0.0  # of the watched topics
+    samples: int = 0  # of the watched topics; 0: a trace
+    read_once: int = 0  # topics of a fleet that are not watched
+    read_once_seconds_ago: int = 0  # how old those readings may be; 0: just read
     watched: int = 0
-    not_loaded: list[str] = field(default_factory=list)
+    not_loaded: list[str] = field(default_factory=list)  # full names of topics
+    # (full name, reason); no name: REST
     unreachable: list[tuple[str, str]] = field(default_factory=list)
+    # (full name, sentence) of named topics that the verdicts do not cover fully
     notes: list[tuple[str, str]] = field(default_factory=list)
-    trace_notes: tuple[str, ...] = ()
+    trace_notes: tuple[str, ...] = ()  # on a trace as a whole, above all what is missing from it
     checked_at: datetime = field(default_factory=_now, compare=False)
-    cluster: Cluster | None = None
-    files: tuple[str, ...] = ()
-    taken: Taken | None = None
-    guess_ms: int | None = None
-    process: ProcessTold | None = None
-    skipped: tuple[str, ...] = ()
-    stopped: bool = False
-    expectations: tuple[Expectation, ...] = field(default=(), compare=False)
-    broker_version: str | None = None
+    cluster: Cluster | None = None  # None: none was read
+    files: tuple[str, ...] = ()  # names of what was read
+    taken: Taken | None = None  # None: not reported
+    guess_ms: int | None = None  # when they may have been taken, by the last one's own time
+    process: ProcessTold | None = None  # of `examine`
+    skipped: tuple[str, ...] = ()  # codes of causes that were left out
+    stopped: bool = False  # by Ctrl-C within a window: this was certain by then
+    expectations: tuple[Expectation, ...] = field(default=(), compare=False)  # of `tap`
+    broker_version: str | None = None  # where it was reported
     _counts: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
     _suspected: int = field(default=0, init=False, compare=False)
     _not_yet: int = field(default=0, init=False, compare=False)

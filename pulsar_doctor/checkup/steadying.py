@@ -21,11 +21,11 @@ WORST_FIRST: tuple[Status, ...] = ("stalled", "warning", "unknown", "healthy")
 
 @dataclass(frozen=True, slots=True)
 class SteadyChange:
-    """A verdict shown that turned. before: None where the subscription is new."""
+    """A verdict shown that turned."""
 
     at: datetime
     key: VerdictKey
-    before: Status | None
+    before: Status | None  # None: the subscription is new
     now: Diagnosis
 
     def __str__(self) -> str:

@@ -28,11 +28,11 @@ ONCE = SamplingPlan(window_seconds=0, limits=False, internal=False)
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """One version of one component. consumers: how many have it; 0 for a broker."""
+    """One version of one component."""
 
     component: str
     version: Version
-    consumers: int = 0
+    consumers: int = 0  # how many have it; 0 for a broker
 
     @property
     def issues(self) -> tuple[Issue, ...]:

@@ -21,15 +21,15 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1990,
-    "asked": 1149,
+    "told": 1976,
+    "asked": 1146,
     "stands": 138,
     "sits": 52,
     "goes": 166,
-    "look": 192,
-    "said": 291,
+    "look": 189,
+    "said": 290,
     "whose": 157,
-    "of its": 286,
+    "of its": 285,
     "likewise": 27,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side

@@ -36,44 +36,35 @@ NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One subscription; None is "not told" everywhere.
-
-    backlog: the broker's counter. backlog_wrong: whether that cannot be right; None where one
-    reading does not tell. ranges: as the broker counts them. shape: None where a ledger's entries
-    are not known.
-    unacked_messages: not told on Exclusive and Failover. storing: how the broker keeps ranges.
-    record_told: whether the record's size is the broker's own figure. stood: since mark-delete
-    moved. not_told: what is missing, and why. bounds: where a number
-    is not known, of a trace and of internal stats that do not tell all ledgers. damaged: whether it
-    was read from a trace of which some is lost, so that nothing is well for certain.
-    """
+    """One subscription; None: not reported."""
 
     topic: str
     partition: int | None
     subscription: str
     type: str | None
     durable: bool | None
-    backlog: int | None
+    backlog: int | None  # the broker's counter
     mark_delete: Position | None
     read_position: Position | None
-    ranges: int | None
+    ranges: int | None  # as the broker counts them
     acknowledged_entries: int | None
-    shape: Shape | None
-    unacked_messages: int | None
+    shape: Shape | None  # None: the entries of a ledger are not known
+    unacked_messages: int | None  # not reported on Exclusive and Failover
     msg_delayed: int | None
     msg_in_replay: int | None
-    storing: Storing
+    storing: Storing  # how the broker keeps ranges
     record_bytes: int | None
-    record_told: bool
+    record_told: bool  # the record's size is the broker's own number
     forecast: RedeliveryForecast | None
-    stood: Age | None
+    stood: Age | None  # since mark-delete moved
     pinned: Pinned | None
     origins: tuple[Origin, ...]
-    not_told: tuple[str, ...] = ()
+    not_told: tuple[str, ...] = ()  # what is missing, and why
     backlog_by_positions: int | None = None
-    backlog_wrong: bool | None = None
+    backlog_wrong: bool | None = None  # it cannot be right; None: one reading does not show it
+    # of numbers that are not known, in a trace or where internal stats lack ledgers
     bounds: Bounds | None = None
-    damaged: bool = False
+    damaged: bool = False  # from a trace that lacks something: nothing is certainly well
 
     @property
     def full_topic(self) -> str:

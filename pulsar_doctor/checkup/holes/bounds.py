@@ -17,18 +17,15 @@ OPEN = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Least and most of each number; None: no such bound. Equal where the number is known.
-
-    oldest_hole: its first entry; oldest_hole_end: its last one.
-    """
+    """Least and most of each number; None: no such bound. Equal where the number is known."""
 
     mark_delete: tuple[Position | None, Position | None] = OPEN
     ranges: tuple[int | None, int | None] = OPEN
     acknowledged_entries: tuple[int | None, int | None] = OPEN
     holes: tuple[int | None, int | None] = OPEN
     hole_entries: tuple[int | None, int | None] = OPEN
-    oldest_hole: tuple[Position | None, Position | None] = OPEN
-    oldest_hole_end: tuple[Position | None, Position | None] = OPEN
+    oldest_hole: tuple[Position | None, Position | None] = OPEN  # its first entry
+    oldest_hole_end: tuple[Position | None, Position | None] = OPEN  # its last entry
 
     def or_else(self, other: Bounds) -> Bounds:
         """Where one of the two holds, and nobody knows which."""

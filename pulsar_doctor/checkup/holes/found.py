@@ -19,22 +19,19 @@ from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing
 
 @dataclass(slots=True)
 class Acknowledged:
-    """What was found. source: broker, files or trace. unreachable: what was not read, and why.
+    """What was found."""
 
-    cursors: those that the broker keeps for itself. biographies: of entries in holes, by topic and
-    subscription, where a trace tells them. kinds: (full name, sentence), of topics that were named
-    and have no subscription, or keep nothing. cluster: the one that was read; None: files, a trace.
-    """
-
-    source: str
+    source: str  # broker, files or trace
     accounts: list[Account] = field(default_factory=list)
-    cursors: list[BrokerCursor] = field(default_factory=list)
+    cursors: list[BrokerCursor] = field(default_factory=list)  # that the broker keeps for itself
     not_loaded: list[str] = field(default_factory=list)
-    unreachable: list[tuple[str, str]] = field(default_factory=list)
+    unreachable: list[tuple[str, str]] = field(default_factory=list)  # what was not read, and why
     notes: list[str] = field(default_factory=list)
+    # (full name, sentence) of named topics that have no subscription, or store nothing
     kinds: list[tuple[str, str]] = field(default_factory=list)
+    # entries in holes by topic and subscription, where a trace has them
     biographies: dict[tuple[str, str], Sequence[Biography]] = field(default_factory=dict)
-    cluster: Cluster | None = None
+    cluster: Cluster | None = None  # that was read; None: files or a trace
 
     def add(self, window: TopicWindow, storing: Storing, subscription: str | None) -> None:
         """The subscriptions of a topic, as its last sample has them.

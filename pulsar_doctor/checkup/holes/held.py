@@ -72,30 +72,26 @@ PRACTICE = {
 
 @dataclass(frozen=True, slots=True)
 class KeptLedgers:
-    """Ledgers that no subscription needs, without the one being written. bytes: None: not told.
+    """Ledgers that no subscription needs, without the one being written.
 
-    alone, bytes_alone: of these, what nothing else keeps. others: cursors of the broker's own that
-    keep some of them too. How much of it retention keeps anyhow is not told.
+    How much of it retention keeps anyhow is not reported.
     """
 
     ledgers: int
-    bytes: int | None
-    alone: int
-    bytes_alone: int | None
-    others: tuple[str, ...]
+    bytes: int | None  # None: not reported
+    alone: int  # of these, kept by nothing else
+    bytes_alone: int | None  # None: not reported
+    others: tuple[str, ...]  # cursors of the broker itself that keep some of them too
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerCursor:
-    """A cursor of the broker's own. account: its ranges and holes, as of a subscription.
-
-    held: None where the ledgers are not told. connected: of a replicator; None where not told.
-    """
+    """A cursor of the broker's own."""
 
     owner: CursorOwner
-    account: Account
-    held: KeptLedgers | None
-    connected: bool | None = None
+    account: Account  # ranges and holes, as of a subscription
+    held: KeptLedgers | None  # None: the ledgers are not reported
+    connected: bool | None = None  # of a replicator; None: not reported
 
     @property
     def pins(self) -> bool:

@@ -66,15 +66,12 @@ PRACTICE = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One origin that fits. least, most: entries in holes that it explains.
-
-    because: one sentence with the numbers it rests on.
-    """
+    """One origin that fits."""
 
     code: str
-    least: int
-    most: int
-    because: str
+    least: int  # entries in holes that it explains, at least
+    most: int  # at most
+    because: str  # one sentence with the numbers behind it
 
     @property
     def practice(self) -> str:

@@ -13,18 +13,15 @@ Span = tuple[int, int]  # distances behind mark-delete: from, to behind
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The entries behind mark-delete, as distances from it.
+    """The entries behind mark-delete, as distances from it."""
 
-    acknowledged, holes: in order, apart. read: up to where the broker has read; length: to the last
-    entry. first, last: the positions at both ends; oldest: of the first hole's.
-    """
-
-    acknowledged: Sequence[Span]
-    holes: Sequence[Span]
-    read: int
-    length: int
-    first: Position | None
-    last: Position | None
+    acknowledged: Sequence[Span]  # in order, apart
+    holes: Sequence[Span]  # in order, apart
+    read: int  # up to where the broker has read
+    length: int  # to the last entry
+    first: Position | None  # position at distance 0
+    last: Position | None  # position of the last entry
+    # first and last position of the first hole
     oldest: tuple[Position | None, Position | None] | None
 
     @property

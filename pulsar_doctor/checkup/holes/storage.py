@@ -15,16 +15,12 @@ from pulsar_doctor.ledger.acks.ranges import Axis
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Bytes of the ledgers that are kept.
-
-    bytes: from the oldest hole on. without_oldest, without_any: what would be left of these were
-    the oldest hole, or every one, acknowledged.
-    """
+    """Bytes of the ledgers that are kept."""
 
     ledgers: int
-    bytes: int
-    without_oldest: int
-    without_any: int
+    bytes: int  # from the oldest hole on
+    without_oldest: int  # what would be left if the oldest hole were acknowledged
+    without_any: int  # what would be left if every hole were acknowledged
 
 
 def entries_of(internal: InternalStats) -> Mapping[int, int]:

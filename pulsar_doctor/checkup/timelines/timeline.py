@@ -133,10 +133,7 @@ def points_of(line: Slots[StepPoints], most: int = SLOTS_MOST) -> tuple[Point, .
 class ConsumerTimeline:
     """One life of one consumer: from SUBSCRIBE to its end, as far as it was recorded.
 
-    A line without points was not reported, or has no room on the page. permits_at_most: these are
-    upper bounds.
-    delivered, acknowledged: messages in all; None: not reported. starved: times without permits.
-    sampled: by statistics at single moments; what was between them is not known.
+    A line without points was not reported, or has no room on the page.
     """
 
     topic: str
@@ -149,11 +146,11 @@ class ConsumerTimeline:
     unsent: tuple[Point, ...] = ()
     held: tuple[Point, ...] = ()
     moved: tuple[Moved, ...] = ()
-    starved: tuple[Starved, ...] = ()
-    delivered: int | None = None
-    acknowledged: int | None = None
-    permits_at_most: bool = False
-    sampled: bool = False
+    starved: tuple[Starved, ...] = ()  # times without permits
+    delivered: int | None = None  # messages in all; None: not reported
+    acknowledged: int | None = None  # messages in all; None: not reported
+    permits_at_most: bool = False  # permits are upper bounds
+    sampled: bool = False  # by statistics at single moments; what was between is not known
 
     @property
     def has_lines(self) -> bool:
@@ -178,34 +175,27 @@ class SubscriptionTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Timelines:
-    """All that is drawn. consumers: the first DRAWN_MOST have lines and are the worst.
+    """All that is drawn."""
 
-    left_out: how many more there are.
-    """
-
-    consumers: tuple[ConsumerTimeline, ...] = ()
+    consumers: tuple[ConsumerTimeline, ...] = ()  # the worst; the first DRAWN_MOST have lines
     subscriptions: tuple[SubscriptionTimeline, ...] = ()
-    left_out: int = 0
+    left_out: int = 0  # how many more there are
     notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Recording:
-    """A consumer's timeline while it is read. Changes in place.
+    """A consumer's timeline while it is read. Changes in place."""
 
-    of: what does not change. lines: whether its numbers are kept. starved_seen_us: until then it
-    showed no permits.
-    """
-
-    of: ConsumerTimeline
+    of: ConsumerTimeline  # what does not change
     connection: int | None = None
-    lines: bool = True
+    lines: bool = True  # keep its numbers
     seen_us: int = 0
     delivered: int | None = 0
     acknowledged: int | None = 0
     permits_at_most: bool = False
     starved_since_us: int | None = None
-    starved_seen_us: int = 0
+    starved_seen_us: int = 0  # until then it showed no permits
     steps: dict[str, Slots[StepPoints]] = field(
         default_factory=lambda: {name: Slots() for name in ("permits", "held", "unsent")}
     )
