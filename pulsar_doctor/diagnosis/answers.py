@@ -20,21 +20,17 @@ UNDECIDED = "undecided"  # the name of a clue: that the check of a cause could n
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do about a finding.
+    """One thing to do about a finding."""
 
-    when: "now" frees it in a second, or shows what it is; "today" is a setting; "later" is design.
-    command: a whole line for a shell. side_effect, undo: None where there is none. check: a whole
-    line that shows whether it worked, and behind a # what it prints then. brief: the text with its
-    risk, for one line of a screen; None: the text is short enough.
-    """
-
+    # "now": frees it in a second or shows the cause; "today": a setting; "later": design
     when: Urgency
     text: str
-    command: str | None = None
-    side_effect: str | None = None
-    undo: str | None = None
+    command: str | None = None  # a whole line for a shell
+    side_effect: str | None = None  # None: there is none
+    undo: str | None = None  # None: there is none
+    # a whole line that shows whether it worked; what it prints then follows a #
     check: str | None = None
-    brief: str | None = None
+    brief: str | None = None  # the text with its risk in one line; None: `text` is short enough
 
     def document(self) -> dict[str, str | None]:
         """As every JSON has it."""
@@ -50,21 +46,20 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One root cause, with its numbers and what to do. confidence: from 0 to 1.
+    """One root cause, with its numbers and what to do.
 
-    since: at the latest, RFC 3339. where, since, impact: told by the view, not by a cause; None:
-    not told.
+    The view sets `where`, `since` and `impact`, not a cause; None: not known.
     """
 
     code: str
     severity: Severity
-    confidence: float
+    confidence: float  # from 0 to 1
     consumer: str | None
     summary: str
     evidence: tuple[Measure, ...]
     remedy: str
     actions: tuple[Action, ...] = ()
-    since: str | None = None
+    since: str | None = None  # at the latest, RFC 3339
     where: Whereabouts | None = None
     impact: str | None = None
 
@@ -76,24 +71,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One observation that speaks for a suspect or against it. name: of the evidence."""
+    """One observation that speaks for a suspect or against it."""
 
-    name: str
+    name: str  # of the evidence
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The cheapest observation that tells a suspect from the others, and what each answer means.
-
-    command: a whole line for a shell; None where only a person can look. seconds: how long it
-    takes; None: not told. harmless: whether it only reads what the broker tells.
-    """
+    """The cheapest observation that tells a suspect from the others, and what each answer means."""
 
     text: str
-    command: str | None = None
-    seconds: float | None = None
-    harmless: bool = True
+    command: str | None = None  # a whole line for a shell; None: only a person can look
+    seconds: float | None = None  # how long it takes; None: not known
+    harmless: bool = True  # it only reads what the broker reports
 
     def document(self) -> dict[str, str | float | bool | None]:
         """As every JSON has it."""
@@ -107,24 +98,19 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What it may be, where nothing is decided. probability: a measured share, from 0 to 1.
+    """What it may be, where nothing is decided. All suspects of one subscription sum to 1."""
 
-    code: of a cause; HEALTHY: nothing is wrong; NONE_OF_THESE. missing: names of what nobody told.
-    remedy: what to do once it turns out to be this. stalls: whether it can be a stall.
-    All suspects of one subscription sum to 1.
-    """
-
-    code: str
+    code: str  # of a cause; HEALTHY: nothing is wrong; NONE_OF_THESE
     consumer: str | None
-    probability: float
+    probability: float  # a measured share, from 0 to 1
     summary: str
     speaks_for: tuple[Clue, ...] = ()
     against: tuple[Clue, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # names of what is not reported
     decide: Probe | None = None
     where: Whereabouts | None = None
-    remedy: str | None = None
-    stalls: bool = False
+    remedy: str | None = None  # what to do once it turns out to be this
+    stalls: bool = False  # it can be a stall
 
     def document(self) -> dict[str, object]:
         """As every JSON has it."""
@@ -152,10 +138,10 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The evidence does not decide, and why. consumer: its label, None for the subscription."""
+    """The evidence does not decide, and why."""
 
     reason: str
-    consumer: str | None = None
+    consumer: str | None = None  # its label; None: the subscription
 
 
 @dataclass(frozen=True, slots=True)

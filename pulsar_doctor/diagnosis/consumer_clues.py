@@ -20,15 +20,12 @@ APART_MS = 30_000  # by so much a neighbour's sign of life is later
 
 @dataclass(frozen=True, slots=True)
 class _Everybody:
-    """The consumers of a subscription together, looked at once: there may be thousands.
-
-    held: messages, at most. liveliest: the two with the youngest signs of life, and these.
-    """
+    """The consumers of a subscription together, read at once: there may be thousands."""
 
     count: int
-    held: int
+    held: int  # messages, at most
     idle: Sequence[ConsumerView]
-    liveliest: Sequence[tuple[Age, ConsumerView]]
+    liveliest: Sequence[tuple[Age, ConsumerView]]  # the two with the youngest signs of life
     called: Mapping[str, Sequence[ConsumerView]]
 
 

@@ -7,15 +7,12 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class DecideStep:
-    """One step of `--decide`. step: what was looked at; seconds: how long it took.
+    """One step of `--decide`."""
 
-    before, after: the status of the verdict.
-    """
-
-    step: str
-    seconds: float
-    before: str
-    after: str
+    step: str  # what was sampled
+    seconds: float  # how long it took
+    before: str  # status of the verdict
+    after: str  # status of the verdict
 
     def document(self) -> dict[str, str | float]:
         """As every JSON has it."""

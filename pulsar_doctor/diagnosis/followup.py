@@ -31,15 +31,14 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAfter:
-    """One consumer. returned: messages acknowledged or given back since; of one that is not the
-    same, since it connected. acked: whether an ack came since; None: not told.
-    """
+    """One consumer."""
 
     consumer: str
     became: Became
     shifts: tuple[Shift, ...] = ()
+    # messages acknowledged or given back since; if it is not the same one: since it connected
     returned: int | None = None
-    acked: bool | None = None
+    acked: bool | None = None  # an ack came since; None: not known
 
     def __str__(self) -> str:
         """As a person says it."""
@@ -67,14 +66,12 @@ class ConsumerAfter:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What became of one subscription. before: the verdict then; seconds: between both readings,
-    None: not told.
-    """
+    """What became of one subscription."""
 
     outcome: Outcome
     why: str
-    before: str | None = None
-    seconds: float | None = None
+    before: str | None = None  # the verdict then
+    seconds: float | None = None  # between both readings; None: not known
     shifts: tuple[Shift, ...] = ()
     consumers: tuple[ConsumerAfter, ...] = ()
 

@@ -31,11 +31,11 @@ SHARE_MUCH = 0.1  # of one that does not
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """named: the consumer of the finding. known: the values in its summary."""
+    """What an impact is worked out from."""
 
     view: SubscriptionView
-    named: ConsumerView | None
-    known: Set[str]
+    named: ConsumerView | None  # the consumer of the finding
+    known: Set[str]  # the values in its summary
 
     def news(self, number: int | None) -> bool:
         """Whether it is a number above 0 that is not in the summary."""

@@ -103,13 +103,10 @@ def suspects_of(
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """What it may be where no check finds or misses anything.
-
-    ranked: each possible cause with its probability, most likely first, and that nothing is wrong
-    among them.
-    """
+    """What it may be where no check finds or misses anything."""
 
     view: SubscriptionView
+    # each possible cause, and that nothing is wrong, with its probability, most likely first
     ranked: Sequence[tuple[float, Suspicion]]
     weights: Weights
 

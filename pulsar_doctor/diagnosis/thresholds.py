@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A number that a cause turns on; `--set code.name=value` changes it. unit: as it is shown."""
+    """A number that a cause turns on; `--set code.name=value` changes it."""
 
     name: str
     default: float
-    unit: str
+    unit: str  # as it is shown
     meaning: str
 
 

@@ -55,29 +55,16 @@ ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What a watch shows. before: what it showed until then, None: nothing; alone: this round's."""
+    """What a watch shows."""
 
     status: Status
-    before: Status | None
-    alone: Status
+    before: Status | None  # what it showed until then; None: nothing
+    alone: Status  # the status of this round alone
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The verdict on one subscription, worst finding first.
-
-    unknown: what the evidence did not decide. suspects: what it may be then, most likely first; of
-    a healthy verdict what is not ruled out.
-    incarnations: the consumers that were judged.
-    backlog: entries, by positions where the broker's counter is wrong; None: not told.
-    backlog_change: in the window. consumers: everybody, well or not; None: not told.
-    sources: what told something of it.
-    looks: what was looked at to decide it; None: nobody asked.
-    after: what became of it since an earlier reading. steady: over the rounds of a watch.
-    known_issues: defects of Pulsar that it may be, the surest first. view: what was judged; None
-    where nobody wanted to keep it. segments: of a segment, all of that scalable topic; None where
-    that is not reported.
-    """
+    """The verdict on one subscription, worst finding first."""
 
     topic: str
     partition: int | None
@@ -86,19 +73,21 @@ class Diagnosis:
     status: Status
     findings: tuple[Finding, ...]
     not_told: tuple[str, ...]
-    unknown: tuple[Unknown, ...] = ()
-    incarnations: frozenset[int] = frozenset()
-    backlog: int | None = None
-    backlog_change: int | None = None
-    consumers: tuple[ReportedConsumer, ...] | None = None
-    suspects: tuple[Suspect, ...] = ()
+    unknown: tuple[Unknown, ...] = ()  # what the evidence did not decide
+    incarnations: frozenset[int] = frozenset()  # consumers that were judged
+    backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
+    backlog_change: int | None = None  # in the window
+    consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
+    suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
     ruled_out: tuple[RuledOut, ...] = ()
-    sources: tuple[ReportedBy, ...] = ()
-    looks: tuple[DecideStep, ...] | None = None
-    after: After | None = None
-    steady: Steady | None = None
-    known_issues: tuple[KnownIssue, ...] = ()
+    sources: tuple[ReportedBy, ...] = ()  # that reported something of it
+    looks: tuple[DecideStep, ...] | None = None  # samples to decide it; None: not requested
+    after: After | None = None  # what became of it since an earlier reading
+    steady: Steady | None = None  # over the rounds of a watch
+    known_issues: tuple[KnownIssue, ...] = ()  # defects of Pulsar that fit, the surest first
+    # what was judged; None: not kept
     view: SubscriptionView | None = field(default=None, compare=False, repr=False)
+    # of a segment: all segments of the scalable topic; None: not reported
     segments: tuple[TopicSegment, ...] | None = None
 
     @property

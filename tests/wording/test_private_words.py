@@ -21,14 +21,14 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1976,
-    "asked": 1146,
+    "told": 1967,
+    "asked": 1145,
     "stands": 138,
     "sits": 52,
     "goes": 166,
     "look": 189,
     "said": 290,
-    "whose": 157,
+    "whose": 156,
     "of its": 285,
     "likewise": 27,
 }

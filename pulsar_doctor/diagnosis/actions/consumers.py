@@ -41,17 +41,13 @@ TAKE_OUT = "take the setting out, and restart the consumer"
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """One setting, by its name in `settings`. text: what it brings, without its stop.
+    """One setting of a consumer that is changed."""
 
-    side_effect: in a few words, and behind a colon more of it. expect: what our own check prints
-    where it worked.
-    """
-
-    name: str
+    name: str  # in `settings`
     value: int | str
-    text: str
-    side_effect: str
-    expect: str
+    text: str  # what the change brings, without a full stop
+    side_effect: str  # in a few words; details follow a colon
+    expect: str  # what our own check prints if it worked
     undo: str = SET_BACK
 
     def on(self, view: SubscriptionView, client: str | None) -> Iterator[Action]:

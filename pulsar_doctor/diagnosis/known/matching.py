@@ -37,17 +37,13 @@ VENDOR = "which fixes this vendor's build has"
 
 @dataclass(frozen=True, slots=True)
 class KnownIssue:
-    """An issue beside a verdict. version: of the broker, or of the client; None: not known.
-
-    consumer: whose numbers fit, where it is about one. holds: whether the whole fingerprint does.
-    unknown: names of numbers that are not reported.
-    """
+    """An issue beside a verdict."""
 
     issue: Issue
-    consumer: str | None
-    holds: bool
-    unknown: tuple[str, ...]
-    version: Version | None = None
+    consumer: str | None  # the one with numbers that fit; None: it is about no single one
+    holds: bool  # the whole fingerprint fits
+    unknown: tuple[str, ...]  # names of numbers that are not reported
+    version: Version | None = None  # of the broker or the client; None: not known
 
     @property
     def grade(self) -> Grade:

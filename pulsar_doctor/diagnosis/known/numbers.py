@@ -62,10 +62,10 @@ NAMES = frozenset(VIEW) | frozenset(FACTS)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A view as conditions read it. consumer: None where they are about the subscription."""
+    """A view as conditions read it."""
 
     view: SubscriptionView
-    consumer: ConsumerView | None = None
+    consumer: ConsumerView | None = None  # None: they are about the subscription
 
     def value(self, name: str) -> Term:
         """A number by its name; None where it is not reported."""

@@ -30,10 +30,10 @@ BARE = frozenset({"java", "cpp"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """One version, comparable. parts: of its number; milestone: FINAL where it is none."""
+    """One version, comparable."""
 
-    parts: tuple[int, ...]
-    milestone: int
+    parts: tuple[int, ...]  # of its number
+    milestone: int  # FINAL: it is none
     text: str
 
     @property
