@@ -58,15 +58,15 @@ def due_ms(plan: Plan, published_ms: float, entry_id: int, received_ms: float) -
 class Lateness:
     """By how much messages were handed out after they were due, in whole milliseconds.
 
-    delayed_by_broker: carried a time of their own, before which the broker does not deliver.
-    redelivered: had been delivered before. Neither says what our delay costs: they do not count.
+    Redelivered messages and those delayed by the broker do not count: they do not show what our
+    delay costs.
     """
 
     delay_seconds: float
     counts: Counter[int] = field(default_factory=Counter)
     early: int = 0
-    redelivered: int = 0
-    delayed_by_broker: int = 0
+    redelivered: int = 0  # had been delivered before
+    delayed_by_broker: int = 0  # with a deliver_at, before which the broker does not deliver
     first_published_ms: float = math.inf
     last_published_ms: float = -math.inf
     first_handed_ms: float = math.inf

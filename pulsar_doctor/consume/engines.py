@@ -15,40 +15,30 @@ SHARING = frozenset({"shared", "key_shared"})  # types with several active consu
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one consumer shall be and do.
-
-    process_seconds: work for each message, None: not told. ack: individual, cumulative or none.
-    unacked_limit: the broker's limit of unacknowledged messages per consumer, None: not told.
-    ack_every: every K-th message is acknowledged; individual leaves the others unacknowledged.
-    nack_share: of all messages, from 0 to 1. receive: call, listener or batch. pause_after: the
-    listener rests after so many messages, for pause_seconds; None: to the end. pattern: `topic` is
-    a regular expression. permits: auto, or manual: only `grant` asks the broker for messages.
-    receiver_delay_seconds: held back for so long; several take turns by entry. delay_from: publish
-    or receipt.
-    """
+    """What one consumer shall be and do."""
 
     name: str
     topic: str
     subscription: str
     type: str = "shared"
     receiver_queue_size: int = 1000
-    process_seconds: float | None = None
-    ack: str = "individual"
-    unacked_limit: int | None = None
-    ack_every: int = 1
-    nack_share: float = 0.0
+    process_seconds: float | None = None  # work for each message; None: not given
+    ack: str = "individual"  # individual, cumulative or none
+    unacked_limit: int | None = None  # of the broker, messages per consumer; None: not given
+    ack_every: int = 1  # only every K-th message; individual leaves the others unacknowledged
+    nack_share: float = 0.0  # of all messages, from 0 to 1
     nack_delay_seconds: float = 1.0
     batch_index_acks: bool = False
-    receive: str = "call"
-    pause_after: int | None = None
-    pause_seconds: float | None = None
+    receive: str = "call"  # call, listener or batch
+    pause_after: int | None = None  # the listener rests after so many messages
+    pause_seconds: float | None = None  # for so long; None: to the end
     dead_letter_after: int | None = None
     dead_letter_topic: str | None = None
-    pattern: bool = False
-    permits: str = "auto"
+    pattern: bool = False  # `topic` is a regular expression
+    permits: str = "auto"  # auto; manual: only `grant` sends FLOW
     ack_corrupt: bool = False
-    receiver_delay_seconds: tuple[float, ...] = ()
-    delay_from: str = "publish"
+    receiver_delay_seconds: tuple[float, ...] = ()  # held back so long; several: in turn by entry
+    delay_from: str = "publish"  # publish or receipt
 
     @property
     def told(self) -> dict[str, Any]:
@@ -66,23 +56,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as the application gets it. Never its payload, key or properties.
-
-    batch_index, batch_size: None outside of a batch. published_ms: epoch milliseconds.
-    corrupt: why it could not be read (a word of the protocol's ValidationError), None: it could.
-    handle: what its engine knows it by.
-    """
+    """One message as the application gets it. Never its payload, key or properties."""
 
     topic: str
     partition: int | None
     ledger_id: int
     entry_id: int
-    batch_index: int | None
-    batch_size: int | None
-    published_ms: int
+    batch_index: int | None  # None: not in a batch
+    batch_size: int | None  # None: not in a batch
+    published_ms: int  # epoch milliseconds
     redelivery_count: int
-    corrupt: str | None = None
-    handle: Any = None
+    corrupt: str | None = None  # why it is unreadable (a word of the protocol's ValidationError)
+    handle: Any = None  # how its engine identifies it
 
 
 def is_partitioned(topic: str, names: Sequence[str]) -> bool:

@@ -24,17 +24,13 @@ BATCH_WAIT_MS = 3_600_000  # a batch goes when it is full, or at the end
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What is sent. Messages of one batch have one key, so that none is split.
-
-    per_second: None: as fast as the broker takes them. keys: different ones, in turn; 0: none.
-    payload_bytes: None: as long as its text. batch_size: 1: no batches.
-    """
+    """What is sent. Messages of one batch have one key, so that none is split."""
 
     messages: int
-    per_second: float | None = None
-    keys: int = 0
-    payload_bytes: int | None = None
-    batch_size: int = 1
+    per_second: float | None = None  # None: as fast as the broker takes them
+    keys: int = 0  # different ones, in turn; 0: none
+    payload_bytes: int | None = None  # None: as long as its text
+    batch_size: int = 1  # 1: no batches
     delay_seconds: float = 0.0
 
     def key(self, number: int) -> str | None:
@@ -55,9 +51,9 @@ class Sending:
 
 @dataclass(slots=True)
 class SentSoFar:
-    """How far it is. Changed in place, by the client's thread too. given: to the client."""
+    """How far it is. Changed in place, by the client's thread too."""
 
-    given: int = 0
+    given: int = 0  # to the client
     acknowledged: int = 0
     failed: int = 0
     error: str | None = None  # the first one

@@ -15,21 +15,18 @@ MessageKey = tuple[str, int, int]
 
 @dataclass(slots=True)
 class AckCommands:
-    """ACK commands of the consumers, and the message ids that they carried.
-
-    back: cumulative acks that did not move forward. released: messages that the broker gave out
-    with a time of their own (deliver_at), by topic and position.
-    """
+    """ACK commands of the consumers, and the message ids that they carried."""
 
     remember_released: bool
     individual: int = 0
     individual_ids: int = 0
     cumulative: int = 0
-    back: int = 0
+    back: int = 0  # cumulative acks that did not move forward
     errors: int = 0
     returned: int = 0  # ids in REDELIVER commands
     returned_all: int = 0  # REDELIVER commands without ids: for all that is unacknowledged
     last: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    # messages that the broker delivered with a deliver_at, by topic and position
     released: set[MessageKey] = field(default_factory=set)
 
     def add(self, row: Row) -> None:

@@ -29,26 +29,23 @@ class AckTotals:
 
 @dataclass(frozen=True, slots=True)
 class DelayTotals:
-    """How late messages were handed out, and what was to be expected.
-
-    Rates are messages per second. limit: what is let through at most, None where nothing limits.
-    late_at_most: seconds, by delay; empty where nothing can be foretold.
-    """
+    """How late messages were handed out, and what was expected. Rates: messages per second."""
 
     counted_from: str
     arrival_rate: float | None
     handing_rate: float | None
-    limit: Bound | None
+    limit: Bound | None  # that is let through at most; None: no limit
     delays: Sequence[Lateness]
+    # seconds, by delay; empty: not predictable
     late_at_most: Mapping[float, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """Of all consumers of one run. delay: None without a receiver delay."""
+    """Totals of all consumers of one run."""
 
     acks: AckTotals
-    delay: DelayTotals | None
+    delay: DelayTotals | None  # None: without a receiver delay
 
 
 def delay_totals(

@@ -21,11 +21,11 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1967,
+    "told": 1965,
     "asked": 1145,
     "stands": 138,
     "sits": 52,
-    "goes": 166,
+    "goes": 165,
     "look": 189,
     "said": 290,
     "whose": 156,

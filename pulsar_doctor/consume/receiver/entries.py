@@ -18,26 +18,19 @@ Position = tuple[int, int]  # ledger id, entry id
 
 @dataclass(slots=True)
 class Entry:
-    """An entry, or the chunks of one message.
+    """An entry, or the chunks of one message."""
 
-    positions: one, or that of each chunk. batch_size: None outside of a batch. indexes: of the
-    messages in it that are to be handed out. open: a bit for each index of a batch that is not
-    acknowledged. before: the entry that came before it, None: none since SUBSCRIBE or REDELIVER.
-    chunk: what is needed to put a message together of it and others. given_up: such, and it never
-    will be.
-    """
-
-    positions: tuple[Position, ...]
+    positions: tuple[Position, ...]  # of the entry, or of each chunk
     published_ms: int
     redelivery_count: int
     debit: int
-    batch_size: int | None = None
-    indexes: list[int] = field(default_factory=list)
-    open: int = 0
+    batch_size: int | None = None  # None: not a batch
+    indexes: list[int] = field(default_factory=list)  # of messages that are to be handed out
+    open: int = 0  # a bit for each index of a batch that is not acknowledged
     corrupt: str | None = None
-    before: Position | None = None
-    chunk: tuple[MessageMetadata, memoryview] | None = None
-    given_up: bool = False
+    before: Position | None = None  # the entry before it; None: none since SUBSCRIBE or REDELIVER
+    chunk: tuple[MessageMetadata, memoryview] | None = None  # of a message that needs others too
+    given_up: bool = False  # a chunk of a message that can never be complete
 
     @property
     def shares(self) -> list[tuple[int | None, int]]:

@@ -29,15 +29,12 @@ BY_ITSELF = "brokers that delete inactive topics do so by themselves"
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that stays. subscription: None where it is the topic with all that it has.
-
-    partitioned: whether the topic has partitions. why: what is to be known of it.
-    """
+    """Something that stays."""
 
     topic: str
-    subscription: str | None = None
-    partitioned: bool = False
-    why: str = ""
+    subscription: str | None = None  # None: the topic with all that it has
+    partitioned: bool = False  # the topic has partitions
+    why: str = ""  # what to know about it
 
     @property
     def command(self) -> str:
@@ -70,15 +67,12 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One run. before: what was there, None where that is not known.
-
-    thrown_away: the subscription goes in the end. create: a topic may have been created.
-    """
+    """One run."""
 
     plan: Plan
-    before: Presence | None
-    thrown_away: bool = True
-    create: bool = False
+    before: Presence | None  # what was there; None: not known
+    thrown_away: bool = True  # the subscription is deleted in the end
+    create: bool = False  # a topic may have been created
 
     def tidy(self, settings: Settings, left: list[Left]) -> None:
         """Removes what is thrown away; what stays is in `left`, also where this is interrupted."""

@@ -23,15 +23,12 @@ from pulsar_doctor.errors import DoctorError, InputError
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """One topic. held: the subscription where it exists, by the name of the topic or partition.
-
-    exists: whether the broker has the topic. partitions: how many, 0 where it has none.
-    """
+    """One topic."""
 
     topic: str
-    exists: bool
-    partitions: int
-    held: Mapping[str, SubscriptionStats]
+    exists: bool  # the broker has the topic
+    partitions: int  # 0: it has none
+    held: Mapping[str, SubscriptionStats]  # topic or partition -> the subscription, where it exists
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -42,14 +39,11 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """topics: those that a run attaches to. letters: those that it sends dead letters to.
+    """The topics of a run as they are before it."""
 
-    absent: of a topic that is not there, a sentence with those of like names.
-    """
-
-    topics: tuple[Present, ...]
-    letters: tuple[Present, ...] = ()
-    absent: str | None = None
+    topics: tuple[Present, ...]  # that the run attaches to
+    letters: tuple[Present, ...] = ()  # that the run sends dead letters to
+    absent: str | None = None  # a topic does not exist: a sentence with similar names
 
     @property
     def held(self) -> dict[str, SubscriptionStats]:
