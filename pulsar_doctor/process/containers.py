@@ -32,10 +32,10 @@ CLONE_NEWUTS, NS_GET_USERNS = 0x04000000, 0xB701
 
 
 class _HostName(NamedTuple):
-    """Of a UTS namespace. is_ours: whether only root of our own user namespace could set it."""
+    """The host name in a UTS namespace."""
 
     name: str
-    is_ours: bool
+    is_ours: bool  # only root of our own user namespace could set it
 
 
 def in_container(named: str) -> Process:

@@ -25,20 +25,16 @@ BUILT_BY: dict[bytes, ProcessKind] = {b"native-image": "native-image", b"go": "g
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process. pid: here; inner_pid: in its own namespace. uid, gid: effective ones.
-
-    started: ticks since boot, by which a process that has its pid later is told apart. caught: the
-    mask of signals that it has handlers for. state: the kernel's letter.
-    """
+    """One process."""
 
     pid: int
-    inner_pid: int
+    inner_pid: int  # in its own namespace
     name: str
-    uid: int
-    gid: int
-    state: str
-    started: int
-    caught: int
+    uid: int  # effective
+    gid: int  # effective
+    state: str  # the kernel's letter
+    started: int  # ticks since boot; differs in a later process with this pid
+    caught: int  # mask of the signals that it has handlers for
     kind: ProcessKind
 
     @property

@@ -61,10 +61,10 @@ def will_do(of: Process) -> str:
 
 @dataclass(slots=True)
 class Looking:
-    """One process, looked at from now on. inside: whether it may be asked itself."""
+    """One process, sampled from now on."""
 
     process: Process
-    inside: bool
+    inside: bool  # it may be queried itself
     _jvm: Jvm | None = None
     _dumps: list[tuple[float, Dump]] = field(default_factory=list)
     _looks: list[tuple[float, Inspection]] = field(default_factory=list)

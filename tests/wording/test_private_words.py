@@ -21,14 +21,14 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1965,
-    "asked": 1145,
+    "told": 1964,
+    "asked": 1144,
     "stands": 138,
     "sits": 52,
     "goes": 165,
     "look": 189,
     "said": 290,
-    "whose": 156,
+    "whose": 155,
     "of its": 285,
     "likewise": 27,
 }

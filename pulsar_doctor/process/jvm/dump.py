@@ -37,14 +37,11 @@ DIGITS = 18  # of a thread's number
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """All threads of one moment, and the deadlocks that the JVM itself found: names of threads.
-
-    whole: whether it was within the limits.
-    """
+    """All threads of one moment."""
 
     threads: tuple[JavaThread, ...]
-    deadlocks: tuple[tuple[str, ...], ...]
-    whole: bool = True
+    deadlocks: tuple[tuple[str, ...], ...]  # that the JVM itself found: names of threads
+    whole: bool = True  # it was within the limits
 
     def stayed(self, earlier: Dump) -> frozenset[int]:
         """Ids of threads that sit where they sat in an earlier dump, as far as frames tell."""
@@ -74,11 +71,11 @@ def _lines(text: str) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read up to now. head: of the thread whose lines come now; it changes in place."""
+    """What was read up to now. Changes in place."""
 
     threads: list[JavaThread] = field(default_factory=list)
     cycles: list[dict[str, None]] = field(default_factory=list)
-    head: tuple[str, int, int] | None = None
+    head: tuple[str, int, int] | None = None  # of the thread that is being read
     state: str = ""
     frames: list[str] = field(default_factory=list)
     held: list[str] = field(default_factory=list)

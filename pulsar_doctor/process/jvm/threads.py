@@ -25,30 +25,25 @@ FRAMES_KEPT = 12
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """The object that a thread waits for. address: where it is in the heap, if the dump has it."""
+    """The object that a thread waits for."""
 
-    address: str | None
+    address: str | None  # in the heap, if the dump has it
     of: str
-    # Whether it waits to enter this object's monitor, which another thread holds.
-    enters: bool = False
-    # Whether it is parked, as all waits of java.util.concurrent are.
-    parks: bool = False
-    # Whether it waits until another thread has initialized this class.
-    initializes: bool = False
+    enters: bool = False  # it waits to enter this object's monitor, which another thread holds
+    parks: bool = False  # as all waits of java.util.concurrent are
+    initializes: bool = False  # it waits until another thread has initialized this class
 
 
 @dataclass(frozen=True, slots=True)
 class JavaThread:
-    """One thread of a dump. frames: innermost first. nid: of the kernel, in the JVM's namespace.
-
-    held: addresses of the monitors that it has entered, also of one that it waits on.
-    """
+    """One thread of a dump."""
 
     name: str
     id: int
-    nid: int
+    nid: int  # of the kernel, in the JVM's namespace
     state: str
-    frames: tuple[str, ...]
+    frames: tuple[str, ...]  # innermost first
+    # addresses of monitors that it has entered, also while it waits on one
     held: tuple[str, ...] = ()
     awaited: Awaited | None = None
 
