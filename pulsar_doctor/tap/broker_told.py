@@ -22,15 +22,12 @@ STALE_MS = 30_000  # by then the wire knows better
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """What the broker told of one topic. taken_ms: by its clock; None where it told no Date.
-
-    stats: its JSON, without what users attach. unacked_limit: of a consumer; None: not known.
-    """
+    """What the broker reported about one topic."""
 
     topic: str
-    taken_ms: int | None
-    stats: str
-    unacked_limit: int | None = None
+    taken_ms: int | None  # by its clock; None: it sent no Date
+    stats: str  # its JSON, without what users attach
+    unacked_limit: int | None = None  # of a consumer; None: not known
 
 
 class BrokerTold:

@@ -14,23 +14,20 @@ CHECKS_SHARE = 10  # between two checks it does other things for so many times a
 
 @dataclass(frozen=True, slots=True)
 class EndPlan:
-    """for_seconds: None: no end of its own.
+    """When a tap ends by itself."""
 
-    check_seconds: until `has_failed` is asked; None: never. again: whether it is asked on and on.
-    """
-
-    for_seconds: float | None = None
-    check_seconds: float | None = None
-    again: bool = False
+    for_seconds: float | None = None  # None: no limit
+    check_seconds: float | None = None  # until `has_failed` is called; None: never
+    again: bool = False  # call it again and again
     has_failed: Callable[[], bool] = lambda: False
 
 
 @dataclass(slots=True)
 class Ending:
-    """The end of a tap, and of the command in front of it. told: it was asked to end."""
+    """The end of a tap, and of the command in front of it."""
 
     plan: EndPlan
-    told: bool = False
+    told: bool = False  # the command was requested to end
     _began: float = field(default_factory=time.monotonic)
     _check_at: float | None = None
     _kill_at: float = 0.0

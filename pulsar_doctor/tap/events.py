@@ -16,12 +16,12 @@ from pulsar_doctor.tap.observer.events import Counted, ObserverEvent
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Clients may come. trace_dir: None where the trace is temporary."""
+    """Clients may come."""
 
     at_us: int
     service_url: str
     upstream: str
-    trace_dir: str | None
+    trace_dir: str | None  # None: the trace is temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +35,25 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Whether the observer answers. seconds: how long it has not answered, or had not."""
+    """Whether the observer answers."""
 
     at_us: int
     answers: bool
-    seconds: float
+    seconds: float  # for how long it has not answered, or had not
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last one. seen: what was not healthy, in words. trace_dir: None where it is removed.
-
-    written: commands that the relays wrote down; None where that is not known. sealed: those that
-    are in the trace.
-    """
+    """The last one."""
 
     at_us: int
     exit_code: int
     dropped: int
-    seen: tuple[str, ...]
-    trace_dir: str | None
+    seen: tuple[str, ...]  # what was not healthy, in words
+    trace_dir: str | None  # None: it is removed
     subscriptions: tuple[Diagnosis, ...]
-    written: int | None = None
-    sealed: int | None = None
+    written: int | None = None  # commands that the relays wrote; None: not known
+    sealed: int | None = None  # of these, in the trace
     expectations: tuple[Expectation, ...] = ()
 
 

@@ -72,39 +72,30 @@ Reply = TypeVar("Reply")
 
 @dataclass(frozen=True, slots=True)
 class TapPlan:
-    """What a tap does beside relaying. changes: of thresholds. ring: keep it when one stalls.
-
-    command: its arguments; with `apart` its stdout goes to stderr, since ours is for a document
-    only. end: when it ends by itself.
-    """
+    """What a tap does beside relaying."""
 
     folder: Path
-    changes: Sequence[str] = ()
-    ring: bool = False
+    changes: Sequence[str] = ()  # of thresholds
+    ring: bool = False  # keep it when a consumer stalls
     compare: Settings | None = None
-    command: Sequence[str] = ()
-    apart: bool = False
-    end: EndPlan = field(default_factory=EndPlan)
+    command: Sequence[str] = ()  # its arguments
+    apart: bool = False  # send its stdout to stderr: our stdout is one document
+    end: EndPlan = field(default_factory=EndPlan)  # when it ends by itself
 
 
 @dataclass(slots=True)
 class TapOutcome:
-    """How a tap ended. code: the command's. dropped: commands that are missing in the trace.
+    """How a tap ended."""
 
-    written: those that the relays wrote; None where that is not known. sealed: those that are in
-    the trace, likewise. missing: how many less. deaths: of relays. seen: what was not healthy, each
-    once, in a few words. broker: what it told, where it was asked.
-    """
-
-    code: int = 0
-    dropped: int = 0
-    written: int | None = None
-    sealed: int | None = None
-    missing: int = 0
-    deaths: int = 0
+    code: int = 0  # of the command
+    dropped: int = 0  # commands that are missing in the trace
+    written: int | None = None  # commands that the relays wrote; None: not known
+    sealed: int | None = None  # commands that are in the trace; None: not known
+    missing: int = 0  # `written` that are not sealed
+    deaths: int = 0  # of relays
     hidden: bool = False  # some are missing and nobody knows how many
-    seen: list[str] = field(default_factory=list)
-    broker: BrokerTold = field(default_factory=BrokerTold)
+    seen: list[str] = field(default_factory=list)  # what was not healthy, each once, in words
+    broker: BrokerTold = field(default_factory=BrokerTold)  # what it reported, where it was read
 
     def note(self, what: str) -> None:
         """Something that is not healthy."""

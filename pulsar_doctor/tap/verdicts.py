@@ -24,9 +24,9 @@ Key = tuple[str, int | None, str]  # topic, partition, subscription
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A verdict that is not what it was. before: None where it is the first one."""
+    """A verdict that is not what it was."""
 
-    before: Status | None
+    before: Status | None  # None: it is the first
     diagnosis: Diagnosis
 
 

@@ -21,16 +21,16 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1964,
-    "asked": 1144,
-    "stands": 138,
+    "told": 1958,
+    "asked": 1140,
+    "stands": 136,
     "sits": 52,
-    "goes": 165,
+    "goes": 164,
     "look": 189,
     "said": 290,
     "whose": 155,
-    "of its": 285,
-    "likewise": 27,
+    "of its": 283,
+    "likewise": 25,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
 WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")

@@ -17,9 +17,9 @@ from pulsar_doctor.tap.relay.lines import Table
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The first line: how to work. changes: of thresholds."""
+    """The first line: how to work."""
 
-    changes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()  # of thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Likewise, with a copy of what the ring holds then. reason: without secrets."""
+    """As Seal, with a copy of what the ring holds then."""
 
     through: int
-    reason: str
+    reason: str  # without secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,7 @@ class NextFlow:
 
 @dataclass(frozen=True, slots=True)
 class LivingConsumer:
-    """One consumer as it stands. status: None before its first verdict. code: of what is found.
-
-    available_permits: at most so many, while parked_permits is None.
-    """
+    """One consumer as it is now."""
 
     incarnation: int
     name: str | None
@@ -78,7 +75,7 @@ class LivingConsumer:
     address: str | None
     receiver_queue_size: int | None
     refill_threshold: int | None
-    available_permits: int | None
+    available_permits: int | None  # at most, while parked_permits is None
     parked_permits: int | None
     unsent_permits_min: int | None
     flows: int | None
@@ -88,35 +85,35 @@ class LivingConsumer:
     since_last_flow: float | None
     next_flow: NextFlow | None
     certain: bool
-    status: Status | None
-    code: str | None
+    status: Status | None  # None: no verdict yet
+    code: str | None  # of what is found
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All living consumers. unread_bytes: of the journal, not looked at yet."""
+    """All living consumers."""
 
     at_us: int
     consumers: tuple[LivingConsumer, ...]
-    unread_bytes: int
+    unread_bytes: int  # of the journal
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One that changed. before: what it was, None for the first."""
+    """One that changed."""
 
     at_us: int
-    before: Status | None
+    before: Status | None  # None: it is the first
     diagnosis: Diagnosis
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Commands that are missing in the trace at row seq. dropped: None: nobody knows how many."""
+    """Commands that are missing in the trace at row seq."""
 
     at_us: int
     seq: int
-    dropped: int | None
+    dropped: int | None  # how many; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +146,12 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The answer to Keep. path: of the copy; None where nothing could be kept: see error."""
+    """The answer to Keep."""
 
     at_us: int
     through: int
     reason: str
-    path: str | None
+    path: str | None  # of the copy; None: nothing could be kept, see error
     error: str | None
 
 

@@ -20,12 +20,12 @@ PLAIN = "persistent://public/default/"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredLookup:
-    """A lookup that was answered. until_us: when somebody should have come for the topic."""
+    """A lookup that was answered."""
 
     topic: str
     client_addr: str | None
     client_version: str | None
-    until_us: int
+    until_us: int  # when somebody should have come for the topic
 
 
 class Strays:

@@ -15,13 +15,10 @@ Address = tuple[str, int]  # host and port, the host as `normalised` gives it
 
 
 class Way(NamedTuple):
-    """How the tap gets to a broker. dial: None: to one of the service URL's, which is a proxy.
+    """How the tap gets to a broker."""
 
-    name: the broker as that proxy is told in CONNECT; "" where there is none.
-    """
-
-    dial: Address | None = None
-    name: str = ""
+    dial: Address | None = None  # None: one of the service URL's, which is a proxy
+    name: str = ""  # the broker for CONNECT to that proxy; "": no proxy
 
 
 # Why a broker that a client asks for is not dialled. What it asked for is not repeated: it may not

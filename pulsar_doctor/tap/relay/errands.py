@@ -17,24 +17,18 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The cluster has named this broker: from now on it may be dialled.
-
-    behind: only through the service URL, which is a proxy.
-    """
+    """The cluster has named this broker: from now on it may be dialled."""
 
     broker: Address
-    behind: bool = False
+    behind: bool = False  # only through the service URL, which is a proxy
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Ask the broker that a redirect names, and give its answer to the conversation.
+    """Ask the broker that a redirect names, and give its answer to the conversation."""
 
-    question: the client's LOOKUP; None where none is known. redirect: the LOOKUP_RESPONSE.
-    """
-
-    question: bytes | None
-    redirect: Any
+    question: bytes | None  # the client's LOOKUP; None: not known
+    redirect: Any  # the LOOKUP_RESPONSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +55,9 @@ class EndBoth:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End both ends, after what was written to them has gone out. reset: as a reset."""
+    """End both ends, after what was written to them has gone out."""
 
-    reset: bool
+    reset: bool  # as a reset
 
 
 Errand = Dial | Name | Follow | SayAloud | Pass | EndBoth | Close

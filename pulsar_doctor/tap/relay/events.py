@@ -15,11 +15,7 @@ from pulsar_doctor.tap.relay.lines import Table
 class Config:
     """The first line: where to listen, where to connect to, and what to write where.
 
-    listen_tls, upstream_tls: see tls.py; None without TLS. The limits have defaults of their own.
-    lock_fd: the lock of the trace, which whoever started the relay holds as well; then the relay
-    outlives it, until its clients are gone. None: it takes the lock and ends with its parent.
-    tally_fd: where its counts survive it; None: nowhere. generation: how many relays of this trace
-    have died.
+    The limits have defaults of their own.
     """
 
     listen_host: str
@@ -27,22 +23,24 @@ class Config:
     upstream: tuple[Address, ...]
     trace_dir: str
     seal_every_seconds: float
-    listen_tls: dict[str, str] | None = None
-    upstream_tls: dict[str, str | bool | None] | None = None
+    listen_tls: dict[str, str] | None = None  # see tls.py; None: no TLS
+    upstream_tls: dict[str, str | bool | None] | None = None  # see tls.py; None: no TLS
     allow_brokers: tuple[Address, ...] = ()
     max_connections: int | None = None
     journal_bytes_most: int | None = None
     rotate_bytes: int | None = None
+    # of the trace's lock, which the parent holds too: the relay outlives it until its clients are
+    # gone; None: the relay takes the lock and ends with its parent
     lock_fd: int | None = None
-    tally_fd: int | None = None
-    generation: int = 0
+    tally_fd: int | None = None  # where its counts survive it; None: nowhere
+    generation: int = 0  # how many relays of this trace have died
 
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """To be answered once all that was seen is in the journal. id: stands in the answer again."""
+    """To be answered once all that was seen is in the journal."""
 
-    id: int | None = None
+    id: int | None = None  # repeated in the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +64,16 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Listens:
-    """It works. listening: the host as it was told, and the port that it was given."""
+    """It works."""
 
-    listening: str
+    listening: str  # the host as it was given, and the port that is used
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last word: the journal is closed. counters: by their names, of its whole life."""
+    """The last message: the journal is closed."""
 
-    counters: dict[str, int]
+    counters: dict[str, int]  # by name, since it began
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +85,26 @@ class CannotStart:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """flushed: False where the disk takes too long. counters: by their names."""
+    """The answer to Flush."""
 
-    flushed: bool
-    counters: dict[str, int]
+    flushed: bool  # False: the disk takes too long
+    counters: dict[str, int]  # by name
     id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """rotated: number of the journal that is complete now; None without any."""
+    """The answer to Rotate."""
 
-    rotated: int | None
+    rotated: int | None  # number of the journal that is complete now; None: there is none
     id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficCounted:
-    """counters: by their names."""
+    """The answer to CountTraffic."""
 
-    counters: dict[str, int]
+    counters: dict[str, int]  # by name
     id: int | None = None
 
 

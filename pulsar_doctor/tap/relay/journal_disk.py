@@ -35,28 +35,21 @@ Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class JournalLimits:
-    """When the next file begins, and how much there may be.
-
-    unsealed_bytes_most: of all journals that nobody has sealed yet.
-    """
+    """When the next file begins, and how much there may be."""
 
     rotate_seconds: float = 60.0
     rotate_bytes: int = 64 * 1024 * 1024
-    unsealed_bytes_most: int = 4 * 1024**3
+    unsealed_bytes_most: int = 4 * 1024**3  # of all journals that nobody has sealed yet
 
 
 class Chunk(NamedTuple):
-    """Blocks to be written, and what was lost before them.
-
-    at: when the last of them was. lost: records that there was no room for on the way to the disk;
-    lost_at: when the last of these was.
-    """
+    """Blocks to be written, and what was lost before them."""
 
     blocks: Sequence[bytes]
     records: int
-    at: Time
-    lost: int = 0
-    lost_at: Time = (0, 0)
+    at: Time  # of the last block
+    lost: int = 0  # records that had no room on the way to the disk
+    lost_at: Time = (0, 0)  # of the last of these
 
 
 class Room:

@@ -21,10 +21,10 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Strange:
-    """What this version cannot read. kind: as it was named; None where it was not. why: says so."""
+    """What this version cannot read."""
 
-    kind: str | None
-    why: str
+    kind: str | None  # as it was named; None: not named
+    why: str  # as a sentence
 
     def __str__(self) -> str:
         return f"{self.kind or 'a line'} {self.why}"

@@ -42,9 +42,9 @@ class TargetRefused(DoctorError):
 
 
 class Route(NamedTuple):
-    """One address of a broker. host: as it was named; a certificate must be for it."""
+    """One address of a broker."""
 
-    host: str
+    host: str  # as it was named: the one that a certificate must be for
     address: str
     port: int
 
