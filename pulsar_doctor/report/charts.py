@@ -15,10 +15,10 @@ Cell = int | str  # a number, NOTHING or UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class ChartSigns:
-    """What is drawn with. levels: the lowest first. zero: none of a number, or of a bar's rest."""
+    """The characters of a chart."""
 
-    levels: str
-    zero: str
+    levels: str  # the lowest first
+    zero: str  # a zero, or the rest of a bar
     at_least: str
     micro: str
     more: str

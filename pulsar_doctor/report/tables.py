@@ -29,12 +29,12 @@ NOT_TOLD = "?"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What rows are drawn for. first, last: of all events. width: characters."""
+    """What rows are drawn for."""
 
-    width: int
+    width: int  # characters
     utf: bool
-    first: datetime | None
-    last: datetime | None
+    first: datetime | None  # of all events
+    last: datetime | None  # of all events
 
     @property
     def signs(self) -> ChartSigns:
@@ -57,17 +57,13 @@ class View:
 
 
 class TableColumn(NamedTuple):
-    """One column. rank: where it is too narrow, the highest goes first; 0 never.
+    """One column."""
 
-    title, cell: in lines. least: characters that a name has at least, a longer one goes on below;
-    0 for what is never broken.
-    """
-
-    title: str
-    rank: int
-    cell: Callable[[TableRow, View], str]
+    title: str  # in lines
+    rank: int  # the highest is dropped first if there is no room; 0: never
+    cell: Callable[[TableRow, View], str]  # in lines
     right: bool = False
-    least: int = 0
+    least: int = 0  # characters of a name before it is wrapped; 0: never wrapped
     style: Callable[[TableRow], str] = lambda row: ""
 
 

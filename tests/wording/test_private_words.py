@@ -21,11 +21,11 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1958,
+    "told": 1956,
     "asked": 1140,
-    "stands": 136,
+    "stands": 135,
     "sits": 52,
-    "goes": 164,
+    "goes": 161,
     "look": 189,
     "said": 290,
     "whose": 155,

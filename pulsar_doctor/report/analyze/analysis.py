@@ -207,12 +207,12 @@ def _brief(analysis: Analysis, before: str) -> str:
 
 
 class Section(NamedTuple):
-    """A table of the report. means: what a row is, in one line. empty: what no row means."""
+    """A table of the report."""
 
     table: str
     title: str
-    means: str
-    empty: str
+    means: str  # what a row is, in one line
+    empty: str  # what it means that there is no row
     columns: Sequence[TableColumn]
 
 
@@ -324,9 +324,9 @@ def _more(left_out: int, view: View) -> Iterator[RenderableType]:
 
 
 class ReportPart(NamedTuple):
-    """What is printed in one go. needs: the tables that it shows."""
+    """What is printed in one go."""
 
-    needs: frozenset[str]
+    needs: frozenset[str]  # the tables that it shows
     draw: Callable[[Analysis, int, View], Iterator[RenderableType]]
 
 

@@ -28,11 +28,11 @@ STEPS_LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A timeline in as many steps of equal length as there is room for. buckets: in each step."""
+    """A timeline in as many steps of equal length as there is room for."""
 
     start: datetime
     step: timedelta
-    buckets: int
+    buckets: int  # in each step
     rows: Sequence[Sequence[TableRow]]
 
     @property
@@ -68,11 +68,11 @@ def steps(timeline: Sequence[TableRow], bucket_seconds: float, width: int) -> St
 
 
 class Kind(NamedTuple):
-    """A row of blocks. join: what the buckets of a step have together."""
+    """A row of blocks."""
 
     label: str
     column: str
-    join: Callable[[list[int]], int]
+    join: Callable[[list[int]], int]  # combines the buckets of a step
     style: str
 
 

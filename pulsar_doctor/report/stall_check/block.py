@@ -48,15 +48,13 @@ LEAST_SHARE = 0.4  # of the room: a sentence that would be shorter is cut betwee
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """What stands below the headline. to_paste: a line for a shell, with a `comment` behind it.
-
-    most: lines that a sentence takes, or a line to paste with its comment below it.
-    """
+    """A row below the headline."""
 
     name: str
     text: str
-    to_paste: bool = False
+    to_paste: bool = False  # a line for a shell, followed by `comment`
     comment: str = ""
+    # lines that a sentence takes, or a line to paste with its comment below it
     most: int = 1
 
     @property

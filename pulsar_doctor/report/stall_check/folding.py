@@ -26,17 +26,16 @@ NONE = Count(0, 0)
 
 @dataclass(slots=True)
 class Vitals:
-    """What a healthy subscription lives by, over all its partitions. last_ack: the youngest.
-
-    None where one of them does not report it. never_acked: no consumer has acknowledged any yet.
+    """The signs of life of a healthy subscription, over all its partitions. None: one does not
+    report it.
     """
 
     change: int | None = 0
     consumers: int | None = 0
     permits: Count | None = NONE
     unacked: Count | None = NONE
-    last_ack: Age | None = None
-    never_acked: bool = True
+    last_ack: Age | None = None  # the youngest
+    never_acked: bool = True  # no consumer has acknowledged any yet
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
@@ -104,21 +103,16 @@ def both(one: int | None, other: int | None) -> int | None:
 
 @dataclass(slots=True)
 class Folded:
-    """One subscription of one topic, with all its partitions; a scalable topic's are its segments.
-
-    partitions: how many were judged, 0 where the topic has none. backlog: entries of all of them,
-    None where one is not told. unwell: the verdicts that are not healthy. info, doubt: the first of
-    the healthy ones with something to know, or that may hide something.
-    """
+    """One subscription of one topic, with all its partitions (segments of a scalable topic)."""
 
     topic: str
     subscription: str
     type: str | None
-    partitions: int = 0
-    backlog: int | None = 0
-    unwell: list[Diagnosis] = field(default_factory=list)
-    info: Finding | None = None
-    doubt: Diagnosis | None = None
+    partitions: int = 0  # that were judged; 0: the topic has none
+    backlog: int | None = 0  # entries of all; None: one is not reported
+    unwell: list[Diagnosis] = field(default_factory=list)  # verdicts that are not healthy
+    info: Finding | None = None  # of the first healthy one with something to know
+    doubt: Diagnosis | None = None  # the first healthy one that may hide something
     vitals: Vitals = field(default_factory=Vitals)
 
     def add(self, diagnosis: Diagnosis) -> None:

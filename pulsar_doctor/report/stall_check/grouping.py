@@ -41,16 +41,12 @@ Member = TypeVar("Member", Folded, _Named)
 
 @dataclass(slots=True)
 class Group(Generic[Member]):
-    """Those with one verdict for one cause, in the order in which they came.
+    """Those with one verdict for one cause, in the order in which they came."""
 
-    count: of all; members: of which the largest are kept, if there are very many. backlog,
-    backlog_change: of those that report it; None where none does.
-    """
-
-    count: int = 0
-    backlog: int | None = None
-    backlog_change: int | None = None
-    members: list[Member] = field(default_factory=list)
+    count: int = 0  # of all
+    backlog: int | None = None  # of those that report it; None: none does
+    backlog_change: int | None = None  # of those that report it; None: none does
+    members: list[Member] = field(default_factory=list)  # the largest, if there are very many
 
     def add(self, member: Member) -> None:
         """One more."""

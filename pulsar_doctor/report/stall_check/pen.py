@@ -13,15 +13,12 @@ LABEL_WIDTH = 7  # characters of a name below a heading, at least
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """How the terminal is drawn on. tells_backlog: whether the source has a backlog at all.
-
-    explained: the codes whose explanation has been named already.
-    """
+    """How the terminal is drawn on."""
 
     console: Console
     verbose: bool = False
-    tells_backlog: bool = False
-    explained: set[str] = field(default_factory=set)
+    tells_backlog: bool = False  # the source has a backlog at all
+    explained: set[str] = field(default_factory=set)  # codes whose `explain` was named already
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""

@@ -21,34 +21,32 @@ from pulsar_doctor.report.words import cause
 
 @dataclass(frozen=True, slots=True)
 class KnownSubscription:
-    """A subscription, all its partitions together. backlog: entries; None where not told."""
+    """A subscription, all its partitions together."""
 
     status: Status
-    backlog: int | None
+    backlog: int | None  # entries; None: not reported
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A verdict that turned. before: None where it is new; now: None where it has gone."""
+    """A verdict that turned."""
 
     at: datetime
     topic: str
     subscription: str
-    before: Status | None
-    now: Status | None
+    before: Status | None  # None: it is new
+    now: Status | None  # None: it has gone
     cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One check of a watch, read to its end. known: of all subscriptions, after it.
-
-    before: what was known before it; None in the first.
-    """
+    """One check of a watch, read to its end."""
 
     checkup: Checkup
     fleet: FoldedFleet
-    known: Mapping[VerdictKey, KnownSubscription]
+    known: Mapping[VerdictKey, KnownSubscription]  # all subscriptions, after it
+    # as `known`, before it; None: it is the first
     before: Mapping[VerdictKey, KnownSubscription] | None
     changes: tuple[Turned, ...] = ()
 

@@ -10,18 +10,14 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, fails
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the report is wanted. fail_on: what makes the exit code 1. verbose: nothing is cut.
+    """How the report is wanted."""
 
-    header, consumers: in what people read, say where and when, and list every consumer.
-    accept_unknown: what is unknown counts as healthy. program: what the report says it is from.
-    """
-
-    fail_on: FailOn = "stalled"
-    verbose: bool = False
-    header: bool = False
-    consumers: bool = False
-    accept_unknown: bool = False
-    program: str = "pulsar-doctor stall-check"
+    fail_on: FailOn = "stalled"  # what makes the exit code 1
+    verbose: bool = False  # nothing is cut
+    header: bool = False  # in text: where and when
+    consumers: bool = False  # in text: list every consumer
+    accept_unknown: bool = False  # unknown counts as healthy
+    program: str = "pulsar-doctor stall-check"  # that the report names as its source
 
     def fails(self, diagnosis: Diagnosis) -> bool:
         """Whether this verdict makes the exit code 1."""

@@ -32,9 +32,9 @@ NAME_WIDTH_LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is drawn with. gauge: available, queued or not known, unsent."""
+    """The characters of the view."""
 
-    gauge: tuple[str, str, str]
+    gauge: tuple[str, str, str]  # available, queued or not known, unsent
     status: Mapping[str, str]
     at_most: str
     more: str
@@ -46,11 +46,11 @@ GAUGE_STYLES = ("green", "dim", "cyan")
 
 
 class ViewColumn(NamedTuple):
-    """One column of the view. rank: the lowest get room first; 0 always, cut if need be."""
+    """One column of the view."""
 
     title: str
     width: int
-    rank: int
+    rank: int  # the lowest get room first; 0: always, cut if need be
     cell: Callable[[LivingConsumer, Signs], Text]
     right: bool = False
 

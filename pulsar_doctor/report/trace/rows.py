@@ -51,11 +51,11 @@ def _plain(value: Any) -> Any:
 
 
 class ShownColumn(NamedTuple):
-    """A column on the terminal. rank: where it is too narrow the highest goes first."""
+    """A column on the terminal."""
 
     title: str
     width: int
-    rank: int
+    rank: int  # the highest is dropped first if there is no room
     text: Callable[[Row], str]
 
 
