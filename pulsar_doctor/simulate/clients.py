@@ -11,22 +11,19 @@ ZeroBatches = Literal["refused", "each", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class ClientKind:
-    """One way to count. Measured: see docs/clients.md.
-
-    credits: a message is given back when the application receives it, when its callback has
-    returned, or already when it moves on into the queue of `ahead` messages before the
-    application. zero_batches: what a zero queue does with a batch: it cannot have it, each receive
-    asks for one more entry whatever is left of the last one, or all of it is handed out first.
-    by_due: whether deferred messages leave the queue in the order of their due times; otherwise
-    the application holds back the one that it has received, and it counts as taken already.
-    version: what it says of itself begins so.
-    """
+    """One way to count. Measured: see docs/clients.md."""
 
     name: str
-    version: str
+    version: str  # how the version that it reports begins
+    # when a permit is given back: the application receives the message, its callback has returned,
+    # or the message moves on into the queue of `ahead` messages before the application
     credits: Credits = "received"
     ahead: int = 0
+    # a zero queue refuses a batch, requests one more entry at each receive whatever is left of the
+    # last one, or hands out all of it first
     zero_batches: ZeroBatches = "refused"
+    # deferred messages leave the queue in the order of their due times; otherwise the application
+    # holds back the one that it has received, which counts as taken already
     by_due: bool = False
 
 

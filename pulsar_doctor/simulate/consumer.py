@@ -13,24 +13,21 @@ from pulsar_doctor.simulate.scenario import ProducedEntry
 
 
 class Queued(NamedTuple):
-    """A message in a client's queue. due_ns: 0 where it is not known before it is received.
+    """A message in a client's queue."""
 
-    idle_ns: how long others had been idle when it came.
-    """
-
-    due_ns: int
+    due_ns: int  # 0: not known before it is received
     message: int
     entry: ProducedEntry
     delivered_ns: int
-    idle_ns: int
+    idle_ns: int  # how long others had been idle when it came
 
 
 class Flow(NamedTuple):
-    """A FLOW. taken: messages that the application had received by then, this one included."""
+    """A FLOW."""
 
     at_ns: int
     permits: int
-    taken: int
+    taken: int  # messages that the application had received by then, with this one
 
 
 class SimulatedConsumer:

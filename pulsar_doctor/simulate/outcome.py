@@ -18,10 +18,7 @@ ON_TIME_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOutcome:
-    """Of one consumer at the end. available: its permits. queued: received by nobody yet.
-
-    starvation: its times without permits. forecast: of its next FLOW, None before the first.
-    """
+    """One consumer at the end."""
 
     name: str
     received: int
@@ -29,13 +26,14 @@ class ConsumerOutcome:
     flows: tuple[Flow, ...]
     available_permits: int
     unsent_permits: int
-    queued: int
+    queued: int  # not received by the application yet
     queued_most: int
-    starvation: Starvation
+    starvation: Starvation  # times without permits
+    # longest time without permits in which the client owed some, and its application worked
     stall_seconds: float
-    wait_seconds: float
-    wait_beside_idle_seconds: float
-    forecast: Forecast | None
+    wait_seconds: float  # the longest that a message was in the client's queue
+    wait_beside_idle_seconds: float  # the same, while another consumer had nothing to do
+    forecast: Forecast | None  # of the next FLOW; None: none was sent yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +48,13 @@ class SimulatedLateness:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """One run. seconds: until the last message was done, or until it was stopped.
-
-    stall_seconds: the longest time without permits in which a client owed some and its application
-    worked. wait_seconds: the longest that a message lay in a client's queue; beside idle: while
-    another consumer had nothing to do. backlog: what the broker still has.
-    """
+    """One run. What is not summed up is that of the worst consumer: see ConsumerOutcome."""
 
     receiver_queue_size: int
     refill_threshold: int
-    seconds: float
+    seconds: float  # until the last message was done, or until it was stopped
     finished: int
-    backlog: int
+    backlog: int  # what the broker still has
     consumers: tuple[ConsumerOutcome, ...]
     lateness: SimulatedLateness | None
 

@@ -31,17 +31,17 @@ SubscriptionKey = tuple[str, str]  # topic with its partition, subscription
 
 
 class FirstDelivery(NamedTuple):
-    """The first delivery of an entry. published_us, earliest_us: wall clock, None: not told."""
+    """The first delivery of an entry."""
 
     at_ns: int
     messages: int
-    published_us: int | None
-    earliest_us: int | None
+    published_us: int | None  # wall clock; None: not known
+    earliest_us: int | None  # wall clock; None: not known
 
 
 @dataclass(slots=True)
 class Seen:
-    """One subscription of a trace. workers: by name, or by incarnation where they have none."""
+    """One subscription of a trace."""
 
     topic: str
     subscription: str
@@ -51,7 +51,7 @@ class Seen:
     end_ns: int = 0
     redelivered: int = 0
     sent: dict[Position, FirstDelivery] = field(default_factory=dict)
-    workers: dict[str, TimedConsumer] = field(default_factory=dict)
+    workers: dict[str, TimedConsumer] = field(default_factory=dict)  # by name, else incarnation
 
     @property
     def messages(self) -> int:

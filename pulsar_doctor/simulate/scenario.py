@@ -14,29 +14,23 @@ SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProducedEntry:
-    """What a producer sends at once: the entry of that number. published_ns: its age counts from.
-
-    arrives_ns: from when on the broker may send it; later than published where the broker defers
-    it. first: number of its first message. key: of Key_Shared.
-    """
+    """What a producer sends at once: the entry of that number."""
 
     number: int
-    published_ns: int
-    arrives_ns: int
-    first: int
+    published_ns: int  # the entry's age counts from then
+    arrives_ns: int  # the broker may send it from then on; later if the broker defers it
+    first: int  # number of the first message
     messages: int
-    key: int = 0
+    key: int = 0  # of Key_Shared
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How long each message takes. of_consumer: nanoseconds; the last holds for all further ones.
+    """How long each message takes."""
 
-    factors: for each message, () for 1. known: messages whose time does not depend on who works.
-    """
-
-    of_consumer: tuple[int, ...] = (0,)
-    factors: Sequence[float] = ()
+    of_consumer: tuple[int, ...] = (0,)  # nanoseconds; the last is for all further ones
+    factors: Sequence[float] = ()  # for each message; (): 1
+    # messages with a time that does not depend on who works
     known: Mapping[int, int] = field(default_factory=dict)
 
     def ns(self, message: int, consumer: int) -> int:
@@ -50,25 +44,21 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that is given but the receiver queue size.
-
-    type: exclusive, shared, failover or key_shared. attach_ns: when each consumer subscribes, in
-    this order. delays_ns: a message is not handed out before it is so old; several take turns by
-    entry. delay_from: its age counts from publish, or from receipt: its arrival in a queue that is
-    in the order of due times, and otherwise the receive of the application.
-    end_ns: when to stop; None: when all is done. names: of the consumers, () for numbers.
-    """
+    """All that is given but the receiver queue size."""
 
     entries: Sequence[ProducedEntry]
     work: Work = Work()
     client: ClientKind = CLIENTS["pulsar-client"]
-    type: str = "shared"
-    attach_ns: tuple[int, ...] = (0,)
+    type: str = "shared"  # exclusive, shared, failover or key_shared
+    attach_ns: tuple[int, ...] = (0,)  # when each consumer subscribes, in this order
+    # least age of a message at its receive; several: in turn by entry
     delays_ns: tuple[int, ...] = ()
+    # age from publish, or from receipt: arrival in a queue that is in the order of due times,
+    # otherwise the receive of the application
     delay_from: Literal["publish", "receipt"] = "publish"
     round_trip_ns: int = 0
-    end_ns: int | None = None
-    names: tuple[str, ...] = ()
+    end_ns: int | None = None  # when to stop; None: when all is done
+    names: tuple[str, ...] = ()  # of the consumers; (): numbers
 
     @property
     def messages(self) -> int:
@@ -92,14 +82,11 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is there to be compared with. receiver_queue_size: of its consumers now.
-
-    notes: what a trace does not tell.
-    """
+    """What is there to be compared with."""
 
     scenario: Scenario
-    receiver_queue_size: int
-    notes: tuple[str, ...] = ()
+    receiver_queue_size: int  # that the consumers have now
+    notes: tuple[str, ...] = ()  # what is not in a trace
 
 
 def arrivals(

@@ -12,19 +12,15 @@ from pulsar_doctor.simulate.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """All that was simulated. given: the queue size that the others are compared with.
-
-    refused: sizes that this client cannot have here, and why. diagnosis: what the checks say of the
-    given one, None where the run was not stopped.
-    """
+    """All that was simulated."""
 
     scenario: Scenario
-    given: int
+    given: int  # the queue size that the others are compared with
     seed: int
     outcomes: tuple[RunOutcome, ...]
-    refused: Mapping[int, str]
+    refused: Mapping[int, str]  # sizes that this client cannot have here, and why
     recommendation: Recommendation | None
-    diagnosis: Diagnosis | None
+    diagnosis: Diagnosis | None  # of `given`; None: the run was not stopped
     notes: tuple[str, ...]
 
     @property

@@ -12,34 +12,29 @@ Step = tuple[Position, int]  # an entry's position, and when something happened 
 
 @dataclass(slots=True)
 class TimedConsumer:
-    """One consumer of a trace. Times in nanoseconds on the trace's clock, positions in order.
-
-    taken: each message that its application took, where that is told. delivered: entries, when and
-    of how many messages. acked: whole entries; those of one ACK have the same time.
-    """
+    """One consumer of a trace. Times in nanoseconds on the trace's clock, positions in order."""
 
     name: str
     attached_ns: int
     receiver_queue_size: int | None = None
     told_seconds: float | None = None
     client_version: str | None = None
+    # entries: when they came, with how many messages
     delivered: dict[Position, tuple[int, int]] = field(default_factory=dict)
+    # each message that its application took, where known
     taken: list[Step] = field(default_factory=list)
+    # whole entries; those of one ACK have the same time
     acked: dict[Position, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Nanoseconds of work by (position, index in its entry).
-
-    at_least: of what was in hand at the end. grouped: entries of which an ACK of several shows only
-    what they took together. by_takes: whether takes were told; acks come later and in groups.
-    """
+    """Nanoseconds of work by (position, index in its entry)."""
 
     known: Mapping[tuple[Position, int], int]
-    at_least: Mapping[tuple[Position, int], int]
-    grouped: int
-    by_takes: bool
+    at_least: Mapping[tuple[Position, int], int]  # of what was in hand at the end
+    grouped: int  # entries of which only a common time is known: one ACK for several
+    by_takes: bool  # takes were reported; acks come later and in groups
 
 
 def times_of(worker: TimedConsumer, end_ns: int) -> Times:

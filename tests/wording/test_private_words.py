@@ -21,15 +21,15 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1956,
+    "told": 1953,
     "asked": 1140,
     "stands": 135,
     "sits": 52,
     "goes": 161,
     "look": 189,
     "said": 290,
-    "whose": 155,
-    "of its": 283,
+    "whose": 154,
+    "of its": 280,
     "likewise": 25,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
