@@ -34,11 +34,11 @@ OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
 
 @dataclass(frozen=True, slots=True)
 class ClusterContext:
-    """One named cluster. settings: by the names of Settings; file: where it is written."""
+    """One named cluster."""
 
     name: str
-    file: Path
-    settings: Mapping[str, Any] = field(repr=False)
+    file: Path  # where it is written
+    settings: Mapping[str, Any] = field(repr=False)  # by the names of Settings
 
     def __str__(self) -> str:
         return f"context {self.name} of {self.file}"

@@ -42,11 +42,7 @@ FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One value for all connection options.
-
-    context: the name of the one that was used. origins: name of a setting -> what set it; those
-    that nothing set have their defaults.
-    """
+    """One value for all connection options."""
 
     service_url: str = DEFAULTS["service_url"]
     admin_url: str = DEFAULTS["admin_url"]
@@ -58,7 +54,8 @@ class Settings:
     tls_allow_insecure: bool = False
     sandbox: bool = False
     pulsar_home: Path | None = None
-    context: str | None = None
+    context: str | None = None  # name of the one that was used
+    # name of a setting -> what set it; what nothing set has its default
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property

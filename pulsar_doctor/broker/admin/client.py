@@ -42,25 +42,22 @@ UNACKED_LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTopics:
-    """topics: full names, each partition by itself. partitioned: names that have partitions."""
+    """The topics of a namespace."""
 
-    topics: tuple[str, ...]
-    partitioned: tuple[str, ...]
+    topics: tuple[str, ...]  # full names, each partition by itself
+    partitioned: tuple[str, ...]  # names that have partitions
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedTopic:
-    """One topic of broker-stats: at most a minute old, without time stamps; good for triage.
-
-    kind: persistent or non-persistent. broker_clock_ms: when it was read, epoch ms.
-    """
+    """One topic of broker-stats: at most a minute old, without time stamps; good for triage."""
 
     namespace: str
     bundle: str
-    kind: str
+    kind: str  # persistent or non-persistent
     topic: str
     stats: Any
-    broker_clock_ms: int | None
+    broker_clock_ms: int | None  # when it was read, epoch ms
 
 
 # What a broker would have to read in BookKeeper: exact backlogs, their sizes, their oldest times.

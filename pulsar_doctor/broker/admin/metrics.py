@@ -25,12 +25,10 @@ LINES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LiveTopics:
-    """Full names. loaded: all that these brokers have loaded. waiting: where messages wait.
+    """Full names of topics."""
 
-    Messages that wait were not delivered, or are not acknowledged.
-    """
-
-    loaded: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)  # all that these brokers have loaded
+    # with messages that were not delivered or acknowledged
     waiting: set[str] = field(default_factory=set)
 
 

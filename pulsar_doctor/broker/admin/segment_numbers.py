@@ -51,10 +51,10 @@ CountsByName = dict[
 
 @dataclass(frozen=True, slots=True)
 class ListedStats:
-    """What the list tells of a segment. read_ms: when the list was read, by the broker's clock."""
+    """What the list reports about a segment."""
 
     stats: Any
-    read_ms: int | None
+    read_ms: int | None  # when the list was read, by the broker's clock
 
 
 async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, CountsByName]:

@@ -31,14 +31,11 @@ Configuration = Callable[[], Awaitable[Mapping[str, Any]]]
 
 @dataclass(slots=True)
 class SegmentReader:
-    """Statistics of segments, of all brokers. Changes in place.
-
-    loaded: the topics that a broker has loaded. configuration: of the broker that answers.
-    """
+    """Statistics of segments, of all brokers. Changes in place."""
 
     http: Http
-    loaded: Loaded
-    configuration: Configuration
+    loaded: Loaded  # topics that a broker has loaded
+    configuration: Configuration  # of the broker that answers
     _lists: dict[str, ListedStats] = field(default_factory=dict)  # by segment
     _answers: dict[str, RestAnswer] = field(default_factory=dict)
     _seen_at: dict[str, float] = field(default_factory=dict)

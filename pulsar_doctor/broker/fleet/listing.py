@@ -14,11 +14,11 @@ from pulsar_doctor.errors import DoctorError
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """namespaces: all that were meant. topics: full names. unread: what could not be listed."""
+    """The topics of a fleet."""
 
-    namespaces: frozenset[str]
-    topics: frozenset[str]
-    unread: tuple[Unread, ...]
+    namespaces: frozenset[str]  # all that were meant
+    topics: frozenset[str]  # full names
+    unread: tuple[Unread, ...]  # what could not be listed
 
 
 async def listing(admin: Admin, scope: Scope) -> Listing:

@@ -15,15 +15,11 @@ PENDING_ACKS = "__transaction_pending_ack"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """namespaces: none is all that these credentials can list.
+    """Which topics of a cluster are read."""
 
-    system: the broker's own topics too. load: read topics that no broker has loaded, which loads
-    them.
-    """
-
-    namespaces: tuple[str, ...] = ()
-    system: bool = False
-    load: bool = False
+    namespaces: tuple[str, ...] = ()  # empty: all that these credentials can list
+    system: bool = False  # the broker's own topics too
+    load: bool = False  # read topics that no broker has loaded, which loads them
 
     def includes(self, name: TopicName) -> bool:
         """Whether this topic is meant, if its namespace is."""

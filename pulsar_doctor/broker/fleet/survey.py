@@ -47,26 +47,20 @@ ONCE = SamplingPlan(0, limits=False, as_named=True, internal=False)
 
 @dataclass(slots=True)
 class Fleet:
-    """Namespaces of a cluster. needs_no_watching: whether one reading of a topic is enough.
-
-    until: around each window, gives what ends it early. keep: each reading, as it was read.
-    progress: how many are done, of how many, and of what. stopped: a window was ended early.
-    metrics_unread: why it is not known what waits now. not_loaded, unread, notes: as in `Sampled`;
-    whole once `windows` has ended.
-    """
+    """Namespaces of a cluster. What could not be read is complete once `windows` has ended."""
 
     admin: Admin
     scope: Scope
-    needs_no_watching: Callable[[TopicWindow], bool]
+    needs_no_watching: Callable[[TopicWindow], bool]  # one reading of a topic is enough
     plan: SamplingPlan = field(default_factory=SamplingPlan)
-    until: Until = nullcontext
-    keep: Callable[[StatsAnswer], None] | None = None
-    progress: Callable[[int, int, str], None] | None = None
-    stopped: bool = field(default=False, init=False)
-    metrics_unread: str | None = field(default=None, init=False)
-    not_loaded: list[str] = field(default_factory=list, init=False)
-    unread: list[Unread] = field(default_factory=list, init=False)
-    notes: list[str] = field(default_factory=list, init=False)
+    until: Until = nullcontext  # around each window; returns what ends it early
+    keep: Callable[[StatsAnswer], None] | None = None  # called with each reading
+    progress: Callable[[int, int, str], None] | None = None  # called with done, in all, of what
+    stopped: bool = field(default=False, init=False)  # a window was ended early
+    metrics_unread: str | None = field(default=None, init=False)  # why it is unknown what waits
+    not_loaded: list[str] = field(default_factory=list, init=False)  # as in `Sampled`
+    unread: list[Unread] = field(default_factory=list, init=False)  # as in `Sampled`
+    notes: list[str] = field(default_factory=list, init=False)  # as in `Sampled`
     _namespaces: frozenset[str] = field(default=frozenset(), init=False)
     _asleep: set[str] = field(default_factory=set, init=False)  # listed, and not yet seen loaded
     _loaded: set[str] = field(default_factory=set, init=False)

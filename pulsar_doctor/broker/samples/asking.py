@@ -56,16 +56,12 @@ NO_DISTANCE = (
 
 @dataclass(frozen=True, slots=True)
 class ReadSamples:
-    """The windows, by topic and partition. notes: what the reader of the verdict should know.
-
-    incomplete: why subscriptions may be missing, a sentence for each reason; none: none are.
-    broker_version: as a file of `--save` reports it; None: not reported.
-    """
+    """The windows, by topic and partition."""
 
     windows: tuple[TopicWindow, ...]
-    notes: tuple[str, ...] = ()
-    incomplete: tuple[str, ...] = ()
-    broker_version: str | None = None
+    notes: tuple[str, ...] = ()  # for the reader of the verdict
+    incomplete: tuple[str, ...] = ()  # a sentence for each reason why subscriptions may be missing
+    broker_version: str | None = None  # as a file of `--save` reports it; None: not reported
 
     @property
     def samples(self) -> int:

@@ -53,15 +53,12 @@ PRINTED = "values of Java are read as objects"
 
 @dataclass(slots=True)
 class Mending:
-    """Where it is in a text. It moves on with each value; ValueError where there is none.
-
-    done: what it did. passed_line: whether the space before this place has the end of a line.
-    """
+    """The place in a text. It moves on with each value; ValueError where there is none."""
 
     text: str
     at: int = 0
-    done: set[str] = field(default_factory=set)
-    passed_line: bool = False
+    done: set[str] = field(default_factory=set)  # what was mended
+    passed_line: bool = False  # the space before this place has the end of a line
 
     def value(self, levels: int, name: str = "", java: bool = False) -> Any:
         """The value here; NOTHING where it is not whole, or stands for something.

@@ -86,15 +86,12 @@ PART = "it begins in the middle: its opening brackets are added"
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """The decoded JSON of a text, and sentences that say how it was read; none where it is JSON.
-
-    taken_ms: when it was taken, where the text in front of it tells. cut: whether it is cut off.
-    """
+    """The decoded JSON of a text."""
 
     document: Any
-    notes: tuple[str, ...] = ()
-    taken_ms: int | None = None
-    cut: bool = False
+    notes: tuple[str, ...] = ()  # how it was read, in sentences; empty: it is JSON
+    taken_ms: int | None = None  # when it was taken, if the text in front of it shows it
+    cut: bool = False  # it is cut off
 
 
 def document_in(content: bytes, name: str) -> Pasted:

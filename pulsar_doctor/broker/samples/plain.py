@@ -50,20 +50,15 @@ STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """One file. samples: by full name of the topic or partition, or under `UNNAMED`.
-
-    guess_ms: the file's own time of change, which a copy may have changed; None where it has none,
-    or where it is the time at which it was taken.
-    notes: how its text was read, where it is not JSON as it stands. incomplete: why subscriptions
-    may be missing, in sentences.
-    """
+    """One file."""
 
     name: str
     kind: str
-    samples: Mapping[str, Sample]
+    samples: Mapping[str, Sample]  # by full name of the topic or partition, or under `UNNAMED`
+    # when the file was changed, perhaps by a copy; None: not known, or it was taken right then
     guess_ms: int | None = None
-    notes: tuple[str, ...] = ()
-    incomplete: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # how its text was read, where it is not plain JSON
+    incomplete: tuple[str, ...] = ()  # why subscriptions may be missing, in sentences
 
     def cut_off(self, name: str, document: Any) -> Plain:
         """The same of a document whose end is missing: the subscriptions need not be all of them.

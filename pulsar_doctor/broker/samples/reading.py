@@ -41,15 +41,12 @@ DEEPEST = 32  # levels; a broker writes less than ten
 
 @dataclass(frozen=True, slots=True)
 class StatsAnswer:
-    """One answer of a broker. topic: full name, also of a partition. taken_ms: the broker's clock.
+    """One answer of a broker."""
 
-    stats, internal: decoded JSON; internal is None where it was not asked for or not told.
-    """
-
-    topic: str
-    taken_ms: int | None
-    stats: Any
-    internal: Any | None = None
+    topic: str  # full name, also of a partition
+    taken_ms: int | None  # by the broker's clock
+    stats: Any  # decoded JSON
+    internal: Any | None = None  # decoded JSON; None: not requested, or not reported
 
     def sample(self) -> Sample:
         """The same as values. Raises InputError where a field has a wrong type, with its path."""

@@ -29,18 +29,16 @@ _Segments = tuple[dict[int, TopicSegment], tuple[int, ...], tuple[TopicSegment, 
 
 @dataclass(slots=True)
 class Saved:
-    """What a samples file holds of the topics asked for; filled line by line.
-
-    wanted: whether a topic was asked for, for every topic of the file. cut: it ends early.
-    """
+    """What a samples file holds of the requested topics; filled line by line."""
 
     name: str
     topics: Sequence[str]
+    # each topic of the file -> it was requested
     wanted: dict[str, bool] = field(default_factory=dict)
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     limits: dict[str, ClusterLimits] = field(default_factory=dict)
     segments: dict[str, _Segments] = field(default_factory=dict)
-    cut: bool = False
+    cut: bool = False  # it ends early
     broker_version: str | None = None  # None: not reported
 
     def take(self, document: Any) -> None:

@@ -23,17 +23,14 @@ DURING = "was deleted or unloaded during the window"
 
 @dataclass(slots=True)
 class SampledPart:
-    """One topic or partition. failure: why the newest reading is no sample; None where it is one.
-
-    lost: readings that failed so far. internal_failure: why there are no internal stats.
-    """
+    """One topic or partition."""
 
     name: TopicName
     samples: list[Sample]
-    failure: DoctorError | None = None
-    lost: int = 0
+    failure: DoctorError | None = None  # why the newest reading is no sample; None: it is one
+    lost: int = 0  # readings that failed so far
     last_loss: DoctorError | None = None
-    internal_failure: DoctorError | None = None
+    internal_failure: DoctorError | None = None  # why there are no internal stats
 
     def take(self, taken_ms: int | None, stats: Any, internal: Any | None) -> StatsAnswer | None:
         """Makes a sample of what the broker wrote; None where a field of it is wrong."""

@@ -14,19 +14,15 @@ from pulsar_doctor.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
-    """How long and how often. Raises InputError where that cannot be meant.
+    """How long and how often. Raises InputError where that cannot be meant."""
 
-    window_seconds: 0 is one sample. limits: whether the cluster's limits are read too.
-    as_named: each name is one topic or one partition, and nobody needs to be asked which; a
-    partitioned topic itself cannot be read this way. internal: whether ledgers and cursors are read
-    too; None: where something seems to wait.
-    """
-
-    window_seconds: float = 10.0
+    window_seconds: float = 10.0  # 0: one sample
     interval_seconds: float = 1.0
-    limits: bool = True
+    limits: bool = True  # read the limits of the cluster too
+    # each name is one topic or one partition, no request is needed to know which; a partitioned
+    # topic itself cannot be read this way
     as_named: bool = False
-    internal: bool | None = None
+    internal: bool | None = None  # read ledgers and cursors too; None: if something seems to wait
 
     def __post_init__(self) -> None:
         if not 0 <= self.window_seconds < math.inf:
@@ -42,44 +38,33 @@ class SamplingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told while the window runs.
+    """What is called while the window runs."""
 
-    keep: each reading that became a sample, as it was read. decisive: asked for the windows of
-    each topic from its third sample on; once it says so of all topics, the window ends.
-    progress: samples taken, samples planned. enough: ends the window once it is set. first: the
-    windows of one sample each that a topic begins with, where more are to come.
-    """
-
-    keep: Callable[[StatsAnswer], None] | None = None
+    keep: Callable[[StatsAnswer], None] | None = None  # with each reading that became a sample
+    # with the windows of each topic, from its third sample on; true for all: the window ends
     decisive: Callable[[list[TopicWindow]], bool] | None = None
-    progress: Callable[[int, int], None] | None = None
-    enough: asyncio.Event | None = None
+    progress: Callable[[int, int], None] | None = None  # samples taken, samples planned
+    enough: asyncio.Event | None = None  # ends the window once it is set
+    # with the windows of one sample each that a topic begins with, where more will follow
     first: Callable[[list[TopicWindow]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A topic, a partition (full names), a namespace or a tenant that could not be read, and why.
-
-    gone: the broker does not have it, or not any more.
-    """
+    """A topic or partition (full name), namespace or tenant that could not be read, and why."""
 
     topic: str
     reason: str
-    gone: bool = False
+    gone: bool = False  # the broker does not have it, or not any more
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What came of a window. Every topic and partition asked for is in one of the first three.
-
-    not_loaded: partitions (full names) that exist by the topic's metadata, and that nobody has
-    used so far. notes: what was read in part only, one sentence each. partitions: how many each
-    topic asked for has, by its full name; None where it has none.
-    """
+    """What came of a window. Each requested topic or partition is in one of the first three."""
 
     windows: tuple[TopicWindow, ...] = ()
     unread: tuple[Unread, ...] = ()
-    not_loaded: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    not_loaded: tuple[str, ...] = ()  # partitions (full names) in the metadata, never used so far
+    notes: tuple[str, ...] = ()  # what was read in part only, one sentence each
+    # full name of a requested topic -> how many it has; None: it has none
     partitions: Mapping[str, int | None] = field(default_factory=dict)
