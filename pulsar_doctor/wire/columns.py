@@ -33,11 +33,11 @@ SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which cou
 
 
 class MessageId(NamedTuple):
-    """One of the ids of an ACK or REDELIVER. ack_set: words of 64 bits, least significant first."""
+    """One of the ids of an ACK or REDELIVER."""
 
     ledger_id: int
     entry_id: int
-    ack_set: bytes | None
+    ack_set: bytes | None  # words of 64 bits, least significant first
 
 
 IDS = "list<struct<ledger_id int64, entry_id int64, ack_set binary>>"

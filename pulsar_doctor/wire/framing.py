@@ -61,20 +61,14 @@ _PREFIXES = tuple(varint(size) for size in range(_PREFIXES_READY))
 
 
 class Frame(NamedTuple):
-    """One whole frame that has passed.
+    """One whole frame that has passed."""
 
-    code: number of the command's type, -1 where its bytes do not begin with one, or TOO_LONG.
-    command: the bytes of the BaseCommand. metadata: those of the MessageMetadata of a SEND or
-    MESSAGE, None where there is none. frame_bytes: with both size fields. payload_bytes: headers
-    and payload, None where there are none. end: position in the stream just behind the frame.
-    """
-
-    code: int
-    command: bytes
-    metadata: bytes | None
-    frame_bytes: int
-    payload_bytes: int | None
-    end: int
+    code: int  # number of the command type; -1: its bytes do not begin with one; or TOO_LONG
+    command: bytes  # bytes of the BaseCommand
+    metadata: bytes | None  # bytes of the MessageMetadata of a SEND or MESSAGE; None: there is none
+    frame_bytes: int  # size of the frame with both size fields
+    payload_bytes: int | None  # of headers and payload; None: there are none
+    end: int  # position in the stream just behind the frame
 
 
 class Frames:

@@ -47,36 +47,28 @@ CHECKED_TIMES_MOST = 4  # a byte is read again for checksums that do not agree, 
 
 
 class Record(NamedTuple):
-    """One command, or one event, as it was written.
-
-    command: of a known one the parsed BaseCommand (of a batch its Frequent, which has the same
-    fields); of others bytes. metadata: the parsed MessageMetadata, None where there is none.
-    """
+    """One command, or one event, as it was written."""
 
     kind: int
     code: int
     frame_bytes: int
     payload_bytes: int | None
+    # the parsed BaseCommand (in a batch: Frequent, with the same fields); unknown: bytes
     command: Any
-    metadata: Any
+    metadata: Any  # the parsed MessageMetadata; None: there is none
 
 
 _record = partial(tuple.__new__, Record)  # `__new__` of the class itself takes twice that
 
 
 class Batch(NamedTuple):
-    """Many frequent commands in one record.
+    """Many frequent commands in one record."""
 
-    codes: a number each. sizes: two each, `total` and the command size, as on the wire.
-    commands: a parsed Frequent each. metadata: a parsed MessageMetadata of each that has some.
-    everything: the parsed AllOfBatch, which has each field that any of them has.
-    """
-
-    codes: bytes
-    sizes: tuple[int, ...]
-    commands: Sequence[Any]
-    metadata: Sequence[Any]
-    everything: Any
+    codes: bytes  # a number each
+    sizes: tuple[int, ...]  # two each, `total` and the command size, as on the wire
+    commands: Sequence[Any]  # a parsed Frequent each
+    metadata: Sequence[Any]  # a parsed MessageMetadata of each that has some
+    everything: Any  # the parsed AllOfBatch, with each field that any of them has
 
     def records(self) -> Iterator[Record]:
         """One by one."""
