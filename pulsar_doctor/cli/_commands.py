@@ -56,11 +56,11 @@ class TalkOption(click.Option):
 class Sections(click.Command):
     """A command whose --help is one sentence, a few examples, and its options under headings.
 
-    sections: heading -> names of parameters, in the order of --help; what is in none comes next,
-    then the connection. With --verbose before it, --help prints the whole description.
+    With --verbose before it, --help prints the whole description.
     """
 
     context_class = HelpContext
+    # heading -> names of parameters; what is in none comes next, then the connection
     sections: Mapping[str, tuple[str, ...]] = {}
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -43,7 +43,7 @@ given; 3 a message failed, or the broker could not be reached; 130 interrupted.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRequest:
-    """One call, as it was typed. rate: per second. None: not given."""
+    """One call, as it was typed. None: not given."""
 
     # fmt: off
     topic: str = argument(shell_complete=_completing.topics)
@@ -56,7 +56,7 @@ class ProduceRequest:
         show_default=True,
         help="How many messages.",
     )
-    rate: float | None = option(
+    rate: float | None = option(  # per second
         "--rate", type=RATE, help="Such as 100/s or 30/m; else as fast as possible."
     )
     keys: int = option(

@@ -42,7 +42,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRequest:
-    """One call of `sandbox start`, as it was typed. port, admin_port, data: None: not given."""
+    """One call of `sandbox start`, as it was typed. None: not given."""
 
     # fmt: off
     port: int | None = option(

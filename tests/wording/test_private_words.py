@@ -30,7 +30,7 @@ MOST = {
     "said": 290,
     "whose": 154,
     "of its": 280,
-    "likewise": 25,
+    "likewise": 24,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
 WORD = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*")

@@ -34,14 +34,14 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeRequest:
-    """One call, as it was typed; its times in seconds. since, until: likewise, before the end."""
+    """One call, as it was typed; times in seconds."""
 
     # fmt: off
     traces: tuple[str, ...] = argument(metavar="DIR...", nargs=-1, required=True)
     topic: str | None = topic_option()
     subscription: str | None = subscription_option()
-    since: datetime | float | None = since_option()
-    until: datetime | float | None = until_option()
+    since: datetime | float | None = since_option()  # a moment, or seconds before the end
+    until: datetime | float | None = until_option()  # a moment, or seconds before the end
     proven_only: bool = proven_only_option()
     bucket: float | None = option(
         "--bucket", type=DURATION, help="Step of the timeline; default: one that fits."

@@ -43,14 +43,14 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
-    """One call, as it was typed. files: PIPE is stdin. seconds: None: to the end."""
+    """One call, as it was typed."""
 
     # fmt: off
     interface: str | None = option(
         "-i", "--interface", metavar="IFACE",
         help="Capture on this network interface, or on `any` of them (Linux; needs CAP_NET_RAW).",
     )
-    seconds: float | None = option(
+    seconds: float | None = option(  # None: to the end
         "--for", metavar="DURATION", type=DURATION, help="Stop after this time.",
     )
     ports: tuple[int, ...] = option(
@@ -95,7 +95,7 @@ class CaptureRequest:
     changes: tuple[str, ...] = set_option()
     fail_on: FailOn = fail_on_option(default="never")
     output: Literal["table", "json"] = output_option("table", "json")
-    files: tuple[Path, ...] = argument(
+    files: tuple[Path, ...] = argument(  # PIPE is stdin
         nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path)
     )
     # fmt: on

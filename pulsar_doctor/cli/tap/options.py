@@ -61,7 +61,7 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapRequest:
-    """One call, as it was typed. trace_dir: None: of our own. cmd: none is started where empty."""
+    """One call, as it was typed."""
 
     # fmt: off
     relay: RelayOptions = part(
@@ -118,7 +118,7 @@ class TapRequest:
                 "with all: each within this time after its delivery.",
         ),
     )
-    trace_dir: Path | None = trace_option()
+    trace_dir: Path | None = trace_option()  # None: in a temporary folder
     seal_every: float = option(
         "--seal-every", type=DURATION, default="60s", show_default=True,
         help="Write a Parquet segment at least this often.",
@@ -136,4 +136,4 @@ class TapRequest:
     output: Literal["table", "jsonl", "junit", "github", "sarif"] = output_option(
         "table", "jsonl", "junit", "github", "sarif"
     )
-    cmd: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED)
+    cmd: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED)  # empty: none is started

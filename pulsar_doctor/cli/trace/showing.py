@@ -28,7 +28,7 @@ PIPE_WIDTH = 200  # characters, where stdout is no terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """One call of `trace show`. since, until: a moment, or seconds before the end."""
+    """One call of `trace show`."""
 
     # fmt: off
     folder: Path
@@ -41,8 +41,8 @@ class TraceRequest:
     )
     topic: str | None = topic_option()
     subscription: str | None = subscription_option()
-    since: datetime | float | None = since_option()
-    until: datetime | float | None = until_option()
+    since: datetime | float | None = since_option()  # a moment, or seconds before the end
+    until: datetime | float | None = until_option()  # a moment, or seconds before the end
     limit: int | None = option(
         "-n", "--limit", type=click.IntRange(min=0), help="At most this many rows."
     )
