@@ -40,16 +40,12 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What is to be kept: whose it is, the command, and how it ends.
-
-    remove: files and folders that go when the command has ended.
-    grace_seconds: between SIGTERM and SIGKILL; 0 kills at once, for data that nobody wants.
-    """
+    """A command to be supervised, its owner, and how it ends."""
 
     owner: int
     command: tuple[str, ...]
-    remove: tuple[str, ...]
-    grace_seconds: float
+    remove: tuple[str, ...]  # files and folders to delete when the command has ended
+    grace_seconds: float  # from SIGTERM to SIGKILL; 0: kill at once, the data is not needed
 
 
 def launch(

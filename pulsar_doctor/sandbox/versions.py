@@ -64,12 +64,12 @@ DISTRIBUTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class KnownVersion:
-    """A version that works. size: of its download, in bytes; home: where it is, once downloaded."""
+    """A version that works."""
 
     version: str
     made_of: str
-    size: int
-    home: Path
+    size: int  # of the download, in bytes
+    home: Path  # where it is, once downloaded
 
     @property
     def here(self) -> bool:

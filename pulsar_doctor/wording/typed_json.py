@@ -32,14 +32,11 @@ def of_json(kind: type[Value], given: object) -> Value:
 
 
 class _Way(NamedTuple):
-    """How a value of one type is read, and how it is written where it is not JSON by itself.
-
-    as_is: types of JSON values that need no reading; most are, and it saves a call for each.
-    """
+    """How a value of one type is read, and how it is written where it is not JSON by itself."""
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] | None = None
-    as_is: frozenset[type] = frozenset()
+    as_is: frozenset[type] = frozenset()  # JSON types that need no reading: most, and no call then
 
 
 class Form:

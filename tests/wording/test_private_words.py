@@ -28,8 +28,8 @@ MOST = {
     "goes": 161,
     "look": 189,
     "said": 290,
-    "whose": 154,
-    "of its": 280,
+    "whose": 153,
+    "of its": 279,
     "likewise": 24,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
