@@ -13,6 +13,8 @@ ONLY_IF = "only if that many messages are really in progress at once"
 RATES = {"subscription": "subscription-dispatch-rate", "topic": "dispatch-rate"}
 BROKER_RATES = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
 UNBLOCK = "unblockStuckSubscriptionEnabled"
+LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
+LOOK_AHEAD_PER_SUBSCRIPTION = 20_000  # by default, up to 4.2
 DYNAMIC = "pulsar-admin brokers {}-dynamic-config --config {}"
 
 
@@ -87,4 +89,20 @@ def healing(view: SubscriptionView) -> Action:
         check=checked(
             "pulsar-admin brokers get-all-dynamic-config", f"it lists {UNBLOCK} with true"
         ),
+    )
+
+
+def further_ahead(view: SubscriptionView, waiting: int) -> Action:
+    """How the broker reads on for other keys. waiting: entries that it keeps for later now."""
+    whole = waiting >= LOOK_AHEAD_PER_SUBSCRIPTION
+    name = f"{LOOK_AHEAD}{'Subscription' if whole else 'Consumer'}"
+    value = 2 * -(-waiting // (1 if whole else max(1, len(view.consumers or ()))))
+    return Action(
+        "today",
+        "Let the broker read further ahead, so that the other consumers go on meanwhile.",
+        command=f"{DYNAMIC.format('update', name)} --value {value}",
+        side_effect="it keeps as many entries of each Key_Shared subscription in memory, with "
+        "more acknowledged ranges behind them",
+        undo=DYNAMIC.format("delete", name),
+        check=check(view, "the other consumers are sent messages"),
     )

@@ -9,6 +9,9 @@ it still holds and how often a message was turned away. Before (and with the cla
 consumer that joined gets nothing until mark-delete has passed the position of its joining, whoever
 holds it back. Neither applies where out-of-order delivery is allowed.
 
+From 4.0 on the broker also reads no further while too many entries wait to be sent to consumers
+without permits: then the others are sent no more than those take (see `diagnosis/look_ahead.py`).
+
 The consumer that is waited for is a stall when it acknowledged nothing in the window, or nothing
 for `refill_wait`. If it works, what it holds is done within `slow_wait`, which is healthy, or
 later, which is a warning. What it was sent or acknowledged less than `just_now` ago decides
@@ -28,6 +31,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
+from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import JUST_NOW, Limits, Threshold
 from pulsar_doctor.evidence.ack_wait import AckWait
@@ -67,6 +71,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     else:
         for consumer in consumers:
             yield from _by_hashes(view, consumer, limits)
+        if not keys.draining:
+            yield from _by_look_ahead(view, limits)
 
 
 def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
@@ -97,18 +103,33 @@ def _waits_behind(view: SubscriptionView, draining: Draining) -> bool:
     return told(view.replay) != 0 or draining.lately
 
 
+def _by_look_ahead(view: SubscriptionView, limits: Limits) -> Answers:
+    for used_up in look_ahead(view):
+        if isinstance(used_up, Unknown):
+            yield used_up
+            return
+        numbers = (Measure("unread_entries", used_up.unread, "entries", "at least"),)
+        told_by = (used_up.summary, numbers)
+        for answer in _judge(view, used_up.behind[0], limits, told_by, used_up.share):
+            yield with_look_ahead(view, used_up, answer)
+
+
 def _judge(
     view: SubscriptionView,
     consumer: ConsumerView,
     limits: Limits,
     told_by: tuple[str, tuple[Measure, ...]],
+    more: int = 0,
 ) -> Answers:
-    """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers."""
+    """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers.
+
+    more: entries that it has to take beside what it holds.
+    """
     held = told(consumer.unacked_messages)
     if held is None:
         yield Unknown(f"unacked_messages of {consumer.label} is not reported", consumer.label)
         return
-    wait = consumer.acks.until(max(1, held))
+    wait = consumer.acks.until(max(1, held + more))
     never = wait.acks.never and not consumer.works
     verdict = release_verdict(wait, limits, held if never else None)
     if isinstance(verdict, Unknown):
@@ -133,7 +154,7 @@ def _by_joining(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answe
     elif not _something_left(view):
         yield Unknown(f"whether anything is left to send to {waiting[0].label} is not reported")
     else:
-        culprit = max(holding, key=_for_so_long)
+        culprit = max(holding, key=for_so_long)
         summary = _joining_summary(culprit, waiting)
         yield from _judge(view, culprit, limits, (summary, _positions(keys, waiting)))
 
@@ -162,12 +183,6 @@ def _something_left(view: SubscriptionView) -> bool:
     if entries is None or held is None:
         return False
     return entries - (told(view.delayed) or 0) > max(0, held)
-
-
-def _for_so_long(consumer: ConsumerView) -> tuple[bool, int]:
-    """Who is waited for: rather one that acknowledged nothing, and for longest."""
-    quiet = consumer.acks.quiet
-    return not consumer.acked, 0 if quiet is None else quiet.ms
 
 
 def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Draining) -> str:
