@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SHARING
@@ -37,7 +38,7 @@ class _Case:
     named: ConsumerView | None  # the consumer of the finding
     known: Set[str]  # the values in its summary
 
-    def news(self, number: int | None) -> bool:
+    def news(self, number: int | None) -> TypeGuard[int]:
         """Whether it is a number above 0 that is not in the summary."""
         return number is not None and number > 0 and str(number) not in self.known
 
@@ -148,12 +149,12 @@ def _limit_of_consumer(case: _Case, named: ConsumerView) -> Iterator[str]:
         limit = UNACKED_DEFAULTS["consumer"]
         most = "the {:unacknowledged messages} that brokers allow a consumer by default"
         whose = say(most, limit)
-    if limit and case.news(limit):
+    if case.news(limit):
         yield from _used("it has", held, limit, (whose, _growth(case.view, named)))
 
 
 def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
-    if limit.most and case.news(limit.most):
+    if case.news(limit.most):
         whose = say("the subscription's limit of {}", limit.most)
         growth = _growth_of_all(case.view, limit)
         yield from _used("all consumers have", case.view.unacked, limit.most, (whose, growth))

@@ -220,6 +220,12 @@ def test_what_is_used_up_is_told_and_when(told: dict[str, Any], says: str | None
     assert impact(there) == says
 
 
+def test_a_limit_that_the_summary_names_is_not_named_again() -> None:
+    there = view(replace(WORKER, unacked_messages=exactly(25_000)), backlog=None)
+    named = finding(say("{} holds {} of its limit of {}", "worker-3", 25_000, 50_000))
+    assert impact(there, named) is None
+
+
 ALL = "all consumers have used 25% of the subscription's limit of 200000"
 
 
