@@ -76,10 +76,7 @@ def _reads(lately: Sequence[HeldBack]) -> int:
 
 
 def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
-    asking = any(
-        consumer.available_permits and (consumer.available_permits.least or 0) > 0
-        for consumer in view.consumers or ()
-    )
+    asking = any(consumer.may_receive for consumer in view.consumers or ())
     if throttling.reads > 0 and asking and not view.just_delivered and least(view.left):
         yield Unknown(
             f"{throttling.reads} reads were throttled since the topic was loaded; only several "
