@@ -221,9 +221,8 @@ def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Answers:
             "happens is not known, nor when these stats were taken: give --at"
         )
         return
-    rate = circulation.rate_redeliver
     within = say("in {}", duration(begun.seconds))
-    yield _finding(life, within, 0.7 if rate is not None and rate > 0 else 0.6)
+    yield _finding(life, within, 0.7 if circulation.rate_redeliver else 0.6)
 
 
 def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
