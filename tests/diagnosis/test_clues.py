@@ -61,6 +61,23 @@ def test_who_is_at_rest_is_not_stuck(backlog: int, held: int, stuck: bool) -> No
     assert ("one_stuck" in healthy[0].clues) == stuck
 
 
+@pytest.mark.parametrize(
+    ("quiet", "later"),
+    [("40s ago", {"w"}), ("35s ago", {"w"}), ("34s ago", set()), (None, set())],
+)
+def test_who_is_half_a_minute_behind_its_neighbour_has_a_clue(
+    quiet: str | None, later: set[str]
+) -> None:
+    moments = {"lastAckedTimestamp": quiet, "lastConsumedFlowTimestamp": quiet}
+    consumers = {
+        "w": {"unackedMessages": 9, "connectedSince": quiet, **moments},
+        "v": {"unackedMessages": 9, "lastAckedTimestamp": "5s ago"},
+    }
+    view = by_stats.subscription_view(observed({"consumers": consumers}))
+    found = {each.label for each, clues in of_consumers(view) if "neighbour_later" in clues}
+    assert found == later
+
+
 def test_who_may_have_no_queue_is_not_said_to_have_none() -> None:
     assert "may ask" in clues_of({"availablePermits": 0, "msgOutCounter": 7000})["asks_singly"].text
 
