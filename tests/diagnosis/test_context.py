@@ -197,6 +197,7 @@ HALF = "it has used 50% of its limit of 50000 unacknowledged messages"
          f"{HALF}, full in about 42 min at this rate"),
         ({"unacked_messages": exactly(25_000), "delivered": 50, "done": 50},
          HALF),
+        ({"unacked_messages": exactly(50_000)}, None),  # all of it: other causes speak of that
         ({"unacked_messages": exactly(4000)}, None),
         ({"unacked_messages": exactly(4000), "delivered": 100, "acked": False},
          "it has used 8% of its limit of 50000 unacknowledged messages, full in about 77 min at "
