@@ -100,3 +100,16 @@ def test_internal_stats_alone_tell_what_is_not_read(last: str, keys: set[str]) -
     window = Window((Sample(None, stats, internal),))
     clues = of_subscription(by_stats.subscription_view(Observed("t", None, "s", window)))
     assert {"unread", "read_asleep", "read_waits"} & clues.keys() == keys
+
+
+@pytest.mark.parametrize(
+    ("ranges", "text"),
+    [
+        (1, "1 acknowledged range lies behind an entry that is not"),
+        (2, "2 acknowledged ranges lie behind an entry that is not"),
+    ],
+)
+def test_acknowledged_ranges_are_counted_in_the_text(ranges: int, text: str) -> None:
+    subscription = {"msgBacklog": 500, "nonContiguousDeletedMessagesRanges": ranges}
+    view = by_stats.subscription_view(observed({"subscription": subscription, "consumers": {}}))
+    assert of_subscription(view)["hole"].text == text

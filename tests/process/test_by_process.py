@@ -22,7 +22,7 @@ from pulsar_doctor.evidence.process_told import (
     Sitting,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from tests.causes.wire_script import played
 
 ORDERS = "persistent://public/default/orders"
@@ -153,6 +153,7 @@ def test_both_ledgers_stand_in_one_view():
     assert (joined.available_permits, joined.next_flow_after, joined.sending_after) == (
         Count(0, 0), Count(2, 2), Count(2, 2),
     )  # fmt: skip
+    assert joined.queued == at_least(ONE.waiting)
 
 
 @pytest.mark.parametrize(("permits", "until"), [(0, 2), (-4, 2), (-5, 7), (-9, 7), (-10, 12)])

@@ -134,7 +134,7 @@ def test_a_thread_in_wait_has_left_the_monitor_and_needs_it_again_once_notified(
             "a java.util.concurrent.Semaphore, which has no owner: who is to end the wait is not "
             "known",
         ),
-        ("io.acme.Gate", {"owner": 13}, "an io.acme.Gate, which writer holds"),
+        ("org.acme.Gate", {"owner": 13}, "an org.acme.Gate, which writer holds"),
         (
             "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject",
             {},
