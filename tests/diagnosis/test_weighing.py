@@ -20,7 +20,7 @@ from pulsar_doctor.diagnosis.answers import (
     Suspect,
     Unknown,
 )
-from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.causes import load, named
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.status import FailOn, Status
@@ -128,6 +128,15 @@ def test_a_root_cause_is_as_severe_as_what_it_explains() -> None:
     verdict = judge(cause, rule("effect", [finding("effect", "stalled", "a")]))
     assert verdict.status == "stalled"
     assert [(f.code, f.severity) for f in verdict.findings] == [("cause", "stalled")]
+
+
+def test_what_is_found_is_not_ruled_out_too() -> None:
+    excluded = [
+        Hypothesis("it leaks", excluded=lambda view: "a has permits", code=code) for code in "xy"
+    ]
+    found = rule("x", [finding("x", "warning", "a")], hypothesis=excluded[0])
+    said = judge(found, rule("y", [], hypothesis=excluded[1]))
+    assert [each.code for each in said.ruled_out] == ["y"]
 
 
 def test_findings_come_worst_first_and_then_the_surest() -> None:
