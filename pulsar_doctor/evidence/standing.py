@@ -190,9 +190,12 @@ class Standing:
 
     @property
     def known_queue_size(self) -> int | None:
-        """Its RQS, where its first FLOW was its only one; None where that cannot be told."""
+        """Its RQS, where its first FLOW was its only one; None where that cannot be told.
+
+        A queue of 0 or 1 asks again as soon as a message arrives: two permits may be two FLOWs.
+        """
         granted = self.granted_in_life
-        if granted is None or granted < 1:
+        if granted is None or granted < 1 or granted == 2:
             return None
         only = self.first_flow_only and self.little_returned is not False
         return granted if granted == 1 or only else None

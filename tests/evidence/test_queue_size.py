@@ -40,6 +40,11 @@ def test_all_that_was_granted_is_the_queue_where_the_first_flow_is_the_last(
     assert by({"lastConsumedFlowTimestamp": flow}).receiver_queue_size == size
 
 
+def test_two_permits_may_be_two_flows_of_a_queue_of_0_or_1() -> None:
+    batch = {"availablePermits": -98, "unackedMessages": 100, "msgOutCounter": 100}
+    assert by(batch | {"lastConsumedFlowTimestamp": "3600s ago"}).receiver_queue_size == at_most(2)
+
+
 def test_the_first_flow_may_be_told_itself() -> None:
     late = {"lastConsumedFlowTimestamp": "3595s ago"}
     assert by(late | {"firstConsumedFlowTimestamp": "3595s ago"}).receiver_queue_size == exactly(48)
