@@ -230,6 +230,26 @@ def test_the_window_ends_when_every_topic_is_decided():
     assert len(told.windows) == 2
 
 
+def test_nothing_is_decided_without_the_limits():
+    script = {
+        "x/stats": stats(unacked=1),
+        "x/maxUnackedMessagesOnConsumer": 10,
+        "x/maxUnackedMessagesOnSubscription": 20,
+    }
+    seen: list[tuple[int | None, int | None]] = []
+
+    def decisive(windows: list[Any]) -> bool:
+        limits = windows[0].limits
+        seen.append((
+            limits.max_unacked_messages_per_consumer, limits.max_unacked_messages_per_subscription
+        ))  # fmt: skip
+        return True
+
+    with cluster(script) as broker:
+        read(broker.url, "t/n/x", plan=SamplingPlan(60, 0.02), watch=Watch(decisive=decisive))
+    assert set(seen) == {(10, 20)}
+
+
 def test_one_topic_that_is_not_decided_keeps_the_window_open():
     script = {"x/stats": stats(), "y/stats": stats()}
     only_x = Watch(decisive=lambda windows: windows[0].topic.endswith("x"))

@@ -44,8 +44,13 @@ class LimitQuestions:
         for task in self._asked.values():
             task.cancel()
 
+    def are_open(self, topic: str) -> bool:
+        """Whether an answer that counts for a topic may still come."""
+        questions = (self._asked.get(None), self._asked.get(topic))
+        return any(task is not None and not task.done() for task in questions)
+
     def told(self, topic: str) -> ClusterLimits:
-        """What is known for a topic; call `settle` before."""
+        """What is known for a topic so far; call `settle` before the end."""
         told = self._of(None) | self._of(topic)
         return ClusterLimits(**told) if told else NOTHING_TOLD
 

@@ -18,7 +18,7 @@ from pulsar_doctor.broker.sampling.limits import LimitQuestions
 from pulsar_doctor.broker.sampling.named import NamedTopic
 from pulsar_doctor.broker.sampling.places import placed
 from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Watch
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD
+from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError
 
 GRACE_SECONDS = 3.0  # after the window, for a broker that is not back yet
@@ -106,16 +106,16 @@ class _Run:
     def sampled(self) -> Sampled:
         """What came of it; `limits` must have settled."""
         return Sampled(
-            tuple(
-                window
-                for named in self._named
-                for window in named.windows(self._limits.told(str(named.name.of_all_partitions)))
-            ),
+            tuple(window for named in self._named for window in self._windows(named)),
             tuple(unread for named in self._named for unread in named.unread()),
             tuple(full for named in self._named for full in named.not_loaded()),
             tuple(note for named in self._named for note in named.notes()),
             {str(named.name): named.partitions for named in self._named},
         )
+
+    def _windows(self, named: NamedTopic) -> list[TopicWindow]:
+        """With the limits that are known by now."""
+        return list(named.windows(self._limits.told(str(named.name.of_all_partitions))))
 
     async def _follow(self, named: NamedTopic) -> None:
         """One topic, from its first reading to its last."""
@@ -157,7 +157,7 @@ class _Run:
         beat = round((began - self._begin) / self._plan.interval_seconds) + 1
         if not named.finished:
             if self._watch.first and not self._beats[named]:
-                self._watch.first(list(named.windows(NOTHING_TOLD)))
+                self._watch.first(self._windows(named))
             self._tell(named, min(beat, self._plan.samples))
         if self._watch.decisive and self._is_decided(named):
             self._decided.add(named)
@@ -177,7 +177,9 @@ class _Run:
         parts = named.parts.values()
         if not parts or any(part.failure or len(part.samples) < DECIDED_BY for part in parts):
             return False
-        return self._watch.decisive(list(named.windows(NOTHING_TOLD)))
+        if self._limits.are_open(str(named.name.of_all_partitions)):
+            return False  # a limit may change the verdict
+        return self._watch.decisive(self._windows(named))
 
     def _beat_after(self, began: float) -> float:
         """The next beat that is still to come; the end of the window is one, even when late."""
