@@ -13,6 +13,8 @@ class KeyOrder:
     joined: int | None  # consumers that joined behind mark-delete; None: not reported
     draining: bool  # whether any hash waits for its former owner
     mark_delete: str | None  # its position
+    sticky: bool  # whether consumers choose their ranges of hashes
+    waits_throughout: int  # entries that waited to be sent again in every sample, at least
     advanced: bool  # whether it moved within the window
 
 

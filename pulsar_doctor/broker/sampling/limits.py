@@ -20,34 +20,36 @@ class LimitQuestions:
     def __init__(self, admin: Admin, *, wanted: bool) -> None:
         self._admin = admin
         self._wanted = wanted
-        self._asked: dict[str | None, asyncio.Task[ToldLimits]] = {}  # None: of the whole cluster
+        self._questions: dict[
+            str | None, asyncio.Task[ToldLimits]
+        ] = {}  # None: of the whole cluster
 
     def ask_cluster(self) -> None:
         """Asks for what holds for every topic, unless that was done."""
-        if self._wanted and None not in self._asked:
-            self._asked[None] = asyncio.create_task(self._of_cluster())
+        if self._wanted and None not in self._questions:
+            self._questions[None] = asyncio.create_task(self._of_cluster())
 
     def ask(self, topic: str) -> None:
         """Asks for the limits of unacknowledged messages of a topic, unless that was done."""
-        if self._wanted and topic not in self._asked:
-            self._asked[topic] = asyncio.create_task(self._of_topic(topic))
+        if self._wanted and topic not in self._questions:
+            self._questions[topic] = asyncio.create_task(self._of_topic(topic))
 
     async def settle(self) -> None:
         """Waits a little for what was asked, and gives up the rest."""
-        tasks = self._asked.values()
+        tasks = self._questions.values()
         if tasks:
             await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
         self.give_up()
 
     def give_up(self) -> None:
         """Ends all questions that are still open."""
-        for task in self._asked.values():
+        for task in self._questions.values():
             task.cancel()
 
     def are_open(self, topic: str) -> bool:
         """Whether an answer that counts for a topic may still come."""
-        questions = (self._asked.get(None), self._asked.get(topic))
-        return any(task is not None and not task.done() for task in questions)
+        both = (self._questions.get(None), self._questions.get(topic))
+        return any(task is not None and not task.done() for task in both)
 
     def told(self, topic: str) -> ClusterLimits:
         """What is known for a topic so far; call `settle` before the end."""
@@ -55,7 +57,7 @@ class LimitQuestions:
         return ClusterLimits(**told) if told else NOTHING_TOLD
 
     def _of(self, topic: str | None) -> ToldLimits:
-        task = self._asked.get(topic)
+        task = self._questions.get(topic)
         return task.result() if task and task.done() and not task.cancelled() else {}
 
     async def _of_cluster(self) -> ToldLimits:

@@ -107,6 +107,7 @@ class SubscriptionStats:
     total_msg_expired: int | None = None
     filter_rescheduled_msg_count: int | None = None
     allow_out_of_order_delivery: bool | None = None
+    key_shared_mode: str | None = None
     consumers_after_mark_delete_position: Mapping[str, str] | None = None
     draining_hashes_count: int | None = None
     non_contiguous_deleted_messages_ranges: int | None = None

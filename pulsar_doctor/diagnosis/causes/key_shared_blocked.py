@@ -12,6 +12,10 @@ holds it back. Neither applies where out-of-order delivery is allowed.
 From 4.0 on the broker also reads no further while too many entries wait to be sent to consumers
 without permits: then the others are sent no more than those take (see `diagnosis/look_ahead.py`).
 
+With sticky ranges (KeySharedMode STICKY) each consumer chooses its hashes. What comes for a hash
+that nobody has waits until somebody has it. That shows where entries wait to be sent again in every
+sample, in which all consumers could receive: then it is a stall, whatever others are sent.
+
 The consumer that is waited for is a stall when it acknowledged nothing in the window, or nothing
 for `refill_wait`. If it works, what it holds is done within `slow_wait`, which is healthy, or
 later, which is a warning. What it was sent or acknowledged less than `just_now` ago decides
@@ -26,9 +30,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pulsar_doctor.diagnosis.actions.activity import verdict
-from pulsar_doctor.diagnosis.actions.consumers import treatment
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
@@ -56,12 +61,18 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 NAMED_MOST = 3
+UNCOVERED = (
+    "Start the consumers of the missing ranges, so that all hashes from 0 to 65,535 have one, or "
+    "let the broker split the ranges (KeySharedPolicy.autoSplitHashRange)."
+)
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the consumer whose acks are awaited."""
     keys, consumers = view.key_order, view.consumers
+    if keys is not None and keys.sticky:
+        yield from _by_ranges(view, limits)
     if keys is None or keys.out_of_order:
         return
     if consumers is None:
@@ -73,6 +84,33 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield from _by_hashes(view, consumer, limits)
         if not keys.draining:
             yield from _by_look_ahead(view, limits)
+
+
+def _by_ranges(view: SubscriptionView, limits: Limits) -> Answers:
+    """Where all could be sent what waits in every sample, and are not: nobody has its keys."""
+    assert view.key_order is not None
+    replay = view.key_order.waits_throughout
+    ready = bool(view.served) and all(each.may_receive_throughout for each in view.served)
+    if not replay or not ready or view.key_order.draining:
+        return
+    summary = say(
+        "{:entries} wait for keys that no consumer has: consumers choose their ranges of keys"
+        " themselves (STICKY), and leave some out; all of them could receive",
+        replay,
+    )
+    if (view.watched_seconds or 0) < limits["just_now"]:
+        yield Unknown(say("{}: check again, for longer", summary))
+        return
+    yield Finding(
+        code="key-shared-blocked",
+        severity="stalled",
+        confidence=0.85,
+        consumer=None,
+        summary=summary,
+        evidence=(Measure("msg_in_replay", replay, "entries"), backlog_measure(view)),
+        remedy=UNCOVERED,
+        actions=(Action("now", UNCOVERED, check=check_line(view, NO_MORE)),),
+    )
 
 
 def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
