@@ -150,6 +150,11 @@ class Forbids(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class NothingMoves(Unknown):
+    """Nothing is sent though it could be, and why is not known: a warning about less is not all."""
+
+
+@dataclass(frozen=True, slots=True)
 class TooProbable(Unknown):
     """Nothing forbids to call it healthy but the probability of a problem."""
 

@@ -8,9 +8,10 @@ from pulsar_doctor.diagnosis.answers import (
     UNDECIDED,
     Finding,
     Forbids,
+    NothingMoves,
     Suspect,
 )
-from pulsar_doctor.diagnosis.ranking import POSSIBLE
+from pulsar_doctor.diagnosis.ranking import EVEN, POSSIBLE
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.wording.printable import printable
@@ -59,10 +60,12 @@ def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
     """The likeliest cause, if it is at least possible and anything that was seen speaks for it.
 
     That its check is undecided does not. A fact that forbids healthy says more than a cause that is
-    less likely than that nothing is wrong.
+    less likely than that nothing is wrong; that nothing moves, more than any that is less likely
+    than all others together.
     """
     first = likeliest(diagnosis)
-    if first is None or first.probability < POSSIBLE:
+    still = any(isinstance(each, NothingMoves) for each in diagnosis.unknown)
+    if first is None or first.probability < (EVEN if still else POSSIBLE):
         return None
     if first != diagnosis.suspects[0] and any(isinstance(e, Forbids) for e in diagnosis.unknown):
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
-from pulsar_doctor.diagnosis.answers import Finding, TooProbable, Unknown
+from pulsar_doctor.diagnosis.answers import Finding, NothingMoves, TooProbable, Unknown
 from pulsar_doctor.errors import DoctorError
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
@@ -25,9 +25,13 @@ FAILS: Mapping[FailOn, frozenset[Status]] = {
 
 
 def status_of(findings: Sequence[Finding], doubts: Collection[Unknown]) -> Status:
-    """The worst finding decides; without one, doubts make it unknown. findings: worst first."""
+    """The worst finding decides; without one, doubts make it unknown. findings: worst first.
+
+    A warning does not decide where a stall may hide behind it.
+    """
     worst = findings[0].severity if findings else "info"
-    if worst != "info":
+    hidden = worst == "warning" and any(isinstance(doubt, NothingMoves) for doubt in doubts)
+    if worst != "info" and not hidden:
         return worst
     return "unknown" if doubts else "healthy"
 

@@ -13,6 +13,7 @@ from pulsar_doctor.diagnosis.answers import (
     Action,
     Finding,
     Forbids,
+    NothingMoves,
     Suspect,
     TooProbable,
     Unknown,
@@ -70,7 +71,8 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
     first = suspected_cause(diagnosis)
-    if first is None and (why := doubt(diagnosis, Forbids) or would_decide(diagnosis)):
+    facts = (doubt(diagnosis, Forbids), doubt(diagnosis, NothingMoves), would_decide(diagnosis))
+    if first is None and (why := next(filter(None, facts), None)):
         return why
     if first is None and diagnosis.suspects:
         first = diagnosis.suspects[0]

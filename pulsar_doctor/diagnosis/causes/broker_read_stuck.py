@@ -50,7 +50,7 @@ from pulsar_doctor.diagnosis.actions.commands import admin, checked, holes, name
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
 from pulsar_doctor.diagnosis.actions.limits import healing
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NothingMoves, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import (
@@ -116,11 +116,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if not reads.states and view.durable is False:
         return  # a reader: what it holds and what is left cannot be told apart
     case = Case(view, ready, reads, limits)
-    doubt = next((reason for ask in DOUBTS if (reason := ask(case))), None)
-    if doubt is None:
-        yield _finding(case)
-    else:
-        yield Unknown(f"{_who(ready)}, and {_stands(view)}: {doubt}")
+    for kind, doubts in ((Unknown, WATCH_ON), (NothingMoves, OTHER_REASONS)):
+        if doubt := next((reason for ask in doubts if (reason := ask(case))), None):
+            yield kind(f"{_who(ready)}, and {_stands(view)}: {doubt}")
+            return
+    yield _finding(case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +347,8 @@ def _deaf_client(case: Case) -> str | None:
     )
 
 
-DOUBTS: tuple[Callable[[Case], str | None], ...] = (
+Doubt = Callable[[Case], str | None]
+WATCH_ON: tuple[Doubt, ...] = (
     _one_sample,
     _no_states,
     _too_few,
@@ -355,6 +356,8 @@ DOUBTS: tuple[Callable[[Case], str | None], ...] = (
     _who_is_active,
     _not_throughout,
     _just_asked,
+)
+OTHER_REASONS: tuple[Doubt, ...] = (  # why it may stand still
     _reads,
     _replay_only,
     _transaction,
