@@ -99,9 +99,15 @@ def _may_starve(view: SubscriptionView, replay: int) -> bool:
 
 
 def _unread_throughout(view: SubscriptionView, replay: int) -> int:
-    """Entries that were there when the window began and are not read yet, at least."""
+    """Entries that were there when the window began and are not read yet, at least.
+
+    A counter of the backlog may be wrong: without positions it counts from `LEAST` on only.
+    """
     left, came = least(view.left), view.reads.came if view.reads else None
-    return 0 if left is None or came is None else left - replay - came
+    counted = view.backlog is None or view.backlog.positions is None
+    if left is None or came is None or (counted and replay < LEAST):
+        return 0
+    return left - replay - came
 
 
 def _held_back_otherwise(view: SubscriptionView) -> bool:
