@@ -24,11 +24,11 @@ SIGNS = (b",", b":", b"[", b"{")
 
 
 class TooLong(ValueError):
-    """A body is longer than it may be, unpacked. most: bytes."""
+    """An unpacked body is longer than it may be."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most} bytes")
-        self.most = most
+        self.most = most  # bytes
 
 
 class TooMany(ValueError):

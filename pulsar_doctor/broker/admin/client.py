@@ -71,18 +71,16 @@ CHEAP = {
 class Admin:
     """The cluster's REST API, read only; an async context manager.
 
-    concurrency: questions at once. timeout_seconds: for one answer, redirects included. place:
-    where it is, for a person. context: the name of the context that gave the settings, or None.
-    Raises AdminError (a DoctorError) where the broker gives no usable answer, InputError for a
-    name or a setting that cannot be meant.
+    concurrency: requests at once. timeout_seconds: for one answer, redirects included. Raises
+    AdminError without a usable answer, InputError for a name or a setting that cannot be meant.
     """
 
     def __init__(
         self, settings: Settings, *, concurrency: int = 32, timeout_seconds: float = 10.0
     ) -> None:
         self._http = Http(settings, concurrency=concurrency, timeout_seconds=timeout_seconds)
-        self.place = places_of(settings.admin_url)
-        self.context = settings.context
+        self.place = places_of(settings.admin_url)  # for a person
+        self.context = settings.context  # name of the context that gave the settings, or None
         self._segments = SegmentReader(self._http, self.loaded_topics, self.configuration)
         self._configuring = asyncio.Lock()
         self._conf: Mapping[str, Any] | None = None

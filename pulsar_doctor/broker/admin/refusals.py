@@ -25,11 +25,11 @@ CLOSED = re.compile("disconnected|closed connection")  # h11's words for an answ
 
 
 class AdminError(DoctorError):
-    """The broker's REST API gave no answer that can be used. again: asking later may help."""
+    """The broker's REST API gave no usable answer."""
 
     def __init__(self, sentence: str, *, again: bool = False) -> None:
         super().__init__(sentence)
-        self.again = again
+        self.again = again  # another try later may help
 
 
 class Unreachable(AdminError):

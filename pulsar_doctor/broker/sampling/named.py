@@ -19,10 +19,9 @@ from pulsar_doctor.errors import DoctorError, InputError
 
 
 class NamedTopic:
-    """Reads it again and again. partitions: how many, None where it has none. Changes in place.
+    """Reads a topic again and again; changes in place.
 
-    internal: whether ledgers and cursors matter; None: where the stats say so. failure: why nothing
-    is known of it at all. finished: it is not read any more.
+    internal: whether ledgers and cursors matter; None: where the stats say so.
     """
 
     def __init__(
@@ -34,9 +33,9 @@ class NamedTopic:
         internal: bool | None = None,
     ) -> None:
         self.name = name
-        self.partitions = partitions
-        self.failure: DoctorError | None = None
-        self.finished = False
+        self.partitions = partitions  # how many; None: it has none
+        self.failure: DoctorError | None = None  # why nothing is known about the topic
+        self.finished = False  # it is not read any more
         self.parts: dict[str, SampledPart] = {}
         self.internal_reads = 0
         self._internal_matters = internal
