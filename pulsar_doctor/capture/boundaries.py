@@ -59,27 +59,24 @@ class Footing(Enum):
 
 
 class Boundaries:
-    """One direction: pieces of its stream in, frames out. Changed in place.
+    """One direction: pieces of a stream in, frames out. Changed in place.
 
-    standing: see Footing. seen, used, skipped: bytes; lost: likewise, by kind of hole. resumed:
-    how often it came in step again; known_by: by what it is in step, see BEGINNING; likely_joins:
-    how often that was only likely. retracted, retracted_frames: of these joins, and why the last
-    was. joined: whether it was not seen from its beginning. tls_like: whether what it began with
-    may be TLS. proven_only: whether nothing is told that is only likely.
+    proven_only: report nothing that is only likely.
     """
 
     def __init__(
         self, direction: int, max_message_bytes: int, *, proven_only: bool = False
     ) -> None:
         self.standing = Footing.BEGINS
-        self.seen = self.used = self.skipped = 0
-        self.lost: Counter[str] = Counter()
-        self.resumed = 0
-        self.known_by = BEGINNING
+        self.seen = self.used = self.skipped = 0  # bytes
+        self.lost: Counter[str] = Counter()  # bytes, by kind of hole
+        self.resumed = 0  # how often it came in step again
+        self.known_by = BEGINNING  # why it is in step; also LENGTH or one of LIKELY_BY
+        # Likely joins; those that were taken back, and the frames of these.
         self.likely_joins = self.retracted = self.retracted_frames = 0
-        self.why_retracted = ""
-        self.joined = False
-        self.tls_like = False
+        self.why_retracted = ""  # of the last one
+        self.joined = False  # its beginning was not seen
+        self.tls_like = False  # what it began with may be TLS
         self._direction = direction
         self._proven_only = proven_only
         self._likely: LikelyJoin | None = None

@@ -59,17 +59,14 @@ class RecentFrames:
 
 
 class Balance:
-    """One consumer's permits without what its frames have moved. Changed in place.
-
-    agreed: whether the last samples say the same, though frames have passed between them.
-    """
+    """One consumer's permits without what its frames have moved. Changed in place."""
 
     __slots__ = ("_granted", "_known", "_spent", "agreed")
 
     def __init__(self) -> None:
         self._known: Count | None = None
         self._granted = self._spent = 0  # at the last sample
-        self.agreed = False
+        self.agreed = False  # the last samples say the same, though frames have passed between them
 
     def sampled(self, now: Count, granted: int, spent: int, *, sets_aside: bool) -> Count | None:
         """What it is now, by all samples; None where this one contradicts those before.

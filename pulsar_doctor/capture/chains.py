@@ -30,28 +30,22 @@ CHECKED_FRAMES = 3  # of a chain: 5 MB take a third of a second
 
 
 class Chain:
-    """Frames one behind the other. begins, at: positions of its first and of its next frame.
-
-    needs: how many bytes must be there for more to be said of it. since_ns: of its first bytes.
-    """
+    """Frames one behind the other."""
 
     __slots__ = ("at", "begins", "checked", "frames", "needs", "since_ns")
 
     def __init__(self, begins: int, now_ns: int) -> None:
-        self.begins = self.at = begins
-        self.since_ns = now_ns
-        self.needs = begins + 8
+        self.begins = self.at = begins  # positions of the first frame and of the next one
+        self.since_ns = now_ns  # when the first bytes came
+        self.needs = begins + 8  # as many bytes must be there to know more
         self.frames = self.checked = 0
 
 
 class Chains:
-    """The chains that may be those of one direction. Positions are those of the bytes kept.
-
-    first_ns: when the first of these bytes came, where they had to wait; None: just now.
-    """
+    """The chains that may be those of one direction. Positions are those of the bytes kept."""
 
     def __init__(self, direction: int) -> None:
-        self.first_ns: int | None = None
+        self.first_ns: int | None = None  # when the first of these bytes came; None: just now
         self._direction = direction
         self._alive: list[Chain] = []
 

@@ -35,12 +35,7 @@ class Sides(NamedTuple):
 
 
 class CapturedConnection:
-    """One connection. conn_id: None until its first frame. closed: nothing more is read of it.
-
-    out: hears of it; ids: the numbers of connections, of which it takes the next. restless: whether
-    something may be left to be done without another packet. begun_ns, packet_ns: when it was met,
-    and its last packet. kept_ns, due_ns: of OpenConnections.
-    """
+    """One connection. out: is notified. ids: numbers for connections; it takes the next one."""
 
     def __init__(
         self,
@@ -53,9 +48,9 @@ class CapturedConnection:
     ) -> None:
         self.sides = sides
         self._out, self._ids = out, ids
-        self.conn_id: int | None = None
+        self.conn_id: int | None = None  # None: no frame yet
         self._resumed, self._retracted = [0, 0], [0, 0]  # as far as it was told
-        self.closed = False
+        self.closed = False  # nothing more is read
         self.streams = (Stream(), Stream())
         self.bounds = tuple(
             Boundaries(way, max_message_bytes, proven_only=proven_only)
@@ -70,9 +65,9 @@ class CapturedConnection:
         self._reset_ns: int | None = None
         self._letting_go = False
         self._at_rest = False  # nothing waits to be put together
-        self.restless = True
-        self.begun_ns = self.packet_ns = self.kept_ns = 0
-        self.due_ns: int | None = None
+        self.restless = True  # something may be left to do without another packet
+        self.begun_ns = self.packet_ns = self.kept_ns = 0  # met, last packet; see OpenConnections
+        self.due_ns: int | None = None  # see OpenConnections
 
     @property
     def is_mute(self) -> bool:

@@ -75,11 +75,7 @@ class Totals:
 
 
 class CaptureFollowing:
-    """All connections. Changed in place.
-
-    clients: ip:port or ip of the only ones looked at; none for all. totals: of the connections
-    that have ended; all of them after `finish`. tls_seen: addresses of brokers that speak TLS.
-    """
+    """All connections. Changed in place. clients: the only ones, as ip:port or ip; none: all."""
 
     def __init__(
         self,
@@ -90,8 +86,8 @@ class CaptureFollowing:
         *,
         proven_only: bool = False,
     ) -> None:
-        self.totals = Totals()
-        self.tls_seen: set[str] = set()
+        self.totals = Totals()  # of the connections that have ended; after `finish`, of all
+        self.tls_seen: set[str] = set()  # addresses of brokers that speak TLS
         self._out = out
         self._ports = frozenset(ports)
         self._clients = frozenset(clients)

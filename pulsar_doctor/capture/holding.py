@@ -14,13 +14,10 @@ HELD_NS_MOST = 3 * WAIT_NS
 
 
 class Holding:
-    """The segments of one direction, before they are put into its stream. Changed in place.
-
-    begins: position of the first that is held, None where none is. waiting_bytes: what is held.
-    """
+    """The segments of one direction, before they are put into its stream. Changed in place."""
 
     def __init__(self, stream: Stream, other: Stream) -> None:
-        self.begins: int | None = None
+        self.begins: int | None = None  # position of the first that is held
         self.waiting_bytes = 0
         self._stream, self._other = stream, other
         self._held: list[TcpSegment] = []

@@ -42,13 +42,13 @@ HELP = (
 
 
 class Interface:
-    """An open interface; a context manager. drops: packets that the kernel dropped so far."""
+    """An open interface; a context manager."""
 
     def __init__(self, name: str, ports: Collection[int]) -> None:
         """On Linux. Raises DoctorError without the right to it, InputError where there is none."""
         if len(ports) > PORTS_MOST:
             raise InputError(f"{len(ports)} ports are too many for one filter: {PORTS_MOST}")
-        self.drops = 0
+        self.drops = 0  # packets that the kernel dropped
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         except PermissionError:

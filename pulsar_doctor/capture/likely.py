@@ -27,17 +27,14 @@ AROUND_MOST = 16  # messages that may be around one join
 
 
 class LikelyJoin:
-    """One direction since it was joined. Changed in place.
-
-    frames: how many were told. used_before: bytes of the direction that were used before it.
-    """
+    """One direction since it was joined. Changed in place."""
 
     __slots__ = ("_around", "_at", "_kept", "_search_bytes", "frames", "used_before")
 
     def __init__(self, kept: bytearray, at: int, used_before: int, search_bytes: int) -> None:
         """kept: bytes of the stream, of which it begins with the one at `at`."""
-        self.frames = 0
-        self.used_before = used_before
+        self.frames = 0  # how many were reported
+        self.used_before = used_before  # bytes of the direction, before the join
         self._kept: bytearray | None = kept
         self._at = at
         self._search_bytes = search_bytes

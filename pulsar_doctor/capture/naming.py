@@ -51,10 +51,7 @@ class ContradictionError(Exception):
 
 
 class Naming:
-    """Stands before a listener, passes all on, and names consumers. Changed in place.
-
-    tell: takes the columns of a STATS. mistaken: names that were taken back.
-    """
+    """Names consumers, passes all on to `out`; changes in place. tell: takes a STATS's columns."""
 
     def __init__(self, out: CaptureListener, tell: Tell) -> None:
         self._out, self._tell = out, tell
@@ -64,7 +61,7 @@ class Naming:
         self._stood_ns = 0  # when they were looked at
         self._topics: dict[int, str] = {}  # by ledger
         self._began_ns: int | None = None
-        self.mistaken = 0
+        self.mistaken = 0  # names that were taken back
 
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
         """See CaptureListener; so are the next four."""

@@ -23,12 +23,10 @@ NOWHERE: TcpEnd = (bytes(4), 0)
 
 
 class RunningCapture:
-    """Changed in place. following: what became of the packets.
+    """One capture; changes in place. follow: makes the reader of packets for a listener.
 
-    follow: makes the reader of packets for a listener. samples: what the broker says, as it comes;
-    None: nobody asks it. whole_topics: whether those samples are of topics that were named, of
-    which all consumers are wanted, silent ones too. before_end: called before the last samples are
-    read.
+    samples: the broker's statistics, as they come; None: nobody requests them. whole_topics: they
+    are of topics that were named, of which all consumers are wanted, silent ones too.
     """
 
     def __init__(
@@ -42,8 +40,8 @@ class RunningCapture:
         self._samples = samples
         self._whole_topics = whole_topics
         self._naming = None if samples is None else Naming(writer, writer.stats)
-        self.following = follow(self._naming or writer)
-        self.before_end: Callable[[], object] | None = None
+        self.following = follow(self._naming or writer)  # what became of the packets
+        self.before_end: Callable[[], object] | None = None  # before the last samples are read
         self._finished = False
 
     def addresses(self) -> set[str]:

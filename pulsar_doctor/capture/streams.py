@@ -33,13 +33,7 @@ Piece = bytes | Hole
 
 
 class Stream:
-    """One direction. Changed in place.
-
-    begin: position of its first byte, None until that is known; from_syn: whether it was told by a
-    SYN. next: position of the first byte that has not come out. acked: up to where the other end
-    has it, as far as is seen. end: position of the FIN. repeated, differing: bytes that came again,
-    and those of them that were others.
-    """
+    """One direction. Changed in place."""
 
     __slots__ = (
         "_pieces",
@@ -56,13 +50,13 @@ class Stream:
     )
 
     def __init__(self) -> None:
-        self.begin: int | None = None
-        self.from_syn = False
-        self.next = 0
-        self.acked: int | None = None
-        self.end: int | None = None
-        self.repeated = self.differing = 0
-        self._reference: int | None = None  # a sequence number, and where it stands: near `next`
+        self.begin: int | None = None  # position of the first byte; None: not known yet
+        self.from_syn = False  # a SYN gave it
+        self.next = 0  # position of the first byte that has not come out
+        self.acked: int | None = None  # up to where the other end has it, as far as is seen
+        self.end: int | None = None  # position of the FIN
+        self.repeated = self.differing = 0  # bytes that came again; those of them that were others
+        self._reference: int | None = None  # a sequence number and its position, near `next`
         self._pieces: list[tuple[int, Piece]] = []  # by position, none over another
         self._waiting_bytes = 0
         self._waits_since: int | None = None

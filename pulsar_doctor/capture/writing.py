@@ -38,12 +38,11 @@ REDACTION = (
 
 
 class TraceWriter:
-    """A trace of a capture. Is a context manager: at its end the trace is complete.
+    """A trace of a capture; a context manager: at its end the trace is complete.
 
-    limits: of a ring, and when the next segment begins, on the clock of the packets. seals: whether
-    it does so itself; otherwise an observer follows it, and what the disk refuses becomes a GAP, as
-    in a tap. written: rows; without any, nothing is left behind. Raises InputError where the folder
-    cannot be used, and DoctorError where the disk refuses and nobody else would know.
+    limits: of a ring, and when the next segment begins, on the clock of the packets. seals: if not,
+    an observer does, and what the disk refuses becomes a GAP, as in a tap. Raises InputError for
+    a folder that cannot be used, DoctorError where the disk refuses and nobody else would know.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class TraceWriter:
         *,
         seals: bool = True,
     ) -> None:
-        self.written = 0
+        self.written = 0  # rows; without any, nothing is left behind
         limits = limits or RingLimits()
         self._meta = Meta(trace_id=uuid.uuid4().hex, redaction=REDACTION, capture=dict(told))
         self._folder = folder
