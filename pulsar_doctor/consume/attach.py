@@ -28,10 +28,10 @@ OPERATION_SECONDS = 15
 
 
 class PulsarClient:
-    """The engine of pulsar-client. client: a pulsar.Client, closed by whoever made it."""
+    """The engine of pulsar-client."""
 
     def __init__(self, client: Any) -> None:
-        self.client = client
+        self.client = client  # a pulsar.Client, closed by whoever made it
 
     def subscribe(
         self, plan: Plan, listener: Callable[[Message], None] | None = None

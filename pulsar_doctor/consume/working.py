@@ -63,17 +63,14 @@ class Watcher:
 
 
 class Worker:
-    """One consumer with a thread of its own.
-
-    acknowledged, refused: its calls of acknowledge and of negative_acknowledge. corrupt: messages
-    that could not be read. own_queue: whether the engine itself holds back what is not due.
-    """
+    """One consumer with a thread. own_queue: the engine itself holds back what is not due."""
 
     def __init__(
         self, plan: Plan, budget: Budget, watcher: Watcher, *, own_queue: bool = False
     ) -> None:
         self.plan = plan
         self.error: DoctorError | None = None
+        # Messages; calls of acknowledge and negative_acknowledge; unreadable messages.
         self.handled = self.acknowledged = self.refused = self.corrupt = 0
         self._budget = budget
         self._watcher = watcher

@@ -63,10 +63,10 @@ E = TypeVar("E", bound=Positioned)
 
 
 class Epochs(Generic[E]):
-    """Of one consumer, over its incarnations. number: its consumer epoch."""
+    """What one consumer may deliver, over its incarnations."""
 
     def __init__(self, most: int) -> None:
-        self.number = 0
+        self.number = 0  # the consumer epoch
         self._most = most
         self.begin()
 

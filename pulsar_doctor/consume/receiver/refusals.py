@@ -9,7 +9,7 @@ from pulsar_doctor.wire.redaction import redact
 
 
 class ServerRefused(Exception):
-    """A broker's answer is an error. name: a word of the protocol's ServerError."""
+    """A broker's answer is an error; `name` is that of the protocol's ServerError."""
 
     def __init__(self, code: int, message: str) -> None:
         known = 0 <= code < len(SERVER_ERRORS)
