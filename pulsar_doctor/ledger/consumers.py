@@ -40,15 +40,13 @@ class Siblings:
     They come and go by thousands, so nothing here looks at all of them where one does. When one
     goes, the ledgers of all are to be kept as they stand: each is copied just before it changes
     again (`stir`), or when somebody looks (`settle`), and those that rest are not copied at all.
-    living: in the order in which they came. turn: a consumer whose own is another is to be stirred
-    before its ledger changes.
     """
 
     __slots__ = ("_goings", "_highest", "_known", "_ns", "_stirred", "_us", "living", "turn")
 
     def __init__(self) -> None:
-        self.living: dict[int, Consumer] = {}
-        self.turn = 0
+        self.living: dict[int, Consumer] = {}  # in the order in which they came
+        self.turn = 0  # a consumer with another one is stirred before its ledger changes
         self._goings = 0  # at which the ledgers were to be kept; the last, at _us and _ns
         self._us = self._ns = 0
         self._known: dict[int, Consumer] = {}

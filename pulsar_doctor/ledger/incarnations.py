@@ -40,10 +40,7 @@ HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/rec
 
 
 class Incarnations:
-    """Those that go on, by their connections, and those that are remembered. Changes in place.
-
-    told, from_start: see Timeline.
-    """
+    """Incarnations, living and remembered; changes in place. told, from_start: see Timeline."""
 
     def __init__(self, told: Mapping[str, Mapping[str, Any]], *, from_start: bool) -> None:
         self.told = dict(told)

@@ -51,8 +51,6 @@ class Timeline(Incarnations):
     unacked_limit, receiver_delay_seconds (the longest) and delay_from, and takes_told where its
     application tells each message that it takes.
     from_start: whether nothing came before; otherwise any consumer may have had any message.
-    damaged: whether some of what was recorded could not be read. Set by whoever reads the trace; no
-    row says so, and it is no part of `state`.
     """
 
     def __init__(
@@ -67,7 +65,7 @@ class Timeline(Incarnations):
         self.next_seq = 0
         self.now_us = 0
         self.now_ns = 0
-        self.damaged = False
+        self.damaged = False  # set by the reader of a trace with unreadable parts; not in `state`
 
     def pass_time(self, ts: int, mono_ns: int) -> None:
         """Time went on and nothing else happened."""

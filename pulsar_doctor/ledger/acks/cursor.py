@@ -30,20 +30,14 @@ START: Position = (-1, -1)
 
 
 class Cursor:
-    """Where one subscription of one topic stands.
-
-    mark_delete: everything up to it is consumed; None while nothing tells. acknowledged: entries
-    by what acknowledged them, as in entries.HOW. partial: batches that are partly acknowledged, a
-    bit for each open index. batch_index_acks: whether the broker keeps those.
-    presumed_ends: ledgers that mark-delete has left where their last known entry was.
-    """
+    """The position of one subscription of one topic."""
 
     def __init__(self, *, batch_index_acks: bool) -> None:
-        self.mark_delete: Position | None = None
-        self.batch_index_acks = batch_index_acks
-        self.acknowledged: Counter[int] = Counter()
-        self.partial: dict[Position, int] = {}
-        self.presumed_ends: set[int] = set()
+        self.mark_delete: Position | None = None  # everything up to it is consumed; None: not known
+        self.batch_index_acks = batch_index_acks  # whether the broker keeps `partial`
+        self.acknowledged: Counter[int] = Counter()  # entries, by an index of entries.HOW
+        self.partial: dict[Position, int] = {}  # batches, with a bit for each open index
+        self.presumed_ends: set[int] = set()  # mark-delete left them at the last known entry
         self._ledgers: dict[int, Entries] = {}
         self._order: list[int] = []
         self._finished: deque[Position] = deque()  # first entries of pages, oldest first

@@ -31,39 +31,32 @@ _CLOSED = bytes([0]) + bytes([1]) * 255  # for translate: 1 for whatever acknowl
 
 
 class Page:
-    """A run of entries. how: see HOW. Consumers are incarnations, moments µs since 1970; 0: none.
-
-    messages: of the batch, as delivered last; 0 where it was never delivered.
-    """
+    """A run of entries. Consumers are incarnations, moments µs since 1970; 0: none."""
 
     __slots__ = (
         "acked_us", "deliveries", "first_by", "first_us", "how", "last_by", "last_us", "messages",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.how = bytearray(PAGE)
+        self.how = bytearray(PAGE)  # see HOW
         self.first_us = array("q", bytes(8 * PAGE))
         self.last_us = array("q", bytes(8 * PAGE))
         self.acked_us = array("q", bytes(8 * PAGE))
         self.first_by = array("i", bytes(4 * PAGE))
         self.last_by = array("i", bytes(4 * PAGE))
         self.deliveries = array("i", bytes(4 * PAGE))
-        self.messages = array("i", bytes(4 * PAGE))
+        self.messages = array("i", bytes(4 * PAGE))  # of the batch, at its last delivery; 0: none
 
 
 class Entries:
-    """The entries of one ledger.
-
-    highest: of those known to exist, -1 for none. floor: up to here pages may have been dropped;
-    an entry without a page is acknowledged if it is not above, and open otherwise.
-    """
+    """The entries of one ledger."""
 
     __slots__ = ("floor", "highest", "pages")
 
     def __init__(self) -> None:
-        self.pages: dict[int, Page] = {}
-        self.highest = -1
-        self.floor = -1
+        self.pages: dict[int, Page] = {}  # without one: acknowledged up to `floor`, then open
+        self.highest = -1  # entry that is known to exist; -1: none
+        self.floor = -1  # up to here pages may have been dropped
 
     def page(self, number: int) -> Page:
         """This page, made where it is missing."""

@@ -103,22 +103,15 @@ def of_rows(
 
 
 class Acknowledgements:
-    """One subscription of one topic or partition.
-
-    batch_index_acks: whether the broker keeps them; None: not told. Then they count here, and
-    `otherwise` is the same without them.
-    delivered, delivered_messages: each once. given_up: not acknowledged when the subscription was
-    removed, and so never. dropped: ids of acks that the broker drops. lost: acks that were
-    lost. in_transactions: entries that only transactions have acknowledged. type: of the
-    subscription; None: not known.
-    """
+    """One subscription of one topic or partition. batch_index_acks: None: not known."""
 
     def __init__(self, *, batch_index_acks: bool | None = None) -> None:
+        # Entries and messages, each once; ids of acks that the broker drops; acks that were lost.
         self.delivered = self.delivered_messages = self.dropped = self.lost = 0
-        self.in_transactions: set[Position] = set()
-        self.given_up: Acked | None = None
-        self.type: str | None = None
-        self.otherwise: Acknowledgements | None = None
+        self.in_transactions: set[Position] = set()  # entries that only these have acknowledged
+        self.given_up: Acked | None = None  # not acknowledged when the subscription was removed
+        self.type: str | None = None  # of the subscription; None: not known
+        self.otherwise: Acknowledgements | None = None  # without batch_index_acks, if not known
         self._either = batch_index_acks is None
         self._cursor = Cursor(batch_index_acks=batch_index_acks is not False)
         self._in_order = True
