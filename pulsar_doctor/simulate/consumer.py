@@ -31,12 +31,7 @@ class Flow(NamedTuple):
 
 
 class SimulatedConsumer:
-    """Changed in place. flows: those that it has sent.
-
-    stall_ns: the longest time without permits in which it owed some and worked; waiting for a due
-    time is none. wait_ns: the longest that a message lay in its queue. beside_idle_ns: the same
-    while another consumer had nothing to do.
-    """
+    """One consumer of a simulation. Changed in place."""
 
     def __init__(self, index: int, name: str, client: ClientKind, receiver_queue_size: int) -> None:
         self.index = index
@@ -54,14 +49,14 @@ class SimulatedConsumer:
         self.deferring = False  # or for the due time of the one that it has
         self.wake_ns: int | None = None  # when it will look again
         self.unsent = 0
-        self.flows: list[Flow] = []
+        self.flows: list[Flow] = []  # that it has sent
 
         self.received = 0
         self.finished = 0
         self.queued_most = 0
-        self.wait_ns = 0
-        self.beside_idle_ns = 0
-        self.stall_ns = 0
+        self.wait_ns = 0  # the longest that a message was in the queue
+        self.beside_idle_ns = 0  # the same, while another consumer had nothing to do
+        self.stall_ns = 0  # longest without permits while it owed some and worked; no due-time wait
         self._stalled_since_ns: int | None = None
 
     @property

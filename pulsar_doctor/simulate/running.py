@@ -18,11 +18,7 @@ OnRow = Callable[[Row, SimulatedConsumer], None]
 
 
 class Simulation:
-    """One run. timeline: the same ledgers as those of a trace. on_row: each row, and whose it is.
-
-    late_ns: by how much each deferred message was handed out later than its delay after it was
-    published, whatever its delay counts from. finished_ns: when the last message was done.
-    """
+    """One run, with the ledgers of a trace. on_row: gets each row and its consumer."""
 
     def __init__(
         self, scenario: Scenario, receiver_queue_size: int, on_row: OnRow | None = None
@@ -30,8 +26,8 @@ class Simulation:
         self.scenario = scenario
         self.receiver_queue_size = receiver_queue_size
         self.now_ns = 0
-        self.finished_ns = 0
-        self.late_ns: list[int] = []
+        self.finished_ns = 0  # when the last message was done
+        self.late_ns: list[int] = []  # of each deferred message: after publish time + delay
         self.broker = DISPATCHERS[scenario.type]()
         names = scenario.names or [f"consumer-{n + 1}" for n in range(len(scenario.attach_ns))]
         self.consumers = [
