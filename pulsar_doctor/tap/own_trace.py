@@ -21,11 +21,11 @@ from pulsar_doctor.wording.sizes import in_words
 
 
 class OwnTrace:
-    """Its folder. begun: from then on there is something to lose, and an error keeps it."""
+    """The folder of the temporary trace."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.begun = False
+        self.begun = False  # from then on there is something to lose, and an error keeps it
         self.ended = False
 
     @property

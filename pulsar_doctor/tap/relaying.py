@@ -69,11 +69,7 @@ REDACTION = (
 
 
 class Relay:
-    """The relay process. Its methods may be called from any thread.
-
-    deaths: how often it had to be started anew. written, dropped: records, of all of its processes,
-    once it has ended; None where that is not known.
-    """
+    """The relay process. Its methods may be called from any thread."""
 
     def __init__(
         self,
@@ -95,12 +91,12 @@ class Relay:
         self._held = held or contextlib.ExitStack()  # the lock and the tally of a lasting relay
         self._stopped = False
         self._dead_written = self._dead_dropped = 0
-        self.deaths = 0
+        self.deaths = 0  # how often it had to be started anew
         self._lock = threading.Lock()
         self._asked = 0
         self._heard = b""
-        self.written: int | None = None
-        self.dropped: int | None = None
+        self.written: int | None = None  # records of all processes, at the end; None: not known
+        self.dropped: int | None = None  # as `written`
 
     def taken(
         self,

@@ -102,16 +102,13 @@ def _is_frequent(read: tuple[ConnectionJournal, Read]) -> bool:
 
 
 class ConnectionJournal:
-    """The commands of one connection, as blocks of the journal that all share.
-
-    observed: until something goes wrong.
-    """
+    """The commands of one connection, as blocks of the journal that all share."""
 
     def __init__(self, journal: JournalOfConnection, unmasked: Unmasked, conn_id: int) -> None:
         self._journal = journal
         self._unmasked = unmasked
         self.conn_id = conn_id
-        self.observed = True
+        self.observed = True  # until something fails
         self.opened = False
 
     def open(self, client_addr: str | None, broker_addr: str | None, now: Time) -> None:

@@ -46,10 +46,7 @@ class StandIns(Protocol):
 
 
 class Connections:
-    """All connections of one relay, and what they share.
-
-    say: tells a sentence to whoever runs the tap.
-    """
+    """All connections of one relay, and what they share."""
 
     def __init__(
         self,
@@ -67,7 +64,7 @@ class Connections:
         self.following = asyncio.Semaphore(FOLLOWED_AT_ONCE)
         self.migrate = migrate
         self.stand_ins = stand_ins
-        self.say = say
+        self.say = say  # a sentence, to whoever runs the tap
         self._most = most
         self.mask = Mask(os.urandom(16))
         self._unmasked = Unmasked(journal, self.mask)

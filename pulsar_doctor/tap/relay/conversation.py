@@ -32,9 +32,7 @@ NAMES = {TO_BROKER: "client", TO_CLIENT: "broker"}  # of whoever speaks in this 
 class Conversation:
     """A client and its broker. tls: whether brokers are dialled with TLS.
 
-    way_to: how a broker is reached that a client names. home: how that of a client is that names
-    none.
-    open: the broker is there. greeted: by its CONNECTED. closed: it is over, for both.
+    way_to: how to reach a broker that a client names. home: the same for a client that names none.
     """
 
     def __init__(
@@ -48,6 +46,7 @@ class Conversation:
         home: Way = HOME,
     ) -> None:
         self.errands: list[Errand] = []
+        # The broker is there; it has sent CONNECTED; it is over, for both.
         self.open = self.greeted = self.closed = False
         self._decisions = Decisions(self.errands, tls=tls, migrate=migrate, stand_in=stand_in)
         self._way_to = way_to

@@ -28,15 +28,12 @@ StandIn = Callable[[Way], Address | None]
 
 
 class Decisions:
-    """Those of one connection. tls: whether its brokers are dialled with TLS.
-
-    way: to its broker, from when that is known.
-    """
+    """The decisions of one connection. tls: whether its brokers are dialled with TLS."""
 
     def __init__(
         self, errands: list[Errand], *, tls: bool, migrate: Migrate | None, stand_in: StandIn | None
     ) -> None:
-        self.way = Way()
+        self.way = Way()  # to the broker, once it is known
         self._errands = errands
         self._stand_in = stand_in
         self._tls = tls

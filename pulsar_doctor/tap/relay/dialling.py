@@ -22,19 +22,19 @@ SHUTDOWN_SECONDS = 5.0  # for the other end's goodbye of TLS
 
 
 class TargetUnreachable(DoctorError):
-    """No address of a broker took the connection. of_tls: one did, and TLS failed."""
+    """No address of a broker took the connection."""
 
     def __init__(self, why: str, *, of_tls: bool = False) -> None:
         super().__init__(why)
-        self.of_tls = of_tls
+        self.of_tls = of_tls  # one did, and TLS failed
 
 
 class Dialler:
-    """Dials the brokers of a cluster. context: how TLS is spoken; None for none."""
+    """Dials the brokers of a cluster."""
 
     def __init__(self, targets: Targets, context: ssl.SSLContext | None) -> None:
         self.targets = targets
-        self.context = context
+        self.context = context  # how TLS is spoken; None: no TLS
 
     async def connect(
         self, wanted: Address | None, protocol: Callable[[], asyncio.BaseProtocol]

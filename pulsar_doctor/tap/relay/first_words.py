@@ -11,10 +11,7 @@ CONNECT_BYTES_MOST = 1024 * 1024  # of a client that has not shown a whole frame
 
 
 class FirstWords:
-    """The first bytes of the client's way.
-
-    frames: those that are whole, as they came. enough: whether it can be said where they go.
-    """
+    """The first bytes that a client sends."""
 
     __slots__ = ("_behind", "_held", "_way", "enough", "frames")
 
@@ -22,8 +19,8 @@ class FirstWords:
         self._way = way
         self._held: list[Frame] = []
         self._behind = b""  # read after something that cannot be cut
-        self.frames: list[Frames] = []
-        self.enough = False
+        self.frames: list[Frames] = []  # whole ones, as they came
+        self.enough = False  # to know the broker that they are for
 
     def __bool__(self) -> bool:
         return bool(self._way.waiting)

@@ -85,12 +85,11 @@ class JournalDisk:
     """Appends blocks to `.journal-NNNNNN.pdj` in a trace folder, and begins the next in time.
 
     Raises OSError where the folder cannot be written to at the start; afterwards nothing is raised.
-    written, dropped: records.
     """
 
     def __init__(self, folder: Path, limits: JournalLimits) -> None:
-        self.written = 0
-        self.dropped = 0
+        self.written = 0  # records
+        self.dropped = 0  # records
         self._dir = folder
         self._limits = limits
         self._room = Room(folder, limits)

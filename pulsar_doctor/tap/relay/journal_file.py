@@ -39,13 +39,9 @@ Reply = TypeVar("Reply")
 class JournalFile:
     """What the relay saw, on its way to `.journal-NNNNNN.pdj` in a trace folder.
 
-    Holds the lock that says: this trace is live. lock_fd: it is held already, here. tally_fd: where
-    the counts are left (tally.py). Raises DoctorError where another relay has the lock, OSError
-    where the folder cannot be written to. Afterwards nothing is raised: what the disk refuses is
-    counted.
-
-    seen: records that came; after a flush exactly written + dropped. before: called before anything
-    is added or handed over, so that whoever gathers something adds it first.
+    Holds the lock of a live trace. lock_fd: it is held already, here. tally_fd: where the counts
+    are left (tally.py). Raises DoctorError where another relay has the lock, OSError where the
+    folder cannot be written to. Afterwards nothing is raised: what the disk refuses is counted.
     """
 
     def __init__(
@@ -63,8 +59,8 @@ class JournalFile:
             os.close(self._lock)
             raise
         self._tally_fd = tally_fd
-        self.seen = 0
-        self.before: Callable[[], None] = lambda: None
+        self.seen = 0  # records that came; after a flush exactly written + dropped
+        self.before: Callable[[], None] = lambda: None  # called first, to add what is gathered
         self._beat = 0.0
         self._ticks = self._ticks_done = 0
         self._buffer: list[bytes] = []

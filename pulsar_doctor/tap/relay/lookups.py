@@ -60,7 +60,7 @@ class Questions:
 class Following:
     """One redirect on its way to an answer. question: the client's LOOKUP. redirect: its answer.
 
-    greeting: the frame of the client's CONNECT. where: whom it was told to ask last, in words.
+    greeting: the frame of the client's CONNECT.
     """
 
     def __init__(self, question: bytes, redirect: Any, greeting: bytes, *, tls: bool) -> None:
@@ -69,7 +69,7 @@ class Following:
         self._greeting = greeting
         self._tls = tls
         self._hops = 0
-        self.where = "another broker"
+        self.where = "another broker"  # the broker that has the question, in words
         self.answer: Any = None  # the final one, a BaseCommand
 
     def next(self) -> tuple[Address, Inquiry]:
@@ -100,14 +100,11 @@ class Following:
 
 
 class Inquiry:
-    """A connection of the tap's own, for one LOOKUP. greeting and question: whole frames.
-
-    outcome: the LOOKUP_RESPONSE, a BaseCommand, or in words what came instead; None for not yet.
-    """
+    """A connection of the tap's own, for one LOOKUP. greeting and question: whole frames."""
 
     def __init__(self, greeting: bytes, question: bytes) -> None:
         self.greeting = greeting  # what is said first
-        self.outcome: Any = None
+        self.outcome: Any = None  # LOOKUP_RESPONSE as BaseCommand, or what came instead, in words
         self._question = question
         self._cutter = Cutter()
 

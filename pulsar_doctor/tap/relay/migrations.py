@@ -37,12 +37,10 @@ ListenerKey = tuple[str, tuple[Address, ...]]  # where it listens, and for which
 
 
 class Listeners:
-    """All sockets that the tap listens on. context: the tap's own TLS; None for none. host: where
-    it was told to listen, a name or an address.
-    """
+    """All sockets that the tap listens on. host: where to listen, a name or an address."""
 
     def __init__(self, context: ssl.SSLContext | None, host: str = "") -> None:
-        self.context = context
+        self.context = context  # the tap's own TLS; None: no TLS
         self._name = normalised(host) if is_name(host) else None
         self._servers: list[asyncio.Server] = []
         self._migrated: dict[ListenerKey, Address] = {}

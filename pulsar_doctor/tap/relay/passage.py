@@ -22,12 +22,7 @@ Decide = Callable[[Frame, bytes, int], bytes]
 
 
 class Passage:
-    """The bytes of one direction. held: codes of the frames that `decide` is asked about.
-
-    frames: those that the last bytes completed. failed: why no more can be cut; whoever sees it
-    lets go, and until then nothing more is given. news: whether there is one of the two. ended:
-    whether the end was seen behind which nothing comes.
-    """
+    """The bytes of one direction. held: codes of the frames that `decide` is asked about."""
 
     __slots__ = (
         "_decide",
@@ -46,10 +41,10 @@ class Passage:
         self.cutter: Cutter | None = Cutter(held, FRAMES_MOST)
         self.waiting = bytearray()  # read, and not to be passed on yet
         self.insertion = b""  # frames of our own, to go between two of this way's
-        self.frames = NOTHING
-        self.failed: Exception | None = None
-        self.news = False
-        self.ended = False
+        self.frames = NOTHING  # that the last bytes completed
+        self.failed: Exception | None = None  # why no more can be cut: give it nothing more, let go
+        self.news = False  # there is one of the two
+        self.ended = False  # the end was seen: nothing comes behind it
         self._decide = decide
 
     def receive(self, data: bytes) -> bytes:

@@ -62,16 +62,14 @@ class Side(asyncio.BufferedProtocol):
     less, and shrink where they are not; reading is paused only where a turn was used up. What one
     read brings is bounded in frames too, since short ones take the longest: what is left of it
     (`way.more`) is looked at in the next turn.
-
-    way: the direction of what is read here. receive: what to write to the other end for it.
     """
 
     def __init__(self, connection: Ends, way: Passage, receive: Callable[[bytes], bytes]) -> None:
         self.connection = connection
         self.talk = connection.talk
-        self.way = way
+        self.way = way  # the direction of what is read here
         self.direction = way.direction
-        self.receive = receive
+        self.receive = receive  # returns what to write to the other end for it
         self.other: Side
         self.transport: asyncio.Transport | None = None
         self.read_bytes = 0

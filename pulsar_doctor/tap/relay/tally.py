@@ -16,12 +16,10 @@ COUNTS = struct.Struct("<qq")  # records that are in a file; records that never 
 
 
 class SharedTally:
-    """The side of whoever starts the relay. fd: to be handed on. Raises OSError where the folder
-    takes no file.
-    """
+    """The side of whoever starts the relay. Raises OSError where the folder takes no file."""
 
     def __init__(self, folder: Path) -> None:
-        self.fd, name = tempfile.mkstemp(prefix=".tally-", dir=folder)
+        self.fd, name = tempfile.mkstemp(prefix=".tally-", dir=folder)  # to be handed on
         Path(name).unlink()
         note(self.fd, 0, 0)
 

@@ -61,9 +61,8 @@ class _Pin:
 class Targets:
     """The brokers of one cluster. To be used in a running event loop.
 
-    service: those of the service URL, in the order in which they are tried. allowed: those that
-    the user allows beside them. migrated_from: those of the cluster whose TOPIC_MIGRATED named this
-    service; then it counts as named by the cluster, not by the user.
+    allowed: what the user allows beside the service URL. migrated_from: those of the cluster whose
+    TOPIC_MIGRATED named this service: then the cluster has named it, and not the user.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Targets:
         resolve: Resolve | None = None,
         migrated_from: Targets | None = None,
     ) -> None:
-        self.service = list(service)
+        self.service = list(service)  # in the order in which they are tried
         self._resolve: Resolve = resolve or (migrated_from._resolve if migrated_from else resolved)
         self._told = frozenset() if migrated_from else frozenset((*self.service, *allowed))
         self._parent = migrated_from
