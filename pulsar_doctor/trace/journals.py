@@ -35,20 +35,19 @@ SKIPPED_BYTES_MOST = 1 << 28  # at one place: no journal of ours is as large
 class Journal:
     """One journal, read from its start. Raises FileNotFoundError where it is not there.
 
-    after: the part before it that was read or sealed; if that is not the one before, a GAP comes
-    first. gaps, dropped: how many rows were a GAP so far, and how many commands these say are
-    missing. skipped_bytes: between sound blocks, so far. follows: whether the part before is known.
+    after: the part before it that was read or sealed; if that is not number - 1, a GAP comes first.
     """
 
     def __init__(self, folder: Path, number: int, *, after: int) -> None:
         self.number = number
         self.path = folder / journal_name(number)
+        # Rows that were a GAP; commands that these say are missing; bytes between sound blocks.
         self.gaps = self.dropped = self.skipped_bytes = 0
         self._file = open_regular(self.path)
         self._position = 0  # behind the last whole block
         self._broken = False  # what lies there is not the beginning of a block
         self._out_of_order = False  # blocks, as where some are there twice
-        self.follows = number == after + 1
+        self.follows = number == after + 1  # whether the part before is known
         self._missing_before = not self.follows
 
     def rows(self, timeline: Timeline, *, over: bool = False) -> Iterator[Row]:

@@ -37,10 +37,10 @@ SayNote = Callable[[str], object]
 
 
 class _SealedMeanwhileError(Exception):
-    """A journal went away. after: the last part that was read to its end."""
+    """A journal went away."""
 
     def __init__(self, after: int) -> None:
-        self.after = after
+        self.after = after  # the last part that was read to its end
 
 
 class ChangedMeanwhileError(Exception):
@@ -54,11 +54,7 @@ class CompactedMeanwhileError(TraceError):
 class Trace:
     """A trace that can be read. Raises TraceError where the folder is none or is damaged.
 
-    notes: what whoever reads it should be told, above all what is missing; complete once it has
-    been read. say: takes each of them as soon as it is known. opened: its list, as it was then,
-    what was sealed on opening it included. proven_only: of a capture, leave out what is likely.
-    unsealed_losses, unsealed_gaps: of what is not sealed,
-    as it was last read.
+    say: takes each note once it is known. proven_only: of a capture, leave out what is likely.
     """
 
     def __init__(
@@ -67,11 +63,11 @@ class Trace:
         self.path = path
         self.meta = read_meta(path)
         self.proven_only = proven_only
-        self.notes: list[str] = []
+        self.notes: list[str] = []  # above all what is missing; complete once it was read
         self._say = say
-        self.unsealed_losses: list[Loss] = []
+        self.unsealed_losses: list[Loss] = []  # of what is not sealed, as it was last read
         self.unsealed_gaps = 0
-        self.opened = self._check_list()
+        self.opened = self._check_list()  # with what was sealed on opening it
         self.note(*_why_kept(path), *_starts_later(self.opened.expired))
         self._note_missing()
 

@@ -93,14 +93,13 @@ def shares(
 class Ring:
     """The ring of one trace; for whoever has the right to seal it.
 
-    index: the list of its parts, which changes as they go. Raises TraceError where the list is
-    damaged, OSError where the disk refuses; afterwards nothing is half done.
+    Raises TraceError for a damaged list, OSError where the disk refuses; nothing is half done then.
     """
 
     def __init__(self, trace_dir: Path, limits: RingLimits) -> None:
         self.path = trace_dir
         self.limits = limits
-        self.index = read_index(trace_dir)
+        self.index = read_index(trace_dir)  # the list of its parts, which changes as they go
         self._bytes = {part.number: self._bytes_of(part) for part in self.index.parts}
         self._bytes[self.index.expired.through] = in_blocks(
             self._ledger_bytes(self.index.expired.through)

@@ -66,19 +66,17 @@ RETRY_SECONDS_MOST = 30.0
 class Sealer:
     """Seals the journals of one trace in order; has the right to do so until it is closed.
 
-    timeline: the ledgers after the last row that was read. row_count: rows that were read. on_row:
-    called with every row that is read from a journal, once; after a restart those of the journals
-    that are not sealed come again; it must not change the row. trouble: why the disk refuses, None
-    where it does not. ring: None where the trace keeps everything. wait_seconds: for the right to
-    seal. Raises BeingSealedError where another process has it for longer.
+    on_row: called with every row that is read from a journal, once; after a restart those of the
+    journals that are not sealed come again; it must not change the row. wait_seconds: for the right
+    to seal. Raises BeingSealedError where another process has it for longer.
     """
 
     def __init__(
         self, path: Path, on_row: Callable[[Row], object] | None = None, wait_seconds: float = 0.0
     ) -> None:
         self.path = path
-        self.row_count = 0
-        self.trouble: str | None = None
+        self.row_count = 0  # that were read
+        self.trouble: str | None = None  # why the disk refuses; None: it does not
         self._meta = folder.read_meta(path)
         lock = folder.take_seal_lock(path, wait_seconds)
         if lock is None:
@@ -98,11 +96,11 @@ class Sealer:
 
     def _begin(self) -> None:
         """Begins behind what is sealed."""
-        self.ring = Ring.of(self.path)
+        self.ring = Ring.of(self.path)  # None: the trace keeps everything
         index = read_index(self.path) if self.ring is None else self.ring.index
         self._sealed = index.through
         compacting.sweep(self.path, index)
-        self.timeline = ledgers_at(self.path, self._meta, index)
+        self.timeline = ledgers_at(self.path, self._meta, index)  # after the last row that was read
         self._sweep_left_over()
         self._sweep_journals()
 

@@ -81,9 +81,8 @@ CHANGED = "it does not agree with its SHA-256"
 class SegmentWriter:
     """Writes rows to a file that is a segment once it is closed. Overwrites what is there.
 
-    room: asked before so many bytes more are written; where it says no, left_out is true from then
-    on, the file is emptied, and nothing more is written to it. first_us, last_us: the least and the
-    greatest `ts` of its rows, once it is closed. schema: of batches that are added as they are.
+    room: called before so many more bytes are written; if it says no, left_out becomes true, the
+    file is emptied, and nothing more is written. schema: of batches that are added as they are.
     """
 
     def __init__(
@@ -97,8 +96,8 @@ class SegmentWriter:
         self.schema = schema
         self._sink = _Sink(path, room)
         self.row_count = 0
-        self.first_us: int | None = None
-        self.last_us: int | None = None
+        self.first_us: int | None = None  # least `ts`, once it is closed
+        self.last_us: int | None = None  # greatest
         self._values: list[Any] = []  # of row after row: no tuple a row that would burden the GC
         self._batches: list[pa.RecordBatch] = []
         self._long_bytes = self._group_bytes = 0
