@@ -72,21 +72,16 @@ class Frame(NamedTuple):
 
 
 class Frames:
-    """The frames that one feed has completed; a Frame is made of each as it is iterated.
-
-    codes: a number each. sizes: two each, `total` and the command size, as they stand on the wire.
-    commands: the bytes of each, behind their size as a varint (so a length-delimited field but for
-    its tag); metadata: likewise, of those that have some. start: position of the first frame.
-    """
+    """The frames that one feed has completed; a Frame is made of each as it is iterated."""
 
     __slots__ = ("codes", "commands", "metadata", "sizes", "start")
 
     def __init__(self, start: int = 0) -> None:
         self.codes: list[int] = []
-        self.sizes: list[int] = []
-        self.commands: list[bytes] = []
-        self.metadata: list[bytes] = []
-        self.start = start
+        self.sizes: list[int] = []  # two each: `total` and the command size, as on the wire
+        self.commands: list[bytes] = []  # each behind its size as a varint: a field without its tag
+        self.metadata: list[bytes] = []  # the same, of frames that have some
+        self.start = start  # position of the first frame
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -137,9 +132,6 @@ class Cutter:
 
     A feed stops soon after `frames_most` frames. Then `more` is true, and a feed of nothing goes
     on with what has not been looked at.
-
-    frames: those that the last feed completed, also where it raised at what came behind them;
-    held_frames: the held ones among them. position: bytes fed so far.
     """
 
     __slots__ = (
@@ -165,11 +157,11 @@ class Cutter:
         self._needed = 0  # bytes of it with which more can be said
         self._begun: Frames | None = None  # one frame whose head is known and whose payload passes
         self._skip = 0  # bytes of that payload still to come
-        self.frames = Frames()
+        self.frames = Frames()  # of the last feed, also where it raised at what came behind
         self.frames_most = frames_most
         self.more = False
-        self.held_frames: list[Frame] = []
-        self.position = 0
+        self.held_frames: list[Frame] = []  # the held ones among them
+        self.position = 0  # bytes fed so far
         self.undecided = 0
         self.max_frame_bytes = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
 

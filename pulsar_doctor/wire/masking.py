@@ -61,13 +61,10 @@ class Read(NamedTuple):
 
 
 class Mask:
-    """Turns frames into records that may be written, with one salt for the keys.
-
-    too_long: frames that were not looked into.
-    """
+    """Turns frames into records that may be written, with one salt for the keys."""
 
     def __init__(self, salt: bytes) -> None:
-        self.too_long = 0
+        self.too_long = 0  # frames that were not parsed
         self._salt = salt
         self._hashes: dict[str | bytes, int] = {}
         self._shapes: dict[bytes, bytes] = {}
