@@ -35,13 +35,10 @@ class SteadyChange:
 
 
 class Steadying:
-    """Keeps what the last round said of whatever was not healthy. Changes in place.
-
-    changes: of the newest round, whole once its verdicts are read.
-    """
+    """Keeps the last round's verdicts that were not healthy. Changes in place."""
 
     def __init__(self) -> None:
-        self.changes: list[SteadyChange] = []
+        self.changes: list[SteadyChange] = []  # of the newest round; complete once that is read
         self._last: dict[VerdictKey, Diagnosis] = {}  # what was not healthy
         self._shown: dict[VerdictKey, Status] = {}
         self._first = True

@@ -28,13 +28,10 @@ SET_BACK = "the clock was set back in this time; moments after that are drawn up
 
 
 class RowTimelines:
-    """Rows in, timelines out. Changes in place: every row of a trace comes by here.
-
-    ends_us: incarnation -> when it ended, or the recording, of all that are drawn, in this order.
-    """
+    """Rows in, timelines out. Changes in place: every row of a trace comes by here."""
 
     def __init__(self, ends_us: Mapping[int, int]) -> None:
-        self.ends_us = ends_us
+        self.ends_us = ends_us  # by incarnation to be drawn, in order: its end or the recording's
         self._lined = frozenset([*ends_us][:DRAWN_MOST])
         self._recordings: dict[int, Recording] = {}
         self._now_us = self._ahead_us = 0

@@ -28,14 +28,13 @@ class LiveLines:
     """Collects rows and draws them: runs of the same thing become one line, a FLOW stays its own.
 
     draw: takes one line of text. width: what does not fit is left out, the forecast first.
-    timeline: whose rows these are; a forecast is that of its moment.
     """
 
     def __init__(self, draw: Callable[[str], None], width: int = PIPE_WIDTH) -> None:
         self._draw = draw
         self._width = width
         self._rows: list[tuple[Row, str]] = []
-        self.timeline: Timeline | None = None
+        self.timeline: Timeline | None = None  # of the rows; a forecast is for its moment
 
     def add(self, row: Row) -> None:
         """Keeps a row for the next flush."""

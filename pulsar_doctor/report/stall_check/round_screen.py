@@ -35,13 +35,10 @@ CHANGES_KEPT_MOST = 200
 
 
 class RoundScreen:
-    """Draws rounds. head: of what and where. Changes in place; a context manager.
-
-    It is its own progress: what of a round is done stands at the top.
-    """
+    """Draws rounds. head: of what and where. Changes in place; a context manager."""
 
     def __init__(self, console: Console, head: str) -> None:
-        self.progress = self
+        self.progress = self  # what is done of a round is shown at the top
         self.changes: deque[Turned] = deque(maxlen=CHANGES_KEPT_MOST)
         self._console = console
         self._head = head
