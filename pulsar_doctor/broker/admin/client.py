@@ -201,10 +201,7 @@ class Admin:
         return number_of((await self.configuration()).get("managedLedgerMaxUnackedRangesToPersist"))
 
     async def configuration(self) -> Mapping[str, Any]:
-        """What holds of broker.conf at the broker that answers; empty where refused (superuser).
-
-        It is asked once.
-        """
+        """The broker.conf of the broker that answers, read once; empty if refused (superuser)."""
         async with self._configuring:
             if self._conf is None:
                 path, what = "brokers/configuration/runtime", "the broker's configuration"

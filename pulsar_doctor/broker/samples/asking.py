@@ -208,10 +208,7 @@ def _begun(name: str) -> Iterator[tuple[BinaryIO, bytes, str | None]]:
 
 
 def moment_ms(text: str) -> int:
-    """Epoch milliseconds of what `--at` takes: ISO 8601 with its zone, or such a number itself.
-
-    Raises InputError.
-    """
+    """Epoch milliseconds of an `--at`: ISO 8601 with its zone, or a number. Raises InputError."""
     text = text.strip()
     if re.fullmatch(r"[0-9]{10}", text):
         raise InputError(f"--at {text} is in seconds; in milliseconds it is {text}000")

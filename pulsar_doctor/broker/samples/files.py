@@ -54,9 +54,8 @@ def changed_ms(name: str) -> int | None:
 def opened(name: str, member: str | None = SAMPLES) -> Iterator[BinaryIO]:
     """The file, unpacked where it is compressed. `-` is standard input.
 
-    member: the file to be read where it is a bundle; None: the bundle itself.
-
-    Raises InputError where it, then or while it is read, cannot be read or ends too early.
+    member: the file to be read where it is a bundle; None: the bundle itself. Raises InputError
+    where it, then or while it is read, cannot be read or ends too early.
     """
     try:
         if name == STDIN:

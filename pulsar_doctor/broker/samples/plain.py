@@ -73,10 +73,7 @@ class Plain:
     def with_internal(
         self, internal: Mapping[str, InternalStats], name: str, notes: tuple[str, ...] = ()
     ) -> Plain:
-        """The same with internal stats; name, notes: of their file.
-
-        Raises InputError on other topics.
-        """
+        """The same with internal stats. Raises InputError on other topics."""
         if self.kind == TOTALS:
             raise InputError(
                 f"{called(name)} cannot go with {called(self.name)}, the totals of a partitioned "
