@@ -37,10 +37,7 @@ CONCURRENCY = 4
 
 
 class BrokerAsked:
-    """The asking thread.
-
-    samples: takes what it was told, and whether of all topics that may be meant.
-    """
+    """The thread that asks. samples: gets answers, and whether those are of all topics meant."""
 
     def __init__(
         self,

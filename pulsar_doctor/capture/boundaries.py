@@ -59,10 +59,7 @@ class Footing(Enum):
 
 
 class Boundaries:
-    """One direction: pieces of a stream in, frames out. Changed in place.
-
-    proven_only: report nothing that is only likely.
-    """
+    """One direction: bytes in, frames out; changed in place. proven_only: no likely joins."""
 
     def __init__(
         self, direction: int, max_message_bytes: int, *, proven_only: bool = False

@@ -53,10 +53,7 @@ class WireConsumer:
         self._closed = False
 
     async def attach(self, topics: list[str], brokers: Brokers, numbers: Iterator[int]) -> None:
-        """Subscribes to all of these. Raises DoctorError; then it is subscribed to none.
-
-        numbers: consumer ids that are free.
-        """
+        """Subscribes to all, or raises DoctorError and to none. numbers: free consumer ids."""
         self.partitions = [
             Partition(self.plan, topic, next(numbers), brokers, self) for topic in topics
         ]

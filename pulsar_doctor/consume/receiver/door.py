@@ -24,10 +24,7 @@ class Door:
         self.context = towards_brokers(files) if files else None
 
     async def told(self) -> tuple[str, bytes]:
-        """Name of the method and its data, as in CONNECT; fresh ones each time.
-
-        Raises DoctorError where there are none.
-        """
+        """Name of the method and fresh data, as in CONNECT. Raises DoctorError without any."""
         headers = await self._credentials.headers()
         method = headers.get(METHOD, self._method)
         _, _, value = headers.get("Authorization", "").partition(" ")

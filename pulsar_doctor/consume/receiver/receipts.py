@@ -17,10 +17,7 @@ LOOK_SECONDS = 0.005
 
 
 class Receipts:
-    """Those of one consumer. connection: the one that there is now.
-
-    refused: is told of a receipt that is an error.
-    """
+    """The receipts of one consumer. connection: the present one. refused: gets each error."""
 
     def __init__(
         self,
