@@ -126,10 +126,7 @@ class Relay:
             self._send(values)
 
     def flush(self) -> bool:
-        """Returns when everything that the relay has seen stands in the journal.
-
-        False where the disk takes too long for that.
-        """
+        """Returns once all that the relay saw is in the journal; False: the disk is too slow."""
         return self._ask(Flush, Flushed).flushed
 
     def rotate(self) -> int | None:
@@ -201,10 +198,7 @@ class Relay:
             self._dead_dropped += dropped
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:
-        """Ends it: connections are closed, the journal is complete. Once is enough.
-
-        timeout: seconds after which it is killed.
-        """
+        """Ends it, once: connections close, the journal is complete. timeout: then a kill."""
         if self._stopped:
             return
         self._stopped = True

@@ -65,10 +65,7 @@ def broker_of(text: str) -> Address:
 
 
 def listen_address(listen: str, *, allow_remote: bool = False) -> tuple[str, int]:
-    """Host and port to listen on. Raises InputError where it is not on loopback.
-
-    allow_remote: any address of this machine will do.
-    """
+    """Host and port to listen on. Raises InputError if not on loopback, unless allow_remote."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise InputError(f"--listen takes HOST:PORT, such as 127.0.0.1:6651, not {listen!r}")

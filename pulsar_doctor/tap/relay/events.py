@@ -13,10 +13,7 @@ from pulsar_doctor.tap.relay.lines import Table
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The first line: where to listen, where to connect to, and what to write where.
-
-    The limits have defaults of their own.
-    """
+    """The first line: where to listen, connect and write. The limits have defaults of their own."""
 
     listen_host: str
     listen_port: int
