@@ -151,7 +151,7 @@ def read_meta(folder: Path) -> Meta:
 
 
 def meta_of(content: bytes, folder: Path | str) -> Meta:
-    """The description in the content of its file; folder: of the trace. Raises as read_meta."""
+    """The description in the content of a trace's file. Raises as read_meta."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -178,10 +178,7 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
 
 
 def open_regular(path: Path) -> FileIO:
-    """A file of the folder, to be read. A link, a pipe, a device is none: TraceError.
-
-    Raises FileNotFoundError, OSError.
-    """
+    """Opens a file. Raises TraceError for a link, pipe or device; FileNotFoundError, OSError."""
     require_regular(path)
     file = open(path, "rb", buffering=0, opener=_stay_inside)  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

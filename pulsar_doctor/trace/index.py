@@ -134,10 +134,7 @@ class Index:
 
 
 def read_index(trace_dir: Path) -> Index:
-    """The list of sealed parts. A last line that a crash cut short does not count.
-
-    Raises TraceError where it is damaged.
-    """
+    """The sealed parts, without a last line cut short by a crash. Raises TraceError if damaged."""
     path = trace_dir / INDEX
     try:
         return index_of(folder.read_bytes(path, folder.INDEX_BYTES_MOST), path)

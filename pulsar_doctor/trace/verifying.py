@@ -145,10 +145,7 @@ def _verify(path: Path) -> Verification:
 
 
 def missing_in(trace: Trace, timeline: Timeline) -> Missing:
-    """What is missing from a trace whose segments were proved, without computing its rows again.
-
-    timeline: its ledgers, which were computed from it just now.
-    """
+    """What is missing from a proved trace. timeline: its ledgers, computed from it just now."""
     path, index = trace.path, read_index(trace.path)
     damaged = any(_unlisted(path, index, folder.journals(path)))
     lost = [*losses(index), *trace.unsealed_losses]
@@ -268,10 +265,7 @@ def _note_newer(found: Verification, columns: list[str]) -> None:
 def _check_rows(
     found: Verification, part: Part, columns: Collection[str], timeline: Timeline
 ) -> Timeline | None:
-    """The rows of a segment, in the light of all rows before; None where they do not go on.
-
-    columns: those that the segment has.
-    """
+    """The rows of a segment, in the light of all rows before; None where they do not go on."""
     name = part.name
     first = in_order = True
     gaps = dropped = 0

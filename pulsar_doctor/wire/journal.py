@@ -99,10 +99,7 @@ class Block(NamedTuple):
 
 
 def pack_event(command: str, **values: Any) -> bytes:
-    """The record of something that is no frame: OPEN, CLOSE, UNPARSED, GAP, TAKEN.
-
-    values: columns of the trace, by name.
-    """
+    """A record of no frame: OPEN, CLOSE, UNPARSED, GAP, TAKEN. values: columns of the trace."""
     return pack_told(json.dumps({"command": command, **values}, separators=(",", ":")).encode())
 
 
