@@ -69,9 +69,7 @@ def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
 def open_folder(folder: Path, say: Say, *, proven_only: bool = False) -> Trace:
     """A trace, to be read. say: takes what is missing from it, as soon as it is known.
 
-    proven_only: without what is only likely of a capture.
-
-    Raises MissingExtra, TraceError.
+    proven_only: without what is only likely of a capture. Raises MissingExtra, TraceError.
     """
     with needing("trace", "reading a trace"):
         from pulsar_doctor.trace.sealing import open_trace

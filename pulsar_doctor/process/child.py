@@ -60,10 +60,7 @@ class Child:
         _end(self._pid)
 
     def step(self, seconds: float = STEP_SECONDS) -> bytes:
-        """What its next step yields.
-
-        Raises the step's OSError or CannotAttach, and TimeoutError where it takes longer.
-        """
+        """What the next step yields, or its OSError or CannotAttach; else raises TimeoutError."""
         until = time.monotonic() + seconds
         self._works = True
         try:

@@ -21,9 +21,7 @@ def suspect_rows(
 ) -> Iterator[SuspicionRow]:
     """All of them, most likely first, and what is ruled out. in_short: how one decides, and names.
 
-    whole: nothing that is ruled out is left away.
-
-    A row `run` is a whole line for a shell.
+    whole: nothing that is ruled out is left away. A row `run` is a whole line for a shell.
     """
     likely = [each for each in diagnosis.suspects if likelihood(each) != "unlikely"]
     if diagnosis.status == "healthy":  # that it is nothing is the verdict

@@ -157,10 +157,7 @@ def will_be_here(where: Where) -> bool | None:
 
 
 def apply_settings(spark: SparkSession, conf: Mapping[str, str], *, given_at_start: bool) -> None:
-    """Sets these in the session, so that a bad value, or one that comes too late, is told now.
-
-    Raises InputError with the setting.
-    """
+    """Sets these: a bad value, or one that comes too late, is an InputError with the setting."""
     from pulsar_doctor.spark.failures import cause
 
     for key, value in conf.items():

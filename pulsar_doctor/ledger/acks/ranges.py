@@ -85,10 +85,7 @@ class Axis:
         return None if start is None else start + entry
 
     def spans(self, ranges: Sequence[Range]) -> list[tuple[int, int]] | None:
-        """From where to behind where ranges lie, joined over the ends of ledgers; in order.
-
-        None where a ledger is not known.
-        """
+        """(begin, behind the end) of ranges, joined over ends of ledgers; None: unknown ledger."""
         joined: list[tuple[int, int]] = []
         for ledger_id, first, last in ranges:
             start = self._starts.get(ledger_id)

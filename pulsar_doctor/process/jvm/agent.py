@@ -34,10 +34,7 @@ LOADED = {  # sources: HotSpot's InvocationAdapter.c; 0 is good
 
 
 def consumers(jvm: Jvm, milliseconds: int = MILLISECONDS, objects: int = OBJECTS) -> Inspection:
-    """What the Pulsar clients in this JVM say of themselves. Raises CannotAttach.
-
-    milliseconds: of the processor, at most.
-    """
+    """What the Pulsar clients in this JVM report. milliseconds: most CPU. Raises CannotAttach."""
     process = jvm.process
     folder, answer = _folder_name(process), f"look-{secrets.token_hex(4)}"
     jar = f"/tmp/{folder}/agent.jar"

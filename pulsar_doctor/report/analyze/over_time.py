@@ -87,10 +87,7 @@ KINDS = (
 def rows_of_blocks(
     timeline: Sequence[TableRow], bucket_seconds: float, view: View
 ) -> Iterator[Text]:
-    """A row for each kind, when it began and ended, and how long a sign is.
-
-    timeline: at least one row.
-    """
+    """A row for each kind, when it began and ended, a sign's length. timeline: one row or more."""
     width = min(view.width, CHART_WIDTH_MOST)
     room = max(STEPS_LEAST, width - INDENT - LABEL_WIDTH - NUMBER_WIDTH)
     found = steps(timeline, bucket_seconds, room)

@@ -24,10 +24,7 @@ def is_topic(name: str) -> bool:
 
 
 def sentences(unreachable: Iterable[tuple[str, str]]) -> list[str]:
-    """A sentence for each reason why something could not be read, of the first few.
-
-    unreachable: topics and reasons.
-    """
+    """A sentence for each of the first few reasons. unreachable: topics and reasons."""
     those: dict[str, list[str]] = {}
     for topic, reason in unreachable:
         those.setdefault(reason, []).append(topic)
