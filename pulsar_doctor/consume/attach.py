@@ -157,10 +157,7 @@ def _dead_letters(plan: Plan) -> Any:
 def connected(
     service_url: str, settings: Settings, log: Path, *, listeners: int = 1
 ) -> Iterator[Any]:
-    """A pulsar.Client; its own log goes to the file `log`, so that stdout stays clean.
-
-    listeners: how many may be called at the same time.
-    """
+    """A pulsar.Client that logs to the file `log`. listeners: how many may be called at once."""
     client = pulsar.Client(
         service_url,
         authentication=authentication(settings),
@@ -210,10 +207,7 @@ def partitions_of(client: Any, topic: str) -> list[str]:
 
 
 def produce(client: Any, topic: str, messages: int, *, keys: int = 0) -> None:
-    """Sends so many small single messages, unbatched, and waits until the broker has them all.
-
-    keys: how many different keys they have in turn; 0: none.
-    """
+    """Sends small unbatched messages until the broker has all. keys: how many, in turn; 0: none."""
     producing.send(client, topic, producing.Sending(messages, keys=keys), producing.SentSoFar())
 
 

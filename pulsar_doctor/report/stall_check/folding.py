@@ -26,9 +26,7 @@ NONE = Count(0, 0)
 
 @dataclass(slots=True)
 class Vitals:
-    """The signs of life of a healthy subscription, over all its partitions. None: one does not
-    report it.
-    """
+    """The signs of life of a healthy subscription, all partitions. None: one does not report it."""
 
     change: int | None = 0
     consumers: int | None = 0

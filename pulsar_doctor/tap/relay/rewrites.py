@@ -69,10 +69,7 @@ def wanted_broker(command: bytes) -> str:
 
 
 def connect(frame: Frame, original: bytes, name: str = "") -> bytes:
-    """A CONNECT as the broker gets it. May raise upb's DecodeError, like all of these.
-
-    name: of the broker, for a proxy.
-    """
+    """A CONNECT. name: of the broker, for a proxy. May raise upb's DecodeError, like all here."""
     command = wire.BaseCommand.FromString(frame.command)
     if command.connect.proxy_to_broker_url == name and (
         name or not command.connect.HasField("proxy_to_broker_url")
