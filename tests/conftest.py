@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import re
 import secrets
@@ -59,7 +61,37 @@ def pytest_configure() -> None:
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a command is compiled once, and run often
+    sys.dont_write_bytecode = False  # nor is a test file compiled by each process of a run
     schemas.watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Nearly everything that is made here stays, so that looking for garbage finds none."""
+    gc.disable()
+    try:
+        if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            import_in_turns()
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def import_in_turns() -> None:
+    """Each process of a whole run begins with other test files, and finds the rest compiled.
+
+    To rewrite their assertions takes longer than all the rest of collecting them. pytest reports
+    what cannot be imported when it comes to that file.
+    """
+    if not (name := os.environ.get("PYTEST_XDIST_WORKER")):
+        return
+    files = sorted(Path(lanes.TESTS).rglob("test_*.py"))
+    share = len(files) / int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    first = round(share * int(name.removeprefix("gw")))
+    for file in files[first:] + files[:first]:
+        module = file.relative_to(Path(lanes.TESTS).parent).with_suffix("")
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(module.parts))
 
 
 @pytest.hookimpl(tryfirst=True)
