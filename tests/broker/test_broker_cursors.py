@@ -16,7 +16,7 @@ from pulsar_doctor.broker.stats.reading import internal_stats
 from tests.scenarios.limits import compaction_fails
 from tests.scenarios.scene import scene
 from tests.support import eventually
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 
 if TYPE_CHECKING:
     import pulsar
@@ -81,7 +81,7 @@ def told(tmp_path: Path) -> Any:
         for file, document in zip(files, (stats, internal), strict=True):
             file.write_text(json.dumps(document), "utf-8")
         both = ("--internal-stats", str(files[1]), *(() if alone else ("--stats", str(files[0]))))
-        done = pulsar_doctor("holes", ORDERS, *both, *more, *(() if table else ("-o", "json")))
+        done = answered("holes", ORDERS, *both, *more, *(() if table else ("-o", "json")))
         assert done.returncode == 0, done.stderr
         return done.stdout if table else json.loads(done.stdout)
 
@@ -173,7 +173,7 @@ def test_a_replicator_that_is_not_connected_is_never_healthy(
     documents = {"--stats": stats, "--internal-stats": {**recorded["internal"], "cursors": cursors}}
     file = tmp_path / "document.json"
     file.write_text(json.dumps(documents[flag]), "utf-8")
-    done = pulsar_doctor("stall-check", flag, str(file), "-o", "json")
+    done = answered("stall-check", flag, str(file), "-o", "json")
     (verdict,) = json.loads(done.stdout)["subscriptions"]
     assert (done.returncode, verdict["subscription"]) == (code, "pulsar.repl.west")
     assert (verdict["status"] == "stalled") == (code == 1)
@@ -208,7 +208,7 @@ def test_in_a_namespace_they_are_named_too(
     done_with(client, f"persistent://{replicated}/orders", 10)
 
     def kinds() -> set[str]:
-        done = pulsar_doctor("holes", "--namespace", replicated, "-o", "json", broker=broker)
+        done = answered("holes", "--namespace", replicated, "-o", "json", broker=broker)
         return {each["kind"] for each in json.loads(done.stdout)["cursors"]}
 
     eventually(lambda: "replicator" in kinds(), 90)
@@ -225,7 +225,7 @@ def test_on_a_broker_they_are_named_until_they_move_on(
     admin.put(f"{path}/compaction").raise_for_status()
 
     def seen(*arguments: str, at: Sandbox | None = broker) -> dict[str, Any]:
-        done = pulsar_doctor("holes", *arguments, "-o", "json", broker=at)
+        done = answered("holes", *arguments, "-o", "json", broker=at)
         assert done.returncode == 0, done.stderr
         document: dict[str, Any] = json.loads(done.stdout)
         return document
@@ -236,9 +236,7 @@ def test_on_a_broker_they_are_named_until_they_move_on(
     (west,) = (each for each in document["cursors"] if each["kind"] == "replicator")
     assert (west["connected"], west["held_ledgers"], west["mark_delete"][-2:]) == (False, 1, "-1")
     assert west["held_bytes"] > 0
-    stalled = pulsar_doctor(
-        "stall-check", topic, "-s", west["cursor"], "--window=2s", broker=broker
-    )
+    stalled = answered("stall-check", topic, "-s", west["cursor"], "--window=2s", broker=broker)
     assert stalled.returncode == 1, stalled.stdout
     assert "replication-stalled" in stalled.stdout
     file = tmp_path / "internal.json"
@@ -279,7 +277,7 @@ def test_a_compaction_that_fails_is_told_however_it_is_asked_for(
             "namespace": ("--namespace", "public/default", "--window", "1s"),
             "document": ("--stats", str(file)),
         }
-        done = pulsar_doctor("stall-check", *ways[ask], "-o", "json", broker=broker)
+        done = answered("stall-check", *ways[ask], "-o", "json", broker=broker)
     found = json.loads(done.stdout)["subscriptions"]
     named = (each for each in found if each["topic"] in (topic, "unknown"))
     (verdict,) = (each for each in named if each["subscription"] == "__compaction")

@@ -15,7 +15,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check.header import header
 from pulsar_doctor.wording.addresses import bare
 from tests.broker.http_broker import Reply, serving
-from tests.support.command_line import environment, pulsar_doctor
+from tests.support.command_line import answered, environment, pulsar_doctor
 
 PULSARCTL = """\
 auth-info:
@@ -160,15 +160,15 @@ def test_context_lists_shows_and_chooses_and_never_prints_a_token(
 ) -> None:
     written(home)
     monkeypatch.setattr("tests.support.command_line.environment", lambda _: _without_a_context())
-    listed = pulsar_doctor("context", "list")
+    listed = answered("context", "list")
     assert [line.split()[:2] for line in listed.stdout.splitlines()] == [
         ["ctl", "http://ctl:8080"], ["prod", "http://prod:8080"],
     ]  # fmt: skip
-    assert pulsar_doctor("context", "show").returncode == 2
-    assert pulsar_doctor("context", "use", "prud").returncode == 2
-    assert pulsar_doctor("context", "use", "prod").stderr == "prod is the current context\n"
-    shown = pulsar_doctor("context", "show")
-    told = json.loads(pulsar_doctor("context", "list", "-o", "json").stdout)["contexts"]
+    assert answered("context", "show").returncode == 2
+    assert answered("context", "use", "prud").returncode == 2
+    assert answered("context", "use", "prod").stderr == "prod is the current context\n"
+    shown = answered("context", "show")
+    told = json.loads(answered("context", "list", "-o", "json").stdout)["contexts"]
     assert [each["name"] for each in told if each["current"]] == ["prod"]
     assert {each["auth_params"] for each in told} == {"given"}
     assert "canary" not in listed.stdout + shown.stdout + json.dumps(told)

@@ -30,7 +30,7 @@ from tests.capture.talks import (
     send,
     within_a_payload,
 )
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 from tests.tap.tapped import flow, frame, message
 
 HALF_SECOND = 0.5
@@ -149,18 +149,18 @@ def test_readers_leave_out_what_was_taken_back_and_count_it(tmp_path):
     assert [row.permits for row in flows] == [*range(1, 9)]
     assert retracted.join not in {row.join for row in flows}
     note = "12 rows were no commands and taken back, of a likely join: they are left out"
-    shown = pulsar_doctor("trace", "show", folder, "--command", "FLOW", "-o", "jsonl")
+    shown = answered("trace", "show", folder, "--command", "FLOW", "-o", "jsonl")
     assert shown.stdout.count("\n") == 8
     assert note in shown.stderr
     for reader in ("summary", "verify"):
-        found = pulsar_doctor("trace", reader, folder, "-o", "json")
+        found = answered("trace", reader, folder, "-o", "json")
         assert found.returncode == 0, found.stderr
         assert note in json.loads(found.stdout)["notes"]
 
 
 def test_a_reader_leaves_out_all_that_is_likely_where_that_is_wanted(tmp_path):
     taken_back(tmp_path / "t")
-    shown = pulsar_doctor("trace", "show", str(tmp_path / "t"), "--proven-only", "-o", "jsonl")
+    shown = answered("trace", "show", str(tmp_path / "t"), "--proven-only", "-o", "jsonl")
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     commands = [row["command"] for row in rows]
     assert commands == ["OPEN", "UNPARSED", "UNPARSED"]  # none but ours

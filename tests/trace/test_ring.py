@@ -23,7 +23,7 @@ from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GAP, TO_BROKER, TO_CLIENT
 from pulsar_doctor.wire.journal import pack_event
 from tests.support import eventually
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 from tests.tap.tapped import tapping
 from tests.trace.flooded import Flood, observer
 from tests.trace.journals import (
@@ -591,20 +591,20 @@ def test_every_subcommand_reads_a_ring_and_what_was_kept_of_it(trace: Path) -> N
         kept = sealer.keep("billing stands still", 0)
     later = "the trace starts at 2026-09-21T14:13:49Z: 422 rows have expired"
     for path in (trace, kept):
-        summary = pulsar_doctor("trace", "summary", str(path), "-o", "json")
+        summary = answered("trace", "summary", str(path), "-o", "json")
         (consumer,) = json.loads(summary.stdout)["consumers"]
         assert (consumer["consumer_name"], consumer["certain"]) == ("slow", True)
         assert later in summary.stderr
         assert ("billing stands still" in summary.stderr) == (path == kept)
-        shown = pulsar_doctor("trace", "show", str(path), "-n", "1", "-o", "jsonl")
+        shown = answered("trace", "show", str(path), "-n", "1", "-o", "jsonl")
         assert json.loads(shown.stdout)["seq"] == 422
-        checked = pulsar_doctor("stall-check", "--trace", str(path), "-o", "json")
+        checked = answered("stall-check", "--trace", str(path), "-o", "json")
         assert json.loads(checked.stdout)["subscriptions"][0]["subscription"] == "billing"
-        verified = json.loads(pulsar_doctor("trace", "verify", str(path), "-o", "json").stdout)
+        verified = json.loads(answered("trace", "verify", str(path), "-o", "json").stdout)
         assert (verified["status"], verified["problems"], verified["expired_rows"]) == (
             "ended" if path == trace else "kept", [], 422,
         )  # fmt: skip
         assert verified["seen"] == verified["rows"] + 422
-    said = " ".join(pulsar_doctor("trace", "verify", str(kept)).stdout.split())  # it is wrapped
+    said = " ".join(answered("trace", "verify", str(kept)).stdout.split())  # it is wrapped
     assert "sound, kept of a ring that went on, but its beginning has expired" in said
     assert "422 rows have expired" in said
