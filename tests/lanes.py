@@ -24,6 +24,7 @@ OUTSIDE = "outside"  # the fixture of those of which it cannot be read
 BROKERS = frozenset({"broker", "default_broker"})  # fixtures: one of each for a whole run
 SPARK = "spark"
 LONG = (SPARK, *sorted(BROKERS))
+SHARING = "tests/causes/"  # its files judge the same transcripts, and play each once
 EITHER = "either_broker"  # a fixture: a test for each of them
 
 # Modules, functions and attributes of other people that go outside, by the names that code uses.
@@ -50,11 +51,13 @@ def is_pure(item: pytest.Item) -> bool:
 def together(item: pytest.Item) -> str:
     """With whom it runs in one process where several share the tests: there is one broker of each
     kind for all that use it, and one Spark; the rest keeps to its file, also where it starts a
-    broker."""
+    broker, or to a folder whose files share what they make."""
     if brokers := brokers_of(item):
         return max(brokers)  # of some folders the default one is what `broker` gives
     uses_spark = SPARK in getattr(item, "fixturenames", ()) or "pyspark" in _text_of(item.path)
-    return SPARK if uses_spark else item.nodeid.partition("::")[0]
+    if uses_spark:
+        return SPARK
+    return SHARING if item.nodeid.startswith(SHARING) else item.nodeid.partition("::")[0]
 
 
 def turn(item: pytest.Item) -> int:
