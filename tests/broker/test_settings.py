@@ -9,7 +9,7 @@ import pytest
 from pulsar_doctor.broker.settings import Settings, guessed, load, read_client_conf
 from pulsar_doctor.consume import attach
 from pulsar_doctor.errors import InputError
-from tests.support.command_line import environment, pulsar_doctor
+from tests.support.command_line import answered, environment, pulsar_doctor
 
 CONF = """\
 # what Pulsar's own tools read
@@ -82,7 +82,7 @@ def test_credentials_are_not_in_what_is_printed_of_settings(conf):
     ],
 )  # fmt: skip
 def test_connection_options_stand_before_or_after_the_subcommand(arguments):
-    run = pulsar_doctor(*arguments)
+    run = answered(*arguments)
     assert run.returncode == 3
     assert "127.0.0.1:1 " in run.stderr
 

@@ -11,14 +11,14 @@ import pytest
 
 from pulsar_doctor.consume import attach
 from tests.support import eventually
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 from tests.tap.test_on_broker import QUIET, tap
 
 HOGGING = "prefetch-hogging.refill_wait=3s"
 
 
 def judged(broker: Any, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    ran = pulsar_doctor("stall-check", *arguments, "-o", "json", broker=broker)
+    ran = answered("stall-check", *arguments, "-o", "json", broker=broker)
     assert ran.returncode in (0, 1, 3), ran.stderr
     return ran.returncode, json.loads(ran.stdout), ran.stderr
 
@@ -72,7 +72,7 @@ def test_the_broker_the_wire_and_both_say_the_same(broker, topic, hoarded: Path)
         cluster = {"name": "standalone", "admin_url": broker.admin_url, "broker_version": "4.0.8"}
         cluster["context"] = None
         assert document["cluster"] == (None if source == "trace" else cluster)
-    lines = pulsar_doctor("stall-check", topic, *window, "--consumers", broker=broker).stdout
+    lines = answered("stall-check", topic, *window, "--consumers", broker=broker).stdout
     assert lines.startswith(f"standalone at {broker.admin_url}, Pulsar 4.0.8; 20")
     assert f"consumers of s on {topic}" in lines
 
@@ -109,7 +109,7 @@ def test_without_a_broker_the_trace_is_judged_alone_and_that_is_said(
     broker, topic, hoarded: Path
 ) -> None:
     nobody = ("--admin-url", "http://127.0.0.1:1")
-    ran = pulsar_doctor(
+    ran = answered(
         "stall-check", topic, "--trace", str(hoarded), "-o", "json", *nobody, broker=broker
     )
     assert json.loads(ran.stdout)["source"] == "trace"

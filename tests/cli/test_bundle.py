@@ -27,7 +27,7 @@ from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import Step, cluster, stuck
 from tests.capture.packing import may_capture
 from tests.cli.checked import QUICK, SECRET, TOKEN, Check, check
-from tests.support.command_line import environment, pulsar_doctor
+from tests.support.command_line import answered, environment, pulsar_doctor
 from tests.support.wanting import wanting
 from tests.trace.journals import write_trace
 from tests.trace.said import Said
@@ -297,7 +297,7 @@ def test_a_real_brokers_topic(broker: Any, client: Any, topic: str, tmp_path: Pa
     assert set(files) == set(FILES)
     assert topic.rpartition("/")[2].encode() not in b"".join(files.values())
     assert b"worker" not in b"".join(files.values())
-    again = pulsar_doctor("stall-check", "--case", str(path), "-o", "json")
+    again = answered("stall-check", "--case", str(path), "-o", "json")
     (one,) = json.loads(again.stdout)["subscriptions"]
     assert (one["type"], len(one["consumers"])) == ("Exclusive", 1)
 

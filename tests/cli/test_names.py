@@ -15,7 +15,7 @@ from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import HEALTHY, HOME, cluster, states, stuck
 from tests.cli.checked import Check, check
 from tests.report.checkups import checkup, verdict, written
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 
 __all__ = ["check"]  # a fixture
 
@@ -151,7 +151,7 @@ def test_each_kind_of_topic_says_which_it_is(broker: Sandbox, topic: str) -> Non
         admin.put(f"/non-persistent/{NAMESPACE}/{local}").raise_for_status()
     without_consumers(broker, local)
     topics = [topic, f"{topic}-parts", f"{topic}-one", fleeting]
-    ran = pulsar_doctor("stall-check", *topics, "--window", "0s", "-o", "json", broker=broker)
+    ran = answered("stall-check", *topics, "--window", "0s", "-o", "json", broker=broker)
     assert (ran.returncode, ran.stderr) == (3, "")  # nothing was judged
     document = json.loads(ran.stdout)
     notes = {each["topic"]: each["note"] for each in document["notes"]}
@@ -161,7 +161,7 @@ def test_each_kind_of_topic_says_which_it_is(broker: Sandbox, topic: str) -> Non
     assert "is non-persistent and keeps nothing: there is no backlog" in notes[fleeting]
     for code, *subcommand in ((3, "stall-check", "--window", "0s"), (0, "holes")):
         without_consumers(broker, local)
-        ran = pulsar_doctor(*subcommand, *topics, broker=broker)
+        ran = answered(*subcommand, *topics, broker=broker)
         assert ran.returncode == code, ran.stderr
         said = " ".join(ran.stdout.split())
         assert all(note in said for note in notes.values()), ran.stdout

@@ -18,7 +18,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.process.containers import has_id, in_container
 from pulsar_doctor.process.identity import process
 from tests.support import eventually
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered, pulsar_doctor
 from tests.support.wanting import wanting
 
 INNER, OUTER = "4f5e" * 16, "aa" * 32
@@ -153,13 +153,13 @@ def _pids(name: str) -> set[int] | None:
 
 
 def test_who_is_in_no_container_is_told_what_to_give():
-    done = pulsar_doctor("examine", "--container", "nobody-there")
+    done = answered("examine", "--container", "nobody-there")
     assert done.returncode == 2
     assert "no process that may be seen from here is in a container 'nobody-there'" in done.stderr
 
 
 @pytest.mark.parametrize(("words", "why"), [((), "give the PID"), (("orders",), "is not a PID")])
 def test_without_a_pid_it_is_wrong_usage(words, why):
-    done = pulsar_doctor("examine", *words)
+    done = answered("examine", *words)
     assert done.returncode == 2
     assert why in done.stderr

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered, pulsar_doctor
 from tests.support.wanting import wanting
 
 pytest.importorskip("pulsar", reason=wanting("pulsar-client"))
@@ -223,7 +223,7 @@ def test_a_consumer_is_without_permits_for_as_much_of_its_time_as_the_simulator_
     )
     assert consumed.returncode == 0, consumed.stderr
     (real,) = json.loads(consumed.stdout)["consumers"]
-    told = pulsar_doctor("simulate", "--backlog", "200", "--duration", "3s", *work)
+    told = answered("simulate", "--backlog", "200", "--duration", "3s", *work)
     made = next(run for run in json.loads(told.stdout)["runs"] if run["receiver_queue_size"] == 20)
     # A millisecond after each FLOW it has some; the longest time is from one FLOW to the next.
     assert made["without_permits_seconds"] == 3 - len(made["consumers"][0]["flows"]) / 1000
@@ -232,7 +232,7 @@ def test_a_consumer_is_without_permits_for_as_much_of_its_time_as_the_simulator_
     assert real["without_permits_share"] > 0.85
     assert 0.4 < real["longest_without_permits_seconds"] < real["without_permits_seconds"] / 2
 
-    summary = pulsar_doctor("trace", "summary", trace, "-o", "json")
+    summary = answered("trace", "summary", trace, "-o", "json")
     (traced,) = json.loads(summary.stdout)["consumers"]
     assert traced["starved_us"] / 1e6 >= real["without_permits_seconds"]
     assert traced["longest_starved_us"] < traced["starved_us"] / 2
@@ -250,9 +250,7 @@ def test_a_trace_of_a_slow_consumer_tells_what_a_queue_of_one_would_do(
         "--timeout", "1s", "--trace", trace, broker=broker,
     )  # fmt: skip
     assert consumed.returncode == 1, consumed.stderr
-    told = pulsar_doctor(
-        "simulate", "--from-trace", trace, "--receiver-queue-size", "1", "-o", "json"
-    )
+    told = answered("simulate", "--from-trace", trace, "--receiver-queue-size", "1", "-o", "json")
     document = json.loads(told.stdout)
     stalls = {run["receiver_queue_size"]: run["stall_seconds"] for run in document["runs"]}
     assert (stalls[1], stalls[1000]) == (0, 499 * 600)

@@ -26,7 +26,7 @@ from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.support import eventually
-from tests.support.command_line import environment, pulsar_doctor
+from tests.support.command_line import answered, environment, pulsar_doctor
 from tests.support.tools import tool_environment
 
 QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
@@ -55,7 +55,7 @@ def tap(broker, trace: Path, *more: str) -> Iterator[tuple[str, subprocess.Popen
 
 
 def verdict(trace: Path, *more: str) -> tuple[int, dict]:
-    run = pulsar_doctor("stall-check", "--trace", str(trace), "-o", "json", *more)
+    run = answered("stall-check", "--trace", str(trace), "-o", "json", *more)
     assert run.returncode in (0, 1), run.stderr
     return run.returncode, json.loads(run.stdout)
 
@@ -310,7 +310,7 @@ def test_a_relay_that_is_killed_leaves_a_whole_trace_up_to_its_last_half_second(
     assert len(rows) > 500
     assert killed_us - rows[-1].ts <= 500_000
     assert not list(trace.glob(".journal-*.pdj"))  # whoever opens a dead trace seals it
-    assert pulsar_doctor("trace", "verify", str(trace)).returncode == 0
+    assert answered("trace", "verify", str(trace)).returncode == 0
 
 
 def dead(relay: Relay) -> bool:

@@ -15,7 +15,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
 from tests.ledger.acks.lives import SUBSCRIPTION, WILD, Life, lived, tapped
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered
 
 FEW = 4
 MANY = 50
@@ -89,9 +89,7 @@ def _of(life: Life, name: str, told: Told, which: str) -> Any:
 
 
 def documents(*arguments: str, broker: Sandbox | None = None) -> dict[str, Told]:
-    done = pulsar_doctor(
-        "holes", "-s", SUBSCRIPTION, "-o", "json", *arguments, broker=broker, timeout=200
-    )
+    done = answered("holes", "-s", SUBSCRIPTION, "-o", "json", *arguments, broker=broker)
     assert done.returncode in (0, 1), done.stderr
     found = json.loads(done.stdout)["subscriptions"]
     assert all(each["partition"] is None for each in found)

@@ -32,7 +32,7 @@ from tests.checkup.holes.holed import (
 )
 from tests.scenarios import SCENARIOS, stage
 from tests.support import eventually
-from tests.support.command_line import pulsar_doctor
+from tests.support.command_line import answered, pulsar_doctor
 from tests.support.documented import bounded
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def told(broker: Sandbox, scene: dict[str, str]) -> dict[str, dict[str, Any]]:
 
 def told_of_each(broker: Sandbox, scene: dict[str, str]) -> dict[str, dict[str, Any]]:
     """What one command line says of each."""
-    done = pulsar_doctor("holes", *scene.values(), "-o", "json", broker=broker)
+    done = answered("holes", *scene.values(), "-o", "json", broker=broker)
     assert done.returncode == 0, done.stderr
     found = {each["topic"]: each for each in json.loads(done.stdout)["subscriptions"]}
     return {origin: found[topic] for origin, topic in scene.items()}
@@ -109,7 +109,7 @@ def test_unacked_and_holes_are_two_numbers(told: dict[str, dict[str, Any]]) -> N
 
 
 def test_each_is_drawn(broker: Sandbox, scene: dict[str, str]) -> None:
-    done = pulsar_doctor("holes", *scene.values(), broker=broker)
+    done = answered("holes", *scene.values(), broker=broker)
     assert done.returncode == 0, done.stderr
     drawn = done.stdout
     for origin in ORIGINS:
@@ -131,7 +131,7 @@ def test_a_trace_tells_the_same_and_what_became_of_each_entry(
     )
     assert done.returncode == 0, done.stderr
     live = holes_of(broker, topic)
-    done = pulsar_doctor("holes", "--trace", trace, "-o", "json")
+    done = answered("holes", "--trace", trace, "-o", "json")
     (entry,) = json.loads(done.stdout)["subscriptions"]
     same = ("topic", "mark_delete", "ranges", "holes", "hole_entries", "oldest_hole")
     assert [entry[name] for name in same] == [live[name] for name in same]
@@ -140,7 +140,7 @@ def test_a_trace_tells_the_same_and_what_became_of_each_entry(
     assert len(lives) == 40
     assert {(life["deliveries"], life["first_consumer"]) for life in lives} == {(1, "consumer-1")}
     assert all(life["acknowledged"] is None for life in lives)
-    before = pulsar_doctor("holes", "--trace", trace, "--at", lives[0]["first_delivered"])
+    before = answered("holes", "--trace", trace, "--at", lives[0]["first_delivered"])
     assert "no holes is it stalled?" in " ".join(before.stdout.split()), before.stderr
 
 
@@ -151,7 +151,7 @@ def test_a_subscription_without_holes_has_nothing_wrong(
     client.create_producer(topic).send(b"x")
     consumer.acknowledge_cumulative(consumer.receive(10_000))
     consumer.close()
-    done = pulsar_doctor("holes", topic, "-s", SUBSCRIPTION, broker=broker)
+    done = answered("holes", topic, "-s", SUBSCRIPTION, broker=broker)
     assert done.returncode == 0, done.stderr
     assert "no holes (mark-delete" in " ".join(done.stdout.split())
 
@@ -228,7 +228,7 @@ def test_a_counter_that_drifted_to_0_is_not_believed_and_an_unload_mends_it(
         entry = holes_of(broker, topic)
         assert right == 10
         assert {name: entry[name] for name in wrong} == wrong
-        told = pulsar_doctor("holes", topic, "--fail-on", "warning", broker=broker)
+        told = answered("holes", topic, "--fail-on", "warning", broker=broker)
         assert (told.returncode, "\n▲ WARNING" in told.stdout) == (1, True), told.stderr
         unloaded(admin, topic)
         entry = eventually(lambda: _mended(broker, topic))
@@ -405,7 +405,7 @@ def test_a_namespace_is_read_and_nothing_is_woken(
         told = told_of_each(default_broker, scene)
         eventually(lambda: {*scene.values()} <= loaded(admin) and asleep not in loaded(admin))
         asked = ("holes", "--namespace", "public/default", "-o", "json")
-        document = json.loads(pulsar_doctor(*asked, broker=default_broker).stdout)
+        document = json.loads(answered(*asked, broker=default_broker).stdout)
         default_client.create_producer(later).close()
         eventually(lambda: later in loaded(admin))  # it has been refreshed since
         assert asleep not in loaded(admin)
@@ -445,7 +445,7 @@ def is_told(admin: httpx.Client, topic: str, storing: Storing) -> bool:
 
 
 def holes_of(broker: Sandbox, topic: str) -> dict[str, Any]:
-    done = pulsar_doctor("holes", topic, "-s", SUBSCRIPTION, "-o", "json", broker=broker)
+    done = answered("holes", topic, "-s", SUBSCRIPTION, "-o", "json", broker=broker)
     assert done.returncode == 0, done.stderr
     (entry,) = json.loads(done.stdout)["subscriptions"]
     return dict(entry)
