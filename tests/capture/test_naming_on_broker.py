@@ -19,7 +19,7 @@ from pulsar_doctor.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
 from tests.capture.beside import two_consumers  # noqa: E402
 from tests.capture.packing import may_capture  # noqa: E402
-from tests.support.command_line import environment, pulsar_doctor  # noqa: E402
+from tests.support.command_line import answered, environment  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 from tests.tap.test_on_broker import QUIET, tap  # noqa: E402
 
@@ -79,7 +79,7 @@ def test_the_stall_of_a_consumer_that_was_there_before(
     if acks:
         (ack,) = [row for row in rows if row.command == "ACK"]
         assert stats[-1].consumer_id == ack.consumer_id
-    run = pulsar_doctor(
+    run = answered(
         "stall-check", "--trace", str(trace), "-o", "json",
         "--set", "permits-exhausted.refill_wait=2s",
     )  # fmt: skip
@@ -115,7 +115,7 @@ def test_with_the_admin_url_alone_topics_are_found_also_those_that_are_listed_la
     assert (stats[-1].available_permits, stats[-1].unacked_messages) == (0, 7)
     *_, ack = [row for row in rows if row.command == "ACK"]
     assert stats[-1].consumer_id == ack.consumer_id
-    run = pulsar_doctor(
+    run = answered(
         "stall-check", "--trace", str(tmp_path / "t"), "-o", "json",
         "--set", "permits-exhausted.refill_wait=2s",
     )  # fmt: skip
