@@ -9,7 +9,7 @@ import pytest
 from pulsar_doctor.consume import attach
 from pulsar_doctor.trace.folder import read_meta
 from tests.ledger.test_permits_on_broker import send_batches, stats
-from tests.support.command_line import MINE, pulsar_doctor
+from tests.support.command_line import MINE, answered
 
 SLOW_WIRE = pytest.param("wire", marks=pytest.mark.slow)
 BOTH_ENGINES = pytest.mark.parametrize("engine", ["pulsar-client", SLOW_WIRE])
@@ -23,7 +23,7 @@ def twenty(client, topic):
 
 
 def consumed(broker, *arguments: str) -> dict:
-    run = pulsar_doctor("consume", *arguments, "-o", "json", broker=broker)
+    run = answered("consume", *arguments, "-o", "json", broker=broker)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -60,7 +60,7 @@ def test_every_fifth_acknowledged_cumulatively_covers_the_others(
 @pytest.mark.slow
 def test_cumulative_acks_of_the_application_are_grouped_on_the_wire(broker, client, topic):
     attach.produce(client, topic, 200)
-    run = pulsar_doctor(
+    run = answered(
         "consume", topic, "-s", "s", "--type", "exclusive", "--ack", "cumulative", "-n", "200",
         broker=broker,
     )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from pulsar_doctor.consume import attach
 from pulsar_doctor.trace.sealing import open_trace
-from tests.support.command_line import MINE, environment, pulsar_doctor
+from tests.support.command_line import MINE, answered, environment, pulsar_doctor
 from tests.support.documented import NUMBER, WHOLE, Like
 
 OURS = Like("persistent://public/default/pulsar-doctor-[0-9a-f]{8}")
@@ -48,9 +48,7 @@ EIGHT = {  # of a queue of 4, all of them taken and acknowledged
 
 
 def test_json_is_one_document(broker):
-    run = pulsar_doctor(
-        "consume", "--receiver-queue-size", "4", "-n", "8", "-o", "json", broker=broker
-    )
+    run = answered("consume", "--receiver-queue-size", "4", "-n", "8", "-o", "json", broker=broker)
     assert (run.returncode, json.loads(run.stdout)) == (0, EIGHT)
 
 
@@ -63,14 +61,14 @@ def test_jsonl_is_a_line_for_each_command_and_the_document_last(broker, tmp_path
     assert run.returncode == 0, run.stderr
     *rows, document = [json.loads(line) for line in run.stdout.splitlines()]
     assert document == EIGHT
-    shown = pulsar_doctor("trace", "show", trace, "-o", "jsonl").stdout.splitlines()
+    shown = answered("trace", "show", trace, "-o", "jsonl").stdout.splitlines()
     assert rows == [json.loads(line) for line in shown]
     assert [row["permits"] for row in rows if row["command"] == "FLOW"] == [4, 2, 2, 2, 2]
     assert sum(row["command"] == "TAKEN" for row in rows) == 8
 
 
 def test_a_topic_of_our_own_keeps_no_subscription(broker, admin):
-    run = pulsar_doctor("consume", "--consumers", "2", "-n", "4", "-o", "json", broker=broker)
+    run = answered("consume", "--consumers", "2", "-n", "4", "-o", "json", broker=broker)
     document = json.loads(run.stdout)
     assert document["subscription"] == "pulsar-doctor"
     path = document["topic"].replace("persistent://", "/admin/v2/persistent/")
@@ -94,9 +92,7 @@ def test_the_forecast_counts_down_with_each_message_taken(broker):
     [("exclusive", "cumulative", 6), ("shared", "none", 0), ("key_shared", "individual", 6)],
 )
 def test_types_and_ways_to_acknowledge(broker, kind, ack, acknowledged):
-    run = pulsar_doctor(
-        "consume", "--type", kind, "--ack", ack, "-n", "6", "-o", "json", broker=broker
-    )
+    run = answered("consume", "--type", kind, "--ack", ack, "-n", "6", "-o", "json", broker=broker)
     (consumer,) = json.loads(run.stdout)["consumers"]
     assert (consumer["messages"], consumer["acknowledged"]) == (6, acknowledged)
 
@@ -104,7 +100,7 @@ def test_types_and_ways_to_acknowledge(broker, kind, ack, acknowledged):
 def test_several_consumers_share_the_messages(broker, client, topic):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 12)
-    run = pulsar_doctor(
+    run = answered(
         "consume", topic, *MINE, "--zero-queue", "--consumers", "3", "-n", "12",
         "--process-time", "10ms", "-o", "json", broker=broker,
     )  # fmt: skip
@@ -115,7 +111,7 @@ def test_several_consumers_share_the_messages(broker, client, topic):
 
 
 def test_fewer_messages_than_asked_for_is_exit_code_3(broker, topic):
-    run = pulsar_doctor(
+    run = answered(
         "consume", topic, "--create", "-n", "5", "--timeout", "1s", "-o", "json", broker=broker
     )
     assert run.returncode == 3
@@ -124,7 +120,7 @@ def test_fewer_messages_than_asked_for_is_exit_code_3(broker, topic):
 
 
 def test_a_zero_queue_waiting_for_a_message_ends_at_the_timeout(broker, topic):
-    run = pulsar_doctor(
+    run = answered(
         "consume", topic, "--create", "--zero-queue", "--timeout", "1s", "-o", "json",
         broker=broker,
     )  # fmt: skip
@@ -169,7 +165,7 @@ def test_ctrl_c_ends_at_once_and_leaves_a_readable_trace(broker, tmp_path: Path)
     ],
 )
 def test_wrong_usage_is_said_before_anything_starts(arguments, says):
-    run = pulsar_doctor("consume", *arguments)
+    run = answered("consume", *arguments)
     assert run.returncode == 2
     assert says in run.stderr
     assert "Traceback" not in run.stderr

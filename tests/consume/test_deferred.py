@@ -19,7 +19,7 @@ from pulsar_doctor.consume.deferring import (
 from pulsar_doctor.consume.engines import Plan
 from pulsar_doctor.trace.sealing import open_trace
 from tests.consume.test_acks import BOTH_ENGINES, consumed, subscription
-from tests.support.command_line import MINE, pulsar_doctor
+from tests.support.command_line import MINE, answered
 
 ENGINES = pytest.mark.parametrize("engine", ["pulsar-client", "wire"])
 SLOW = pytest.mark.slow
@@ -202,7 +202,7 @@ def test_a_consumer_that_holds_back_for_an_hour_is_not_stalled(broker, admin, to
     assert (consumer["messages"], consumer["verdict"]) == (10, "unknown")  # it has acked none
     assert consumer["flows"] == [10]  # nothing was taken, so nothing was given back
     assert consumer["unsent_permits"] == (1 if engine == "pulsar-client" else 0)  # its head
-    again = pulsar_doctor("stall-check", "--trace", str(trace), "-o", "json", *quiet)
+    again = answered("stall-check", "--trace", str(trace), "-o", "json", *quiet)
     assert [each["status"] for each in json.loads(again.stdout)["subscriptions"]] == ["warning"]
     assert subscription(admin, topic)["msgBacklog"] == 30
 
@@ -249,7 +249,7 @@ def test_five_seconds_at_100_a_second_are_on_time_and_no_alarm(broker, fed, tmp_
     (late,) = document["receiver_delay"]["delays"]
     assert (late["messages"], late["on_time"], late["early"]) == (3500, 3500, 0), late
     assert document["consumers"][0]["verdict"] == "healthy"
-    again = pulsar_doctor("stall-check", "--trace", str(trace), "--fail-on", "warning")
+    again = answered("stall-check", "--trace", str(trace), "--fail-on", "warning")
     assert again.returncode == 0, again.stdout
 
 

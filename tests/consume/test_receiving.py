@@ -11,7 +11,7 @@ import pytest
 from pulsar_doctor.consume import attach
 from tests.consume.receiver.scripted_broker import Talk, message, scripted
 from tests.consume.test_acks import BOTH_ENGINES, consumed
-from tests.support.command_line import MINE, environment, pulsar_doctor
+from tests.support.command_line import MINE, answered, environment, pulsar_doctor
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_listener_takes_what_was_asked_for_and_the_ledger_knows_when(broker, p
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["pulsar-client", "wire"])
 def test_a_paused_listener_asks_for_nothing_more(broker, plain, engine):
-    run = pulsar_doctor(
+    run = answered(
         "consume", plain, *MINE, "--receive", "listener", "--receiver-queue-size", "2",
         "--pause-after", "3", "--timeout", "1500ms", "-o", "json", "--engine", engine,
         broker=broker,
@@ -77,7 +77,7 @@ def test_a_paused_listener_asks_for_nothing_more(broker, plain, engine):
 
 
 def test_a_listener_that_is_resumed_takes_the_rest(broker, plain):
-    run = pulsar_doctor(
+    run = answered(
         "consume", plain, *MINE, "--receive", "listener", "--receiver-queue-size", "2",
         "--pause-after", "3", "--pause-for", "300ms", "-n", "6", "-o", "json", broker=broker,
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_said_and_acknowledged_only_when_asked(asked):
                 talk.say(message(1, spoil=1), message(2))
 
         broker.answers["FLOW"] = answer
-        run = pulsar_doctor(
+        run = answered(
             "consume", "t", *MINE, "--engine", "wire", "--service-url", broker.url, "-n", "1",
             "-o", "json", *["--ack-corrupt"] * asked,
         )  # fmt: skip

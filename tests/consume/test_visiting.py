@@ -25,7 +25,7 @@ from pulsar_doctor.consume.visiting.presence import Presence, Present, look
 from pulsar_doctor.errors import DoctorError, InputError
 from tests.broker.http_broker import Asked, Reply, serving
 from tests.support import eventually
-from tests.support.command_line import MINE, environment, pulsar_doctor
+from tests.support.command_line import MINE, answered, environment, pulsar_doctor
 
 SHARED = attach.TYPES["shared"]
 BOTH_ENGINES = pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def held(admin: httpx.Client, topic: str) -> dict[str, int]:
 
 
 def refused(broker, *arguments: str) -> str:
-    run = pulsar_doctor("consume", *arguments, *QUICK, broker=broker)
+    run = answered("consume", *arguments, *QUICK, broker=broker)
     assert (run.returncode, run.stdout) == (2, ""), run.stderr
     return run.stderr
 
@@ -214,7 +214,7 @@ def test_a_copy_goes_where_a_later_consumer_is_refused(broker, admin, theirs):
 
 @pytest.mark.parametrize("more", [(), ("-s", "s"), pytest.param(("--engine", "wire"), marks=SLOW)])
 def test_a_topic_that_does_not_exist_is_not_made(broker, admin, topic, more):
-    run = pulsar_doctor("consume", topic, *more, *QUICK, broker=broker)
+    run = answered("consume", topic, *more, *QUICK, broker=broker)
     assert run.returncode == 3
     assert f"there is no topic {topic} at {broker.admin_url}; " in run.stderr
     assert "--create makes one" in run.stderr
@@ -223,7 +223,7 @@ def test_a_topic_that_does_not_exist_is_not_made(broker, admin, topic, more):
 
 
 def test_a_topic_that_is_mistyped_gets_the_one_that_was_meant(broker, theirs):
-    run = pulsar_doctor("consume", f"{theirs}x", *QUICK, broker=broker)
+    run = answered("consume", f"{theirs}x", *QUICK, broker=broker)
     meant = theirs.rpartition("/")[2]
     said = run.stderr.partition("did you mean ")[2]
     assert said.startswith(meant), "before what other tests have called much alike"
@@ -232,9 +232,9 @@ def test_a_topic_that_is_mistyped_gets_the_one_that_was_meant(broker, theirs):
 
 def test_neither_a_namespace_nor_a_match_nor_a_part_is_made(broker, admin, partitioned):
     for wrong in ("public/nosuch/t", f"{partitioned}-partition-3"):
-        run = pulsar_doctor("consume", wrong, *QUICK, broker=broker)
+        run = answered("consume", wrong, *QUICK, broker=broker)
         assert (run.returncode, run.stderr.count("there is no topic")) == (3, 1)
-    run = pulsar_doctor("consume", "nothing-like-it.*", "--pattern", *QUICK, broker=broker)
+    run = answered("consume", "nothing-like-it.*", "--pattern", *QUICK, broker=broker)
     assert "there is no topic that matches" in run.stderr
 
 

@@ -23,12 +23,12 @@ from pulsar_doctor.tap.options import RelayOptions
 from pulsar_doctor.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from tests.support import eventually
-from tests.support.command_line import MINE, pulsar_doctor
+from tests.support.command_line import MINE, answered, pulsar_doctor
 
 
 def consume(broker: Sandbox, *arguments: str) -> dict:
     """Runs `pulsar-doctor consume … -o json` as a user would; returns its document."""
-    run = pulsar_doctor("consume", *arguments, "-o", "json", broker=broker)
+    run = answered("consume", *arguments, "-o", "json", broker=broker)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -268,7 +268,7 @@ def test_consume_on_its_own_topic_needs_no_subscription_and_ends_by_itself(broke
 def test_a_zero_queue_on_a_partitioned_topic_is_refused_with_what_to_do(broker, admin, topic):
     path = topic.replace("persistent://", "/admin/v2/persistent/")
     admin.put(f"{path}/partitions", json=2).raise_for_status()
-    run = pulsar_doctor("consume", topic, "-s", "s", "--zero-queue", broker=broker)
+    run = answered("consume", topic, "-s", "s", "--zero-queue", broker=broker)
     assert run.returncode == 2
     assert "--receiver-queue-size 1" in run.stderr
     assert "--engine wire" in run.stderr
@@ -280,9 +280,7 @@ def test_a_zero_queue_that_meets_a_batch_stops_before_a_message_is_lost(
 ):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     send_batches(client, topic, batches=1, size=20)
-    run = pulsar_doctor(
-        "consume", topic, *MINE, "--zero-queue", "-n", "5", "-o", "json", broker=broker
-    )
+    run = answered("consume", topic, *MINE, "--zero-queue", "-n", "5", "-o", "json", broker=broker)
     assert run.returncode == 1, run.stderr
     assert "batch" in run.stderr
     (consumer,) = json.loads(run.stdout)["consumers"]
@@ -295,7 +293,7 @@ def test_a_zero_queue_that_meets_a_batch_stops_before_a_message_is_lost(
 def test_partitions_are_consumers_of_their_own(broker, admin, topic):
     path = topic.replace("persistent://", "/admin/v2/persistent/")
     admin.put(f"{path}/partitions", json=3).raise_for_status()
-    run = pulsar_doctor(
+    run = answered(
         "consume", topic, "-s", "s", "--receiver-queue-size", "6", "--timeout", "2s",
         "-o", "json", broker=broker,
     )  # fmt: skip
@@ -305,9 +303,7 @@ def test_partitions_are_consumers_of_their_own(broker, admin, topic):
 
 
 def test_no_broker_is_one_sentence_that_names_the_sandbox(tmp_path: Path):
-    run = pulsar_doctor(
-        "consume", "t", "-s", "s", "--service-url", "pulsar://127.0.0.1:1", broker=None
-    )
+    run = answered("consume", "t", "-s", "s", "--service-url", "pulsar://127.0.0.1:1", broker=None)
     assert run.returncode == 3
     assert "--sandbox" in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
