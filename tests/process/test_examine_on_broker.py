@@ -57,7 +57,7 @@ def application(request: pytest.FixtureRequest, broker: Any) -> Iterator[JavaApp
 def examined(application: JavaApplication, broker: Any, *more: str) -> dict[str, Any]:
     """What `examine PID --attach -o json` prints."""
     asked = ("examine", str(application.pid), "--attach", *WINDOW, *more, "-o", "json")
-    done = pulsar_doctor(*asked, broker=broker)
+    done = answered(*asked, broker=broker)
     assert done.stdout, done.stderr
     print(done.stdout)  # seen where a test fails
     return dict(json.loads(done.stdout))
