@@ -90,7 +90,7 @@ def test_where_nothing_waits_and_nobody_is_attached_it_says_what_it_will_take(
     broker, client, topic
 ):
     client.subscribe(topic, "s", SHARED).close()
-    run = pulsar_doctor("consume", topic, "-s", "s", *QUICK, "-o", "json", broker=broker)
+    run = answered("consume", topic, "-s", "s", *QUICK, "-o", "json", broker=broker)
     assert "with no backlog and no consumers: what comes now will be taken from it" in run.stderr
     assert json.loads(run.stdout)["left_behind"] == []
     client.create_producer(topic).send(b"x")
@@ -124,7 +124,7 @@ def test_what_is_not_persistent_is_lost_to_its_consumers_too(broker, client, top
 
 
 def test_who_says_so_takes_messages_and_nothing_is_left(broker, admin, theirs):
-    run = pulsar_doctor(
+    run = answered(
         "consume", theirs, "-s", "billing", "--take-messages", "-n", "20", "-o", "json",
         broker=broker,
     )  # fmt: skip
@@ -161,7 +161,7 @@ def test_without_a_name_all_is_read_and_nothing_is_taken(broker, admin, theirs, 
 )
 def test_a_copy_of_several_goes_everywhere(broker, admin, partitioned, way):
     parts = [f"{partitioned}-partition-{n}" for n in range(3)]
-    run = pulsar_doctor("consume", *way(partitioned), "-n", "9", "-o", "json", broker=broker)
+    run = answered("consume", *way(partitioned), "-n", "9", "-o", "json", broker=broker)
     assert run.returncode == 0, run.stderr
     assert [held(admin, part) for part in parts] == [{"billing": 3}] * 3
 
@@ -204,7 +204,7 @@ def test_a_copy_goes_also_where_the_run_is_ended(broker, admin, theirs, number):
 def test_a_copy_goes_where_a_later_consumer_is_refused(broker, admin, theirs):
     admin.post(f"{path(theirs)}/maxConsumers", json=1).raise_for_status()
     eventually(lambda: admin.get(f"{path(theirs)}/maxConsumers").json() == 1)
-    run = pulsar_doctor("consume", theirs, "--consumers", "2", *QUICK, broker=broker)
+    run = answered("consume", theirs, "--consumers", "2", *QUICK, broker=broker)
     assert run.returncode == 3, run.stdout
     assert held(admin, theirs) == {"billing": 50}
 
@@ -252,9 +252,7 @@ def command_runs(admin: httpx.Client, command: str) -> bool:
 
 
 def test_a_topic_that_was_made_is_named_with_what_removes_it(broker, admin, topic):
-    run = pulsar_doctor(
-        "consume", topic, "-s", "s", "--create", "-o", "json", *QUICK, broker=broker
-    )
+    run = answered("consume", topic, "-s", "s", "--create", "-o", "json", *QUICK, broker=broker)
     assert run.returncode == 0, run.stderr
     (left,) = json.loads(run.stdout)["left_behind"]
     assert (left["topic"], left["subscription"]) == (topic, None)
@@ -264,7 +262,7 @@ def test_a_topic_that_was_made_is_named_with_what_removes_it(broker, admin, topi
 
 
 def test_a_subscription_that_was_made_is_named_with_what_removes_it(broker, admin, theirs):
-    run = pulsar_doctor("consume", theirs, "-s", "my own", "-n", "5", "-o", "json", broker=broker)
+    run = answered("consume", theirs, "-s", "my own", "-n", "5", "-o", "json", broker=broker)
     (left,) = json.loads(run.stdout)["left_behind"]
     assert left["remove"] == f"pulsar-admin topics unsubscribe -s 'my own' {theirs}"
     assert left["remove"] in run.stderr
@@ -275,7 +273,7 @@ def test_a_subscription_that_was_made_is_named_with_what_removes_it(broker, admi
 @SLOW
 def test_only_partitions_that_had_no_such_subscription_are_named(broker, admin, partitioned):
     admin.put(f"{path(partitioned)}-partition-1/subscription/s").raise_for_status()
-    run = pulsar_doctor("consume", partitioned, *MINE, *QUICK, "-o", "json", broker=broker)
+    run = answered("consume", partitioned, *MINE, *QUICK, "-o", "json", broker=broker)
     left = json.loads(run.stdout)["left_behind"]
     assert [each["topic"] for each in left] == [f"{partitioned}-partition-{n}" for n in (0, 2)]
     assert all(each["remove"] in run.stderr for each in left)
@@ -284,7 +282,7 @@ def test_only_partitions_that_had_no_such_subscription_are_named(broker, admin, 
 @SLOW
 def test_dead_letters_are_named(broker, client, topic):
     attach.produce(client, topic, 2)
-    run = pulsar_doctor(
+    run = answered(
         "consume", topic, "-s", "s", "--nack-rate", "1", "--nack-delay", "100ms",
         "--dead-letter-after", "1", "-n", "4", "-o", "json", broker=broker,
     )  # fmt: skip
@@ -301,7 +299,7 @@ def test_what_was_made_is_named_after_ctrl_c_too(broker, admin, theirs):
 
 
 def test_a_topic_of_our_own_is_named_on_a_broker_that_stays(broker, admin):
-    run = pulsar_doctor("consume", "-n", "2", "-o", "json", broker=broker)
+    run = answered("consume", "-n", "2", "-o", "json", broker=broker)
     (left,) = json.loads(run.stdout)["left_behind"]
     assert (left["topic"], left["subscription"]) == (json.loads(run.stdout)["topic"], None)
     assert command_runs(admin, left["remove"])
