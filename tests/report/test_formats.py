@@ -110,7 +110,7 @@ ONE_OF_EACH = [evil(status, f"{EVIL}{number}") for number, status in enumerate(S
 MANY = [evil("stalled", f"{number}{EVIL}") for number in range(9)]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(diagnoses=different, unread=not_read, width=st.sampled_from(WIDTHS))
 @example(diagnoses=ONE_OF_EACH, unread=[(EVIL, EVIL)], width=WIDTHS[-1])
 @example(diagnoses=[], unread=[(EVIL, EVIL)], width=WIDTHS[-1])
