@@ -35,6 +35,10 @@ TWO_FLOWS = {f"{version}/zero-queue-and-batch" for version in ("2.11.0", "3.3.5"
 # A stall, of which this broker shows a warning and that nothing is sent. It is unknown now.
 HIDDEN = {"3.3.5/exclusive-zombie-key-shared"}
 
+# Recorded later than what is kept here.
+NEWER = {f"{version}/key-shared-look-ahead" for version in ("4.0.8", "4.2.4", "5.0.0-M1")}
+CHANGED = YOUNG | MISCOUNTED | THROTTLED | TWO_FLOWS | HIDDEN | NEWER
+
 
 def comparable(value: Any, name: str = "") -> Any:
     """The names, and the values that do not depend on wording and fitting."""
@@ -69,7 +73,7 @@ def assert_same(now: Iterable[tuple[str, Any]]) -> None:
         names.append(name)
         for document in printed:
             schemas.check(document)
-        if name.partition(" ")[0] in YOUNG | MISCOUNTED | THROTTLED | TWO_FLOWS | HIDDEN:
+        if name.partition(" ")[0] in CHANGED:
             continue
         assert_kept(comparable(before[name]), comparable(printed), name)
     assert names

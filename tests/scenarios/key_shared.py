@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.scenarios.scene import Scene
-from tests.scenarios.table import HEALTHY, LAST, SHORT, scenario, stalled
+from tests.scenarios.table import HEALTHY, LAST, SHORT, scenario, stalled, warning
 
 ROOT = Path(__file__).parents[2]
 KEYS = [f"key-{number}" for number in range(40)]
@@ -24,6 +24,22 @@ def _one_stuck(scene: Scene) -> None:
     scene.take(stuck, 4)
     scene.until(lambda: scene.consumer("stuck")["availablePermits"] <= 0)
     scene.until_quiet(name="stuck")
+
+
+@scenario("key-shared-look-ahead", warning("key-shared-blocked"), since=(4, 0))
+def _look_ahead(scene: Scene) -> None:
+    """One of two takes a second for a message, and the broker has read ahead as far as it may."""
+    scene.begin("key_shared")
+    scene.work(scene.consume("slow", "key_shared"), 1)
+    scene.work(scene.consume("quick", "key_shared", 100))
+    scene.produce(20_000, keys=KEYS)
+    seen = [0]
+
+    def reads_no_further() -> bool:
+        seen.append(scene.consumer("quick")["msgOutCounter"])
+        return scene.stats()["msgInReplay"] >= 4000 and seen[-1] - seen[-2] < 20
+
+    scene.until(reads_no_further)
 
 
 @scenario("key-shared-blocked", stalled("key-shared-blocked"), settings=SHORT)

@@ -47,7 +47,8 @@ class Scenario:
     play: produces the state, returns when it is settled; it is held until the scene closes.
     settings: thresholds for `--set`, for what cannot wait five minutes. during: what happens in
     the middle of the window. turn: FIRST where it is much work that others would slow down, LAST
-    where it does not hold long. until: the version of Pulsar from which on it is no fault any more.
+    where it does not hold long. since: the first version of Pulsar that can be in that state.
+    until: the version from which on it is no fault any more.
     """
 
     name: str
@@ -56,12 +57,14 @@ class Scenario:
     settings: tuple[str, ...] = DEFAULT
     during: Play | None = None
     turn: int = MIDDLE
+    since: tuple[int, int] | None = None
     until: tuple[int, int] | None = None
 
     def is_of(self, version: str | None) -> bool:
         """Whether a broker of this version can be in that state. None: the default one."""
         major, minor, *_ = (version or VERSION).split(".")
-        return self.until is None or (int(major), int(minor)) < self.until
+        of = (int(major), int(minor))
+        return (self.since or of) <= of and (self.until is None or of < self.until)
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -84,13 +87,14 @@ def scenario(
     settings: tuple[str, ...] = DEFAULT,
     during: Play | None = None,
     turn: int = MIDDLE,
+    since: tuple[int, int] | None = None,
     until: tuple[int, int] | None = None,
 ) -> Callable[[Play], Play]:
     """Enters the decorated function into SCENARIOS."""
 
     def enter(play: Play) -> Play:
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn, until)
+        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn, since, until)
         return play
 
     return enter
