@@ -33,7 +33,12 @@ TOLD = {"slow": {"receiver_queue_size": 1000, "process_seconds": 600}}
 CAUSES = load()
 TAP_EACH = 10  # of that many states one is an event of a tap
 # The states of these versions were there before the names changed.
-RECORDED = [each for each in EVERY_STATE if each[0] in ("2.11.0", "3.3.5", "4.0.8")]
+NEWER = frozenset({"key-shared-look-ahead"})  # states recorded since
+RECORDED = [
+    (version, name)
+    for version, name in EVERY_STATE
+    if version in ("2.11.0", "3.3.5", "4.0.8") and name not in NEWER
+]
 
 
 def printed(*arguments: str) -> list[dict[str, Any]]:

@@ -35,9 +35,7 @@ TWO_FLOWS = {f"{version}/zero-queue-and-batch" for version in ("2.11.0", "3.3.5"
 # A stall, of which this broker shows a warning and that nothing is sent. It is unknown now.
 HIDDEN = {"3.3.5/exclusive-zombie-key-shared"}
 
-# Recorded later than what is kept here.
-NEWER = {f"{version}/key-shared-look-ahead" for version in ("4.0.8", "4.2.4", "5.0.0-M1")}
-CHANGED = YOUNG | MISCOUNTED | THROTTLED | TWO_FLOWS | HIDDEN | NEWER
+CHANGED = YOUNG | MISCOUNTED | THROTTLED | TWO_FLOWS | HIDDEN
 
 
 def comparable(value: Any, name: str = "") -> Any:
