@@ -27,7 +27,15 @@ from pulsar_doctor.diagnosis.actions.commands import namespace_admin
 from pulsar_doctor.diagnosis.actions.consumers import freeing, more_workers
 from pulsar_doctor.diagnosis.actions.limits import ONLY_IF, raised_limit
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Probe, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import (
+    Answers,
+    Finding,
+    NothingMoves,
+    NotReported,
+    Probe,
+    Severity,
+    Unknown,
+)
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import RELEASE_WAITS, Limits
@@ -104,10 +112,11 @@ def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers
         return
     limit = consumer.max_unacked_messages_per_consumer
     of = "" if limit is None else f" of a limit of {limit or 'none'}"
-    yield _unknown(
-        consumer,
-        f"the broker reports it as blocked with {held} unacked{of}: the flag may be left over; if "
-        "nothing arrives, restart this consumer",
+    still = consumer.watched and consumer.delivered == 0 and len(view.served) == 1
+    yield (NothingMoves if still else Unknown)(
+        f"{consumer.label}: the broker reports it as blocked with {held} unacked{of}: the flag may "
+        "be left over; if nothing arrives, restart this consumer",
+        consumer.label,
     )
 
 

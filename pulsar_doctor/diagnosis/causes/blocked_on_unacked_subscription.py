@@ -30,7 +30,14 @@ from pulsar_doctor.diagnosis.actions.activity import verdict
 from pulsar_doctor.diagnosis.actions.consumers import freeing, more_workers
 from pulsar_doctor.diagnosis.actions.limits import ONLY_IF, raised_limit
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import (
+    Answers,
+    Finding,
+    NothingMoves,
+    NotReported,
+    Severity,
+    Unknown,
+)
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, RELEASE_WAITS, Limits
@@ -117,7 +124,8 @@ def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers
     if view.left is not None and view.left.most == 0:
         return
     of = "" if limit.most is None else f" of a limit of {limit.most or 'none'}"
-    yield Unknown(
+    still = limit.watched and not limit.delivered and any(c.may_receive for c in view.served)
+    yield (NothingMoves if still else Unknown)(
         f"the broker reports the subscription as blocked with {unacked} unacked{of}: the flag may "
         "be left over, or the broker is at maxUnackedMessagesPerBroker; if nothing arrives, "
         "unload the topic"
