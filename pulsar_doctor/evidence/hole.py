@@ -29,6 +29,8 @@ class AckHole:
     backlog_bytes: int | None = None
     # Entries from the first unacknowledged one to where the broker has read, acknowledged or not.
     behind: int | None = None
+    # Without ranges: whether one consumer took many batches since then and finished none of them.
+    in_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)

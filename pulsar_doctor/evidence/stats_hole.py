@@ -1,4 +1,10 @@
-"""The gap before acknowledged ranges, by the broker's stats."""
+"""The gap before acknowledged ranges, by the broker's stats.
+
+Where there are no ranges, acknowledgements that do not move mark-delete finish no entry: they are
+of messages within batches. A batch in work looks the same, but not many of them. Where mark-delete
+has not moved since the only consumer connected, its life tells how many it took (see `taken`), and
+its rate for how long, about.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,10 @@ from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.standing import latest
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
+from pulsar_doctor.evidence.taken import taken_in_life
 
 MINUTE = 60.0  # seconds
+BATCHES = 10  # taken and none of them finished: not all of them are in work
 MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
 
 
@@ -20,9 +28,12 @@ def hole_of(observed: Observed) -> AckHole | None:
     now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
     if ranges is None:
         return None
-    if ranges <= 0:
+    in_part = None if ranges else _in_part(observed)
+    if ranges <= 0 and in_part is None:
         return AckHole(ranges, None)
     since, acked = _since_ms(observed), _acked_ms(observed)
+    if since is not None and in_part is not None:
+        since = latest((since, _began_ms(observed, in_part)))
     position = cursor.mark_delete_position if cursor else None
     last = observed.window.last
     held = observed.held
@@ -41,7 +52,28 @@ def hole_of(observed: Observed) -> AckHole | None:
         position="{}:{}".format(*position) if position else None,
         backlog_bytes=now.backlog_size,
         behind=cursor.number_of_entries_since_first_not_acked_message if cursor else None,
+        in_part=in_part is not None,
     )
+
+
+def _in_part(observed: Observed) -> ConsumerFacts | None:
+    """The only consumer, if it took many batches since mark-delete moved and finished none."""
+    everybody = facts_of(observed)
+    own = everybody[0] if len(everybody) == 1 else None
+    if own is None or observed.window.last.topic.ongoing_txn_count:
+        return None
+    batch, connected = own.now.avg_messages_per_entry or 0, own.now.connected_since_ms
+    advanced = observed.now.last_mark_delete_advanced_timestamp_ms or 0
+    if batch <= 1 or connected is None or advanced >= connected:
+        return None
+    many = min(taken_in_life(own) // batch, observed.backlog.entries or 0) >= BATCHES
+    return own if many and own.now.msg_rate_out else None
+
+
+def _began_ms(observed: Observed, own: ConsumerFacts) -> int | None:
+    """When its first message was sent, at the pace of the last minute."""
+    now_ms, sent, rate = observed.window.last.now_ms, own.now.msg_out_counter, own.now.msg_rate_out
+    return None if now_ms is None or not sent or not rate else now_ms - int(sent / rate * 1000)
 
 
 def _moved(observed: Observed) -> bool:

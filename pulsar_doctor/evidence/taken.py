@@ -53,12 +53,10 @@ def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
 
 def by_stats(standing: Standing) -> InHand | None:
     """Likewise; of Shared and Key_Shared only, where unacknowledged messages are counted."""
-    granted, unacked = standing.granted_in_life, standing.unacked
-    finished = standing.returned_in_life
-    arrives = (standing.now.client_version or "").startswith(ASKS_ON_ARRIVAL)
-    if not granted or not unacked or finished is None or arrives or not _asked_again(standing):
+    unacked, finished = standing.unacked, standing.returned_in_life
+    if not unacked or finished is None:
         return None
-    messages = min(unacked, granted - 2 * granted // 3 - finished)
+    messages = min(unacked, taken_in_life(standing) - finished)
     if messages <= 0:
         return None
     acks = _acks(standing)
@@ -71,6 +69,13 @@ def by_stats(standing: Standing) -> InHand | None:
         pace=None if acks is None else acks[1] / acks[0],
         growth=_growth(standing),
     )
+
+
+def taken_in_life(standing: Standing) -> int:
+    """Messages that its application has taken since it connected, at least."""
+    granted = standing.granted_in_life or 0
+    arrives = (standing.now.client_version or "").startswith(ASKS_ON_ARRIVAL)
+    return 0 if arrives or not _asked_again(standing) else granted - 2 * granted // 3
 
 
 def _asked_again(standing: Standing) -> bool:

@@ -27,7 +27,13 @@ client, or forgotten.
 
 It is silent while delayed messages are in the backlog: these are gaps, too, until they are due. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
-mark-delete back and is told. Partially acknowledged batches are in no range (before they are done).
+mark-delete back and is told.
+
+Where brokers keep acknowledgements of single messages (acknowledgmentAtBatchIndexLevelEnabled), a
+batch of which one message is missing is in no range. Acks that do not move mark-delete and leave no
+range finish no entry. It is found, from `hole_after` on, where the only consumer has taken at least
+ten batches in that time; a batch that is slow work is silent.
+
 A small backlog that pins much storage is told with its size, but the size alone decides nothing:
 without ranges it is an ordinary backlog.
 
@@ -104,12 +110,15 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if hole is None:
         yield NotReported("this source does not report acknowledged ranges")
         return
-    if hole.ranges <= 0 or hole.moved or hole.delayed or not view.consumers:
+    passed_over = hole.ranges > 0 or hole.in_part
+    if not passed_over or hole.moved or hole.delayed or not view.consumers:
         return
     stood, confidence = hole.stood, _sure(hole, limits["hole_after"])
     old = stood is not None and stood.seconds >= limits["hole_after"]
     if stood is not None and old and confidence is not None:
         yield _finding(view, hole, stood, "warning", confidence)
+    elif hole.in_part:
+        return
     elif stood is not None and _skipped(hole, stood.seconds, limits):
         if stood.seconds >= limits["given_back_within"]:
             yield _finding(view, hole, stood, "warning", 0.6)
@@ -197,6 +206,12 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
         up_to = "up to "
         means = "it may be in progress or forgotten, and nothing after it can be deleted until then"
     where = "" if hole.position is None else say(" at {}", hole.position)
+    if hole.in_part:
+        return say(
+            "batches are acknowledged only in part: none has been finished for {}, though messages "
+            "of them are acknowledged; nothing can be deleted: mark-delete is stuck{}{}",
+            *(duration(stood.seconds), where, backlog.replace(" in ", " before ", 1)),
+        )
     acked = say("{:acknowledged ranges}", ranges)
     seen = say("a message has not been acknowledged for {}{}", up_to, duration(stood.seconds))
     stands = say("mark-delete is stuck before it{}, with {} behind{}", where, acked, backlog)
