@@ -31,6 +31,8 @@ class AckHole:
     behind: int | None = None
     # Without ranges: whether one consumer took many batches since then and finished none of them.
     in_part: bool = False
+    # Unacknowledged entries that were sent to nobody, since compaction replaced them, at least.
+    compacted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class Starving(Life):
         if sent == 0:
             return Between(0, 0)
         most = held.most * 2 * each if each and each > 1 else held.most
+        if sent is not None and sent < held.least:  # the rest was sent to nobody: it is compacted
+            return Between(0, sent)
         return Between(held.least, most if sent is None else min(most, sent))
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.backlog import is_empty
-from pulsar_doctor.broker.stats.observed import Observed, entries_from
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries_from
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.standing import latest
@@ -53,7 +53,17 @@ def hole_of(observed: Observed) -> AckHole | None:
         backlog_bytes=now.backlog_size,
         behind=cursor.number_of_entries_since_first_not_acked_message if cursor else None,
         in_part=in_part is not None,
+        compacted=_compacted(observed),
     )
+
+
+def _compacted(observed: Observed) -> int:
+    """Of a compacted topic: entries that were read and unacknowledged, beyond all that was sent."""
+    held, sent = observed.held, [each.now.msg_out_counter for each in facts_of(observed)]
+    if held is None or observed.type not in SINGLE_ACTIVE or None in sent:
+        return 0
+    compacted = "__compaction" in (observed.window.last.topic.subscriptions or {})
+    return max(0, held.least - sum(each or 0 for each in sent)) if compacted else 0
 
 
 def _in_part(observed: Observed) -> ConsumerFacts | None:

@@ -19,6 +19,7 @@
       replicator: {connected: false}   of the one that `name` says; then there is no subscription
       replicator: not told         likewise, and only its cursor is told
       compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
+      others: [__compaction]       idle subscriptions beside it
       segment: {parents: [0], created: 6m ago}    it is segment 9 of a scalable topic
       segment: {unlisted: {10: {range: [0, 0], seen: 8s}}}   loaded, and not in the metadata
       segments:                    the others; each has type, subscription and consumers as above
@@ -138,7 +139,7 @@ def observed(case: Mapping[str, Any]) -> Observed:
     """The subscription that a case's `stats` speaks of."""
     known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
     known |= {"internal", "internal in", "interval", "limits", "name", "pasted"}
-    known |= {"replicator", "compaction", "segment", "segments"}
+    known |= {"replicator", "compaction", "segment", "segments", "others"}
     assert set(case) <= known, set(case) - known
     times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
     written = [Written(case, times, at) for at in range(len(times))]
@@ -219,7 +220,8 @@ class Written:
             topic["compaction"] = self.filled({}, self.case["compaction"])
         if "replicator" in self.case:
             return topic | self.replication()
-        return topic | {"subscriptions": {self.case.get("name", NAME): subscription}}
+        others = dict.fromkeys(self.case.get("others", ()), IDLE_SUBSCRIPTION)
+        return topic | {"subscriptions": {self.case.get("name", NAME): subscription, **others}}
 
     def replication(self) -> dict[str, Any]:
         told = self.case["replicator"]

@@ -34,6 +34,10 @@ batch of which one message is missing is in no range. Acks that do not move mark
 range finish no entry. It is found, from `hole_after` on, where the only consumer has taken at least
 ten batches in that time; a batch that is slow work is silent.
 
+A consumer of a compacted topic is never sent the entries that compaction replaced. Single
+acknowledgements leave a gap before them for good, where cumulative ones do not: that is reported in
+such words, where internal stats show more entries read than the consumer was ever sent.
+
 A small backlog that pins much storage is told with its size, but the size alone decides nothing:
 without ranges it is an ordinary backlog.
 
@@ -94,6 +98,10 @@ PUT_AWAY = SettingChange(
     "somebody has to watch that topic",
     "mark-delete has moved on",
     TAKE_OUT,
+)
+CUMULATIVE = (
+    "Acknowledge cumulatively (acknowledgeCumulative): that also covers entries that compaction "
+    "replaced."
 )
 WAIT = (
     "Wait as long as one message may take. If the gap stays, a consumer forgot to acknowledge it."
@@ -191,8 +199,8 @@ def _finding(
             Measure("unacked_messages", _unacked(view), "messages"),
             Measure("mark_delete_position", hole.position, ""),
         ),
-        remedy=WAIT if severity == "info" else REMEDY,
-        actions=tuple(_actions(view, hole.position)),
+        remedy=CUMULATIVE if hole.compacted else WAIT if severity == "info" else REMEDY,
+        actions=tuple(_actions(view, hole)),
     )
 
 
@@ -214,11 +222,20 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
         )
     acked = say("{:acknowledged ranges}", ranges)
     seen = say("a message has not been acknowledged for {}{}", up_to, duration(stood.seconds))
+    if hole.compacted:
+        seen = say(
+            "at least {:entries} were replaced by compaction and sent to nobody", hole.compacted
+        )
     stands = say("mark-delete is stuck before it{}, with {} behind{}", where, acked, backlog)
-    return say("{} while later ones were; {}: {}", seen, means, stands)
+    others = "were acknowledged singly" if hole.compacted else "were"
+    return say("{} while later ones {}; {}: {}", seen, others, means, stands)
 
 
-def _actions(view: SubscriptionView, mark_delete: str | None) -> Iterator[Action]:
+def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
+    mark_delete = hole.position
+    if hole.compacted:
+        yield Action("today", CUMULATIVE, check=check_line(view, "mark-delete has moved on"))
+        return
     if mark_delete is not None and POSITION.fullmatch(mark_delete):
         ledger, entry = mark_delete.split(":")
         where = ("-l", ledger, "-e", str(int(entry) + 1))
