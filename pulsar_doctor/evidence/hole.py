@@ -29,7 +29,7 @@ class AckHole:
     backlog_bytes: int | None = None
     # Entries from the first unacknowledged one to where the broker has read, acknowledged or not.
     behind: int | None = None
-    # Without ranges: whether one consumer took many batches since then and finished none of them.
+    # Without ranges: whether many batches were taken since then and none of them is finished.
     in_part: bool = False
     # Unacknowledged entries that were sent to nobody, since compaction replaced them, at least.
     compacted: int = 0

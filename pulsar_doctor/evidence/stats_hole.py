@@ -1,9 +1,9 @@
 """The gap before acknowledged ranges, by the broker's stats.
 
 Where there are no ranges, acknowledgements that do not move mark-delete finish no entry: they are
-of messages within batches. A batch in work looks the same, but not many of them. Where mark-delete
-has not moved since the only consumer connected, its life tells how many it took (see `taken`), and
-its rate for how long, about.
+of messages within batches. A batch in work looks the same, but not many of them. While consumers
+have permits they were sent the whole backlog, and what exceeds their queues (see `taken`) was taken
+by their applications. At the pace of the last minute it took so long to send that, about.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.standing import latest
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
-from pulsar_doctor.evidence.taken import taken_in_life
+from pulsar_doctor.evidence.taken import queue_most
 
 MINUTE = 60.0  # seconds
 BATCHES = 10  # taken and none of them finished: not all of them are in work
@@ -28,11 +28,11 @@ def hole_of(observed: Observed) -> AckHole | None:
     now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
     if ranges is None:
         return None
-    in_part = None if ranges else _in_part(observed)
-    if ranges <= 0 and in_part is None:
+    in_part = 0 if ranges else _in_part(observed)
+    if ranges <= 0 and not in_part:
         return AckHole(ranges, None)
     since, acked = _since_ms(observed), _acked_ms(observed)
-    if since is not None and in_part is not None:
+    if since is not None and in_part:
         since = latest((since, _began_ms(observed, in_part)))
     position = cursor.mark_delete_position if cursor else None
     last = observed.window.last
@@ -52,7 +52,7 @@ def hole_of(observed: Observed) -> AckHole | None:
         position="{}:{}".format(*position) if position else None,
         backlog_bytes=now.backlog_size,
         behind=cursor.number_of_entries_since_first_not_acked_message if cursor else None,
-        in_part=in_part is not None,
+        in_part=in_part > 0,
         compacted=_compacted(observed),
     )
 
@@ -66,24 +66,24 @@ def _compacted(observed: Observed) -> int:
     return max(0, held.least - sum(each or 0 for each in sent)) if compacted else 0
 
 
-def _in_part(observed: Observed) -> ConsumerFacts | None:
-    """The only consumer, if it took many batches since mark-delete moved and finished none."""
-    everybody = facts_of(observed)
-    own = everybody[0] if len(everybody) == 1 else None
-    if own is None or observed.window.last.topic.ongoing_txn_count:
-        return None
-    batch, connected = own.now.avg_messages_per_entry or 0, own.now.connected_since_ms
-    advanced = observed.now.last_mark_delete_advanced_timestamp_ms or 0
-    if batch <= 1 or connected is None or advanced >= connected:
-        return None
-    many = min(taken_in_life(own) // batch, observed.backlog.entries or 0) >= BATCHES
-    return own if many and own.now.msg_rate_out else None
+def _in_part(observed: Observed) -> int:
+    """Messages that were sent in batches, none of which is finished; 0 where all may be in work."""
+    served = [each for each in facts_of(observed) if each.active]
+    batch = max((each.now.avg_messages_per_entry or 0 for each in served), default=0)
+    queues = [queue_most(each) for each in served if (each.permits or 0) > 0]
+    if batch <= 1 or observed.window.last.topic.ongoing_txn_count or len(queues) < len(served):
+        return 0
+    backlog = min((each.msg_backlog or 0 for each in observed.course.values if each), default=0)
+    sent = min(batch * backlog, sum(each.now.msg_out_counter or 0 for each in served))
+    taken = None if None in queues else sent - sum(filter(None, queues))
+    return sent if taken is not None and taken >= BATCHES * batch else 0
 
 
-def _began_ms(observed: Observed, own: ConsumerFacts) -> int | None:
-    """When its first message was sent, at the pace of the last minute."""
-    now_ms, sent, rate = observed.window.last.now_ms, own.now.msg_out_counter, own.now.msg_rate_out
-    return None if now_ms is None or not sent or not rate else now_ms - int(sent / rate * 1000)
+def _began_ms(observed: Observed, messages: int) -> int | None:
+    """When the first of so many messages was sent, at the pace of the last minute."""
+    now_ms, consumers = observed.window.last.now_ms, observed.now.consumers or ()
+    rate = sum(each.msg_rate_out or 0 for each in consumers)
+    return now_ms if now_ms is None or not rate else now_ms - int(messages / rate * 1000)
 
 
 def _moved(observed: Observed) -> bool:

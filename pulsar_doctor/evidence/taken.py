@@ -74,8 +74,20 @@ def by_stats(standing: Standing) -> InHand | None:
 def taken_in_life(standing: Standing) -> int:
     """Messages that its application has taken since it connected, at least."""
     granted = standing.granted_in_life or 0
+    return granted - 2 * granted // 3 if granted and _tells_its_queue(standing) else 0
+
+
+def queue_most(standing: Standing) -> int | None:
+    """Its receiver queue, at most; None where nothing tells. A FLOW is half of it or more."""
+    life, lately = standing.granted_in_life, standing.granted
+    if not life or not _tells_its_queue(standing):
+        return None
+    return min(2 * life // 3, 2 * (lately or life))
+
+
+def _tells_its_queue(standing: Standing) -> bool:
     arrives = (standing.now.client_version or "").startswith(ASKS_ON_ARRIVAL)
-    return 0 if arrives or not _asked_again(standing) else granted - 2 * granted // 3
+    return not arrives and _asked_again(standing)
 
 
 def _asked_again(standing: Standing) -> bool:

@@ -31,8 +31,8 @@ mark-delete back and is told.
 
 Where brokers keep acknowledgements of single messages (acknowledgmentAtBatchIndexLevelEnabled), a
 batch of which one message is missing is in no range. Acks that do not move mark-delete and leave no
-range finish no entry. It is found, from `hole_after` on, where the only consumer has taken at least
-ten batches in that time; a batch that is slow work is silent.
+range finish no entry. It is found, from `hole_after` on, where consumers have taken at least ten
+batches in that time, by their permits: a single batch that is slow work is silent.
 
 A consumer of a compacted topic is never sent the entries that compaction replaced. Single
 acknowledgements leave a gap before them for good, where cumulative ones do not: that is reported in
