@@ -137,7 +137,7 @@ def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
 
 
 HYPOTHESIS = Hypothesis(
-    "the client of {who} has lost permits and will never ask for them again",
+    "{who} requests no more messages: its client has lost permits, or it is paused",
     speaks_for=(
         "undecided", "owes_flow", "no_permits", "empty_handed", "has_acked", "waits", "quiet_long",
     ),
