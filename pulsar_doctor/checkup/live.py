@@ -16,6 +16,7 @@ from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch
 from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.deciding import Deciding, Patience, Stopping
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, full
@@ -119,7 +120,8 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
             for window in sampled.windows:
                 version = cluster.broker_version
                 recorder.limits(full(window), window.limits, version, window.place)
-    sampled = replace(sampled, windows=tuple(by_version(sampled.windows, cluster)))
+    windows = among_partitions(tuple(by_version(sampled.windows, cluster)))
+    sampled = replace(sampled, windows=windows)
     if request.kept is not None:
         sampled = replace(sampled, windows=tuple(map(request.kept.window, sampled.windows)))
     for note in sampled.notes:
@@ -202,7 +204,7 @@ async def _sample(
         with deciding.stopping.window() as enough:
             watch = replace(watch, enough=enough)
             sampled = await sample_named(admin, topics, request.plan, watch)
-        deciding.windows = list(sampled.windows)
+        deciding.windows = list(among_partitions(sampled.windows))
         await deciding.run()
         sampled = replace(sampled, windows=tuple(deciding.windows))
         return sampled, list(deciding.verdicts()), await identify()

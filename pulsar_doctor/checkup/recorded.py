@@ -13,6 +13,7 @@ from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.judge import Judge, full, named
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
@@ -104,7 +105,8 @@ def of_samples(read: ReadSamples, files: SampleFiles, judge: Judge, say: Say) ->
     missing = judge.missing(read.windows)
     if missing:
         raise DoctorError(missing)
-    diagnoses = [each for window in read.windows for each in judge.verdicts(window)]
+    windows = among_partitions(read.windows)
+    diagnoses = [each for window in windows for each in judge.verdicts(window)]
     source: Source = "files and trace" if judge.wires else "files"
     checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)
     checkup.files, checkup.broker_version = tuple(map(called, files.names)), read.broker_version
@@ -130,7 +132,7 @@ def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
         raise InputError(f"nothing to compare with in {called(file)}: {missing}")
     known = {
         (full(observed), observed.subscription): (observed, diagnosis)
-        for observed, diagnosis in judge.judged(kept.windows)
+        for observed, diagnosis in judge.judged(among_partitions(kept.windows))
     }
     return Earlier(called(file), known)
 

@@ -72,6 +72,7 @@ def alone_of(observed: Observed) -> Alone | None:
         reloaded=last is not None and not _same_load(observed, last),
         seconds=observed.window.seconds_since(0 if last is None else last + 1),
         since_flow=observed.window.last.age(flow),
+        elsewhere=observed.elsewhere,
     )
 
 

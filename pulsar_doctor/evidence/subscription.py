@@ -57,6 +57,7 @@ class Alone:
     reloaded: bool  # whether the topic may have been loaded anew since, which closes every consumer
     seconds: float | None  # for how long nobody was attached, at least; None: not reported
     since_flow: Age | None  # since anybody asked for messages
+    elsewhere: bool = False  # whether other partitions of the topic have consumers of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,16 @@ def test_quiet_topics_are_looked_at_once_and_suspects_are_sampled():
     assert (fleet.not_loaded, fleet.unread, fleet.notes) == ([], [], [])
 
 
+def test_a_suspect_partition_knows_who_has_consumers_on_the_other_partitions():
+    attended = stats()
+    attended["subscriptions"]["s"]["consumers"] = [{"consumerName": "w"}]
+    parts = {f"{A}-partition-0": attended, f"{A}-partition-1": stats(5), B: stats(5)}
+    with cluster(parts) as broker:
+        windows, _ = survey(broker.url)
+    told = {(each.topic, each.partition): each.elsewhere for each in windows}
+    assert told == {(A, 0): set(), (A, 1): {"s"}, (B, None): set()}
+
+
 def test_a_topic_that_no_broker_has_loaded_is_named_and_left_asleep():
     with cluster({A: stats(), B: stats(5)}, {A: stats()}) as broker:
         windows, fleet = survey(broker.url)

@@ -66,3 +66,8 @@ def test_nothing_that_was_seen_is_thrown_away() -> None:
         T0 + 1000 * at for at in (0, 10, 12, 20)
     ]
     assert both.limits == ClusterLimits(30, None, 7)
+
+
+def test_what_the_other_partitions_told_is_kept() -> None:
+    before = window(read(0), read(10), elsewhere=frozenset({"s"}))
+    assert joined(before, window(read(12), read(20))).elsewhere == {"s"}

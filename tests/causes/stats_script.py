@@ -20,6 +20,7 @@
       replicator: not told         likewise, and only its cursor is told
       compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
       others: [__compaction]       idle subscriptions beside it
+      elsewhere: true              other partitions have consumers of it
       segment: {parents: [0], created: 6m ago}    it is segment 9 of a scalable topic
       segment: {unlisted: {10: {range: [0, 0], seen: 8s}}}   loaded, and not in the metadata
       segments:                    the others; each has type, subscription and consumers as above
@@ -139,7 +140,7 @@ def observed(case: Mapping[str, Any]) -> Observed:
     """The subscription that a case's `stats` speaks of."""
     known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
     known |= {"internal", "internal in", "interval", "limits", "name", "pasted"}
-    known |= {"replicator", "compaction", "segment", "segments", "others"}
+    known |= {"replicator", "compaction", "segment", "segments", "others", "elsewhere"}
     assert set(case) <= known, set(case) - known
     times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
     written = [Written(case, times, at) for at in range(len(times))]
@@ -158,7 +159,15 @@ def observed(case: Mapping[str, Any]) -> Observed:
     if "replicator" in case:
         judged = TopicWindow(TOPIC, None, window, limits).judged()
         return next(each for each in judged if each.subscription == name)
-    return Observed(TOPIC, None, name, window, limits, place(case, times))
+    return Observed(
+        TOPIC,
+        None,
+        name,
+        window,
+        limits,
+        place(case, times),
+        elsewhere=case.get("elsewhere", False),
+    )
 
 
 def place(case: Mapping[str, Any], times: list[int]) -> SegmentPlace | None:

@@ -452,6 +452,10 @@ backlog grows until a quota or a retention limit is reached. It is a warning, si
 so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
 left within the window.
 
+It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
+one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
+with autoUpdatePartitions(false) never learns of one that was added later, others within a minute.
+
 When a topic is unloaded the broker closes all consumers, and they come back within moments: where
 the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
 it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep

@@ -67,6 +67,7 @@ class Fleet:
     _now: LiveTopics = field(default_factory=LiveTopics, init=False)
     _unlisted: set[str] = field(default_factory=set, init=False)  # suspects that no list names
     _suspects: list[str] = field(default_factory=list, init=False)
+    _attended: dict[str, set[str]] = field(default_factory=dict, init=False)  # by partitions
     _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
 
     async def windows(self) -> AsyncGenerator[TopicWindow, None]:
@@ -146,14 +147,16 @@ class Fleet:
         done = len(self._loaded)
         self._tell(done, done + len(self._asleep), "topics looked at")
         part, waits = SampledPart(name, []), topic.topic in self._now.waiting
-        reading = None if waits else part.take(None, topic.stats, None)
+        reading = part.take(None, topic.stats, None)
         window = part.window() if reading else None
-        if reading is None or window is None or not self.needs_no_watching(window):
+        if window is not None and window.partition is not None:
+            self._attended.setdefault(window.topic, set()).update(window.attended)
+        if waits or window is None or not self.needs_no_watching(window):
             self._suspects.append(topic.topic)
             if not listed:
                 self._unlisted.add(topic.topic)
             return None
-        if self.keep:
+        if self.keep and reading is not None:
             self.keep(reading)
         return window
 
@@ -209,7 +212,7 @@ class Fleet:
                 self.unread += [Unread(topic, STOPPED) for topic in wave]
                 continue
             for window in await self._wave(done, wave):
-                yield window
+                yield self._among_partitions(window)
 
     async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
         with self.until() as enough:
@@ -224,6 +227,10 @@ class Fleet:
         ]
         self.notes += sampled.notes
         return sampled.windows
+
+    def _among_partitions(self, window: TopicWindow) -> TopicWindow:
+        """A suspect, with the subscriptions that have consumers on other partitions."""
+        return replace(window, elsewhere=frozenset(self._attended.get(window.topic, ())))
 
     def _waves(self) -> Iterator[tuple[int, list[str]]]:
         for begin in range(0, len(self._suspects), WAVE_TOPICS):

@@ -26,7 +26,8 @@ def joined(before: TopicWindow, after: TopicWindow) -> TopicWindow:
     samples = in_order([*before.window.samples, *after.window.samples])
     told = {name: limit for name, limit in asdict(after.limits).items() if limit is not None}
     limits = ClusterLimits(**(asdict(before.limits) | told))
-    return replace(after, window=Window(tuple(samples)), limits=limits)
+    elsewhere = before.elsewhere | after.elsewhere
+    return replace(after, window=Window(tuple(samples)), limits=limits, elsewhere=elsewhere)
 
 
 class LastSamples:

@@ -77,6 +77,14 @@ class TopicWindow:
     guess_ms: int | None = None
     place: SegmentPlace | None = None  # of a segment, in its scalable topic
     summed: bool = False  # whether each number is that of all partitions together
+    # Subscriptions that have consumers on other partitions of the topic, as far as these were read.
+    elsewhere: frozenset[str] = frozenset()
+
+    @property
+    def attended(self) -> frozenset[str]:
+        """Subscriptions that have consumers here in the last sample."""
+        here = self.window.last.topic.subscriptions or {}
+        return frozenset(name for name, stats in here.items() if stats.consumers)
 
     def subscriptions(self) -> Iterator[Observed]:
         """Each subscription of the last sample, in its order."""
@@ -97,7 +105,14 @@ class TopicWindow:
 
     def _observed(self, name: str, window: Window) -> Observed:
         return Observed(
-            self.topic, self.partition, name, window, self.limits, self.place, self.summed
+            self.topic,
+            self.partition,
+            name,
+            window,
+            self.limits,
+            self.place,
+            self.summed,
+            name in self.elsewhere,
         )
 
 
@@ -112,6 +127,7 @@ class Observed:
     limits: ClusterLimits = NOTHING_TOLD
     place: SegmentPlace | None = None
     summed: bool = False
+    elsewhere: bool = False  # whether it has consumers on other partitions
 
     @cached_property
     def course(self) -> Course[SubscriptionStats]:

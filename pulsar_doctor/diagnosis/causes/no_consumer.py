@@ -5,6 +5,10 @@ backlog grows until a quota or a retention limit is reached. It is a warning, si
 so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
 left within the window.
 
+It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
+one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
+with autoUpdatePartitions(false) never learns of one that was added later, others within a minute.
+
 When a topic is unloaded the broker closes all consumers, and they come back within moments: where
 the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
 it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
@@ -14,6 +18,8 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import admin, checked, subscription_admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
@@ -35,6 +41,11 @@ REMEDY = (
     "(pulsar-admin topics unsubscribe), so that its backlog is not kept."
 )
 
+MISSED = (
+    "Find out why the application has no consumer on this partition: it may have been added later "
+    "(autoUpdatePartitions(false)), or its consumer failed. A restart attaches to all partitions."
+)
+
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
@@ -54,7 +65,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             "no consumer has connected since the topic was reloaded; check again in a moment"
         )
     else:
-        yield _finding(view, alone)
+        yield _finding(view, alone, limits["reconnect_wait"])
 
 
 def _attendance_not_reported(view: SubscriptionView) -> NotReported | Unknown:
@@ -79,7 +90,12 @@ def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
     return alone.reloaded and lately
 
 
-def _finding(view: SubscriptionView, alone: Alone) -> Finding:
+def _missed(alone: Alone, reconnect_wait: float) -> bool:
+    """Whether its application runs, and has not attached to this partition for so long."""
+    return alone.elsewhere and alone.seconds is not None and alone.seconds >= reconnect_wait
+
+
+def _finding(view: SubscriptionView, alone: Alone, reconnect_wait: float) -> Finding:
     last, left = alone.since_flow, alone.left and not alone.reloaded
     what, seen = "no consumer is attached", ""
     if left:
@@ -87,10 +103,13 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
         what = say("the last consumer {}", long)
     elif last is not None:
         seen = say("; the last request for messages came {} ago", last)
+    missed = _missed(alone, reconnect_wait)
+    if missed:
+        what = "no consumer is attached to this partition, while others of the topic have some"
     sure = 0.9 if view.durable else 0.6
     return Finding(
         code="no-consumer",
-        severity="stalled" if left else "warning",
+        severity="stalled" if left or missed else "warning",
         confidence=sure,
         consumer=None,
         summary=say("{}, with a backlog of {}{}", what, view.backlog, seen),
@@ -100,25 +119,26 @@ def _finding(view: SubscriptionView, alone: Alone) -> Finding:
             Measure("last_flow", None if last is None else last.seconds, "seconds ago"),
             Measure("nobody_for", alone.seconds, "seconds"),
         ),
-        remedy=REMEDY,
+        remedy=MISSED if missed else REMEDY,
         actions=(
             Action(
                 "now",
-                "Start the application that consumes this subscription.",
+                MISSED if missed else "Start the application that consumes this subscription.",
                 check=check_line(view, "healthy, and the backlog falls"),
             ),
-            Action(
-                "later",
-                "This deletes the subscription and its backlog for good: only if nobody needs it.",
-                command=subscription_admin(view, "topics unsubscribe"),
-                side_effect="its unconsumed messages are lost for this subscription; storage is "
-                "freed",
-                undo="none: a new subscription begins without that backlog",
-                check=checked(
-                    admin(view, "topics subscriptions"), "the subscription is not in the list"
-                ),
-            ),
+            *(() if missed else _deletes(view)),
         ),
+    )
+
+
+def _deletes(view: SubscriptionView) -> Iterator[Action]:
+    yield Action(
+        "later",
+        "This deletes the subscription and its backlog for good: only if nobody needs it.",
+        command=subscription_admin(view, "topics unsubscribe"),
+        side_effect="its unconsumed messages are lost for this subscription; storage is freed",
+        undo="none: a new subscription begins without that backlog",
+        check=checked(admin(view, "topics subscriptions"), "the subscription is not in the list"),
     )
 
 
