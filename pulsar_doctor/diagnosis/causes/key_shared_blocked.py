@@ -91,7 +91,8 @@ def _by_ranges(view: SubscriptionView, limits: Limits) -> Answers:
     assert view.key_order is not None
     replay = view.key_order.waits_throughout
     ready = bool(view.served) and all(each.may_receive_throughout for each in view.served)
-    if not replay or not ready or view.key_order.draining:
+    throttled = view.throttling is not None and view.throttling.lately
+    if not replay or not ready or view.key_order.draining or throttled:
         return
     summary = say(
         "{:entries} wait for keys that no consumer has: consumers choose their ranges of keys"
