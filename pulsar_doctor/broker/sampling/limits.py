@@ -20,9 +20,8 @@ class LimitQuestions:
     def __init__(self, admin: Admin, *, wanted: bool) -> None:
         self._admin = admin
         self._wanted = wanted
-        self._questions: dict[
-            str | None, asyncio.Task[ToldLimits]
-        ] = {}  # None: of the whole cluster
+        # By topic; None: of the whole cluster.
+        self._questions: dict[str | None, asyncio.Task[ToldLimits]] = {}
 
     def ask_cluster(self) -> None:
         """Asks for what holds for every topic, unless that was done."""

@@ -72,7 +72,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the consumer whose acks are awaited."""
     keys, consumers = view.key_order, view.consumers
     if keys is not None and keys.sticky:
-        yield from _by_ranges(view, limits)
+        yield from _by_ranges(view, keys, limits)
     if keys is None or keys.out_of_order:
         return
     if consumers is None:
@@ -86,13 +86,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield from _by_look_ahead(view, limits)
 
 
-def _by_ranges(view: SubscriptionView, limits: Limits) -> Answers:
+def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
     """Where all could be sent what waits in every sample, and are not: nobody has its keys."""
-    assert view.key_order is not None
-    replay = view.key_order.waits_throughout
+    replay = keys.waits_throughout
     ready = bool(view.served) and all(each.may_receive_throughout for each in view.served)
     throttled = view.throttling is not None and view.throttling.lately
-    if not replay or not ready or view.key_order.draining or throttled:
+    if not replay or not ready or keys.draining or throttled:
         return
     summary = say(
         "{:entries} wait for keys that no consumer has: consumers choose their ranges of keys"
