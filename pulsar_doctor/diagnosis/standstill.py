@@ -18,7 +18,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 
-RANGES_LIMIT = 10_000  # managedLedgerMaxUnackedRangesToPersist, where it is not reported
+RANGES = 10_000  # the least that any version persists by default
 SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the client reads or not
 
 
@@ -49,7 +49,7 @@ class Case:
 
 
 def _one_sample(case: Case) -> str | None:
-    if case.view.watched:
+    if case.view.watched and case.reads.samples > 1:
         return None
     return (
         "one sample does not decide: a healthy subscription looks the same; take several "
@@ -168,7 +168,7 @@ def _paused(case: Case) -> str | None:
     ranges = case.view.ranges
     if case.view.type not in SINGLE_ACTIVE and told(case.view.delayed) != 0:
         return "delayed messages can pause the dispatcher"
-    if ranges is not None and not ranges.over and ranges.count >= (ranges.limit or RANGES_LIMIT):
+    if ranges is not None and not ranges.over and ranges.count >= (ranges.known_limit or RANGES):
         return f"{ranges.count} acknowledged ranges can pause the dispatcher until fewer are left"
     return None
 

@@ -84,7 +84,7 @@ def _who(view: SubscriptionView) -> Found:
 
 def _delivery(view: SubscriptionView) -> Found:
     since = view.since_delivery
-    if view.delivered:
+    if view.still_delivers:
         yield "delivers", "msg_out_counter", f"{view.delivered} messages were sent in the window"
     elif view.delivered == 0 and (view.watched_seconds or 0) > 1:
         yield "delivers_none", "msg_out_counter", "nothing was sent in the window"

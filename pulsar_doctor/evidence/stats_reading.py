@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
@@ -10,6 +11,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, unread_
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
 
+DUE, PERHAPS_DUE = 5.0, 60.0  # seconds without a delivery, where one is due or may be
 ReadSample = tuple[Sample, InternalStats, CursorStats]
 
 
@@ -18,6 +20,7 @@ def reads_of(observed: Observed) -> BrokerReads | None:
     left = observed.left
     if observed.persistent is False or (left is not None and left.most == 0):
         return None
+    observed = _since_the_last_delivery(observed)
     moved, window = _moved(observed), observed.window
     told = [] if moved else list(_told(observed))
     return BrokerReads(
@@ -36,18 +39,51 @@ def reads_of(observed: Observed) -> BrokerReads | None:
     )
 
 
+def _since_the_last_delivery(observed: Observed) -> Observed:
+    """As its last samples show it, where nothing has been sent since the first of these.
+
+    Only where something waits for certain, or for long: otherwise a moment without a delivery is
+    ordinary. On Key_Shared what waits may be for a consumer that is busy.
+    """
+    window, left = observed.window, observed.left
+    waits = left is not None and left.least > 0 and observed.type != "Key_Shared"
+    least, since = DUE if waits else PERHAPS_DUE, _seconds_without_delivery(observed)
+    if not _moved(observed) or (since is not None and since < least):
+        return observed
+    still = 1
+    while not _moved(_last(observed, still + 1)):
+        still += 1
+    if since is None:
+        since = window.seconds_since(len(window.samples) - still) or 0
+    return observed if since < least else _last(observed, still)
+
+
+def _seconds_without_delivery(observed: Observed) -> float | None:
+    since = observed.window.last.age(observed.now.last_consumed_timestamp_ms)
+    return since.seconds if since is not None and since.exact else None
+
+
+def _last(observed: Observed, samples: int) -> Observed:
+    """The same by its last samples alone."""
+    window = observed.window
+    return replace(observed, window=replace(window, given=window.given[-samples:]))
+
+
 def _moved(observed: Observed) -> bool:
     """Whether the broker read, or tried to send: that leaves its moment where nothing could be.
 
     Where the read position is not told over time, mark-delete may have moved with it (an entry
     filter); where it is told and stands, mark-delete shows acks of what was delivered before.
     """
-    if observed.course.passed("last_consumed_timestamp_ms"):
+    course = observed.course
+    sent = course.growth(attrgetter("msg_out_counter"))
+    each = (consumer.growth(attrgetter("msg_out_counter")) for consumer in observed.consumers)
+    if sent or any(each) or course.passed("last_consumed_timestamp_ms"):
         return True
     read = observed.cursor.moved(attrgetter("read_position"))
     if read is not None:
         return read
-    return bool(observed.course.passed("last_mark_delete_advanced_timestamp_ms"))
+    return bool(course.passed("last_mark_delete_advanced_timestamp_ms"))
 
 
 def _told(observed: Observed) -> Iterator[ReadSample]:

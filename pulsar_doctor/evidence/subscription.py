@@ -182,6 +182,11 @@ class SubscriptionView:
         return self.left is not None and self.left.most == 0
 
     @property
+    def still_delivers(self) -> bool:
+        """Whether messages were sent within the window, and nothing shows that this has ended."""
+        return bool(self.delivered) and (self.reads is None or self.reads.moved)
+
+    @property
     def just_delivered(self) -> bool:
         """Whether the broker sent just now, as far as its clock tells."""
         since = self.since_delivery

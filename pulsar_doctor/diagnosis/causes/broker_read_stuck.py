@@ -11,14 +11,15 @@ stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways
 A healthy reader passes through each of these flags, and one sample can be stale. So the check wants
 `samples` or more with the same picture, over at least `still_for`, in each of which a consumer
 could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
-was left to send, and in which nothing moved: nothing delivered, the read position unchanged. Where
-neither a clock nor an earlier sample tells more, a rate above 0 says that messages go out, if it is
-not known who could receive, if all that was sent in that minute was acknowledged too, or if as much
-was sent as came in and hardly anything is left. Acks of what was delivered before do not count as
-movement, where the read position is told. A consumer that connected or asked within `still_for` is
-not waited for yet. Internal stats of the last sample alone do, where nothing was delivered in as
-many samples of the topic, or for `retried_within`, and what is unread was there before: a healthy
-reader passes through these flags only on its way to a delivery.
+was left to send, and in which nothing moved: nothing delivered, the read position unchanged. What
+moved earlier in a long window does not count, once nothing has been sent for so long that something
+was due. Where neither a clock nor an earlier sample tells more, a rate above 0 says that messages
+go out, if it is not known who could receive, if all that was sent in that minute was acknowledged
+too, or if as much was sent as came in and hardly anything is left. Acks of what was delivered
+before do not count as movement, where the read position is told. A consumer that connected or asked
+within `still_for` is not waited for yet. Internal stats of the last sample alone do, where nothing
+was delivered in as many samples of the topic, or for `retried_within`, and what is unread was there
+before: a healthy reader passes through these flags only on its way to a delivery.
 
 With dispatcherPauseOnAckStatePersistentEnabled (since 3.3, off by default) the dispatcher of Shared
 and Key_Shared stops reading on purpose while there are more acknowledged ranges than the broker
@@ -121,10 +122,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
     """Whether anything was delivered or read, or has been just now."""
-    sent = view.delivered or any(consumer.delivered for consumer in view.consumers or ())
     kept_up = view.consumers is None or _kept_up(view) or _sent_what_came(view)
     by_rate = view.sent_by_rate and kept_up
-    return bool(sent) or reads.moved or view.just_delivered or by_rate
+    return reads.moved or view.just_delivered or by_rate
 
 
 def _kept_up(view: SubscriptionView) -> bool:
@@ -274,7 +274,7 @@ def _excluded(view: SubscriptionView) -> str | None:
     """Reads go on, or nobody needs one."""
     if view.nothing_left:
         return "nothing is left to send"
-    if view.delivered:
+    if view.still_delivers:
         return f"{view.delivered} messages were sent in the window"
     if view.reads is not None and view.reads.moved:
         return "the broker reads"
