@@ -26,10 +26,12 @@ which tells of several messages once one was acknowledged since then; since that
 more than was ever granted, so that far below zero it needs so much time at least; and by its life,
 or the acks of the last minute, so much at most. Between these it is unknown.
 
-A zero queue asks when the application does and is never judged here. A queue of 1 asks after each
-message: as long as it works in its rhythm, no smaller queue could do better, however long one
-message takes. Where it is not told, a queue of 0 and one of 1 look the same, and with one message
-in hand so do long work and a hang: that is unknown, unless each message before took as long.
+A zero queue that is known asks when the application does and is never judged here. Where it is
+not, one that holds nothing and has not asked for `refill_wait` is unknown, unless it is known that
+nothing waits: a trace does not show that. A queue of 1 asks after each message: as long as it works
+in its rhythm, no smaller queue could do better, however long one message takes. Where it is not
+told, a queue of 0 and one of 1 look the same, and with one message in hand so do long work and a
+hang: that is unknown, unless each message before took as long.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
@@ -207,8 +209,6 @@ def _idle(
         return None
     if not consumer.quiet_at_least(limits["refill_wait"]):
         return _just_begun(view, consumer)
-    if view.backlog is None and not consumer.never_asked:
-        return None
     if consumer.never_asked and left is not None and (left.least or 0) > 0:
         return _finding(view, consumer, "stalled", 0.7)
     if consumer.never_asked:
