@@ -19,6 +19,7 @@ from tests.incidents.questions import INTERNAL, WIRE, Asked
 from tests.incidents.script import SECOND
 from tests.incidents.truth import (
     QUIET_AFTER_NS,
+    RATE_NS,
     REFILL_WAIT_NS,
     SLOW_WAIT_NS,
     never_acknowledges,
@@ -113,6 +114,8 @@ def backwards(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
         few, many = (less, more) if _within(less, more) else (more, less)
         if not _within(few, many) or not _nothing_new(moment, few, many):
             continue
+        if _is_told_to_wait(moment, many) and not few.samples.told:
+            continue
         pair = f"{few.who} -> {many.who}"
         if few.status in DECIDED and many.status == "unknown":
             reason = many.said.not_told[0] if many.said.not_told else ""
@@ -142,12 +145,15 @@ def _within(few: Asked, many: Asked) -> bool:
 def _nothing_new(moment: Moment, few: Asked, many: Asked) -> bool:
     """Whether nothing moved within the readings that the larger one has.
 
-    A clock that tells that all of it is young is news.
+    A clock that tells that all of it is young is news. So is whatever tells that less was sent of
+    late than a rate said.
     """
     offsets = many.samples.offsets or (0,)
     since = moment.at_ns - max(offsets) * SECOND
     if many.samples.clock and not few.samples.clock:
         since = min(since, moment.at_ns - QUIET_AFTER_NS)
+    if few.seen.sent_by_rate and not many.seen.sent_by_rate:
+        since = min(since, moment.at_ns - RATE_NS)
     return moment.truth.since < since - SECOND
 
 
@@ -251,10 +257,12 @@ COUNTS = {
 def untrue(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
     """Healthy where it stands still for good; stalled where it goes on by itself."""
     for_good, forgets = stands_for_good(moment), never_acknowledges(moment)
+    held_back = moment.at_ns - moment.truth.since < moment.incident.script.delay_ns
     for asked in said:
         if asked.status == "healthy" and forgets:
             yield _broken("truth: healthy, never acknowledges", "(none)", asked.who)
-        if asked.status == "healthy" and for_good and not _judged_earlier(moment, asked):
+        waits, early = held_back and _is_told_to_wait(moment, asked), _judged_earlier(moment, asked)
+        if asked.status == "healthy" and for_good and not (waits or early):
             yield _broken("truth: healthy, stands still", why(moment), asked.who)
         for finding in asked.said.findings:
             if finding.severity == "stalled":

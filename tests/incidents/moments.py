@@ -19,6 +19,7 @@ from tests.incidents.playing import START_US, UP_NS, App, Play, queue_of, wall_u
 from tests.incidents.script import SECOND, Script
 
 OFFSETS = (60, 30, 10, 5, 0)  # seconds before a moment at which samples are taken
+LONG = (3600, 600)  # likewise, of files that were kept
 
 
 @dataclass(slots=True)
@@ -157,7 +158,7 @@ def incident(seed: int) -> Incident:
     return played(made(seed))
 
 
-def played(script: Script, offsets: Iterable[int] = OFFSETS) -> Incident:
+def played(script: Script, offsets: Iterable[int] = LONG + OFFSETS) -> Incident:
     """A script, played. offsets: seconds before each moment at which the broker is read."""
     found = Incident(script)
     offsets = sorted(set(offsets), reverse=True)

@@ -55,6 +55,8 @@ def _at_times() -> Iterator[tuple[Sources, Samples]]:
         yield sources, Samples(OFFSETS, clock=False)
         yield sources, Samples((60, 0), clock=False)
         yield sources, Samples((10, 0), clock=False, interval=10)
+        for kept in ((600, 0), (3600, 0), (3600, 600, 60, 0)):
+            yield sources, Samples(kept)
         for version in ("2.11.0", "3.3.5"):
             yield sources, Samples(version=version)
             yield sources, Samples((0,), version=version)
