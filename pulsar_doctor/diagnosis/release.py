@@ -22,6 +22,13 @@ def release_verdict(
     return verdict
 
 
+def still_comes(acks: Acks, limits: Limits) -> bool:
+    """Whether what came in the window may come still: nothing shows that it has ended."""
+    quiet = acks.quiet
+    lately = quiet is None or quiet.seconds < limits["refill_wait"]
+    return lately and acks.span_ms is not None and not acks.ended
+
+
 def _without_clock(acks: Acks, at_limit: int) -> Severity | None:
     """Where the messages held show that no acknowledgement came, at whatever time; else None.
 
@@ -49,7 +56,7 @@ def _by_clock(wait: AckWait, limits: Limits) -> Severity | Unknown | None:
         return Unknown(f"its last ack or message came {quiet} ago{clock}: check again")
     if acks.acked and acks.acknowledged is None:
         return Unknown("acks arrive, but how many is not reported")
-    if acks.acked and acks.batches:
+    if acks.acked and acks.an_ack > 1:
         return Unknown("acks arrive, but a batch counts as unacknowledged until its last message")
     if wait.seconds is None and acks.may_fit:
         return Unknown(f"no ack arrived for {quiet}, which may be normal: check again")

@@ -6,7 +6,7 @@ that will be follows from the pace of the window, or from the pace of all a cons
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.wording.durations import duration
@@ -21,7 +21,8 @@ class Acks:
     acked: bool | None  # whether any ack came within it
     span_ms: int | None
     quiet: Age | None  # since the last ack or delivery, at least
-    batches: bool = False
+    an_ack: int = 1  # messages that one of them counts for: those of a batch
+    apart_ms: int | None = None  # two that follow in the window, at most; None: too few are known
     # For one message, while it acknowledges as it did all its life; None: not known.
     rhythm_seconds: float | None = None
     # Whether its silence may yet be part of that: somewhat longer, or not exactly known.
@@ -30,8 +31,34 @@ class Acks:
     never: bool = False
 
     def until(self, needed: int) -> AckWait:
-        """What waits for so many more of them, at most."""
-        return AckWait(needed, self)
+        """What waits for so many more of them, at most.
+
+        By the window's pace, until they have ended. Few tell no rhythm: as many as are needed may
+        have come at once before.
+        """
+        if not self.ended:
+            return AckWait(needed, self)
+        may_fit = self.may_fit or (self.apart_ms is None and self._fits(needed))
+        return AckWait(needed, replace(self, acknowledged=0, acked=False, may_fit=may_fit))
+
+    @property
+    def ended(self) -> bool:
+        """Whether some came in the window, and none for much longer than they were apart."""
+        return not self._fits(self.an_ack)
+
+    def _fits(self, at_once: int) -> bool:
+        """Whether the last is no older than usual by the window, if so many came at once."""
+        each, quiet = self.seconds_each, self.quiet
+        if each is None or quiet is None:
+            return True
+        return in_rhythm(quiet.ms, max(each * at_once, (self.apart_ms or 0) / 1000))
+
+    @property
+    def seconds_each(self) -> float | None:
+        """For a message, by the window; None where none was acknowledged in it."""
+        if not self.acknowledged or not self.span_ms:
+            return None
+        return self.span_ms / self.acknowledged / 1000
 
 
 NOTHING_TOLD = Acks(None, None, None, None)
@@ -47,10 +74,9 @@ class AckWait:
     @property
     def seconds(self) -> float | None:
         """Until so many are acknowledged, by the window's pace or its rhythm; None: by neither."""
-        if self.acks.acknowledged:
-            span_ms = self.acks.span_ms
-            return self.needed * span_ms / self.acks.acknowledged / 1000 if span_ms else None
-        return None if self.acks.rhythm_seconds is None else self.needed * self.acks.rhythm_seconds
+        acks = self.acks
+        each = acks.seconds_each if acks.acknowledged else acks.rhythm_seconds
+        return None if each is None else max(self.needed, acks.an_ack) * each
 
     @property
     def silence(self) -> str:

@@ -207,7 +207,8 @@ def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
     quiet_ms = max(0, now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)) // 10**6
     usual = None if ledger.last_ack_ns is None else ledger.pace()
     seconds = now.seconds if usual and now and ledger.in_rhythm(now_ns) else None
-    each = ledger.messages / max(1, ledger.entries)  # a client may acknowledge whole batches only
+    # A client may acknowledge whole batches only.
+    each = round(ledger.messages / max(1, ledger.entries)) or 1
     if seconds is not None and not in_rhythm(quiet_ms, seconds * each):
         seconds = None
     pace_ms = None if seconds is None else round(seconds * 1000)
@@ -216,6 +217,7 @@ def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
         None,
         pace_ms,
         Age(quiet_ms, True),
+        an_ack=each,
         may_fit=usual is not None and may_be_rhythm(quiet_ms, usual.seconds * each),
     )
 

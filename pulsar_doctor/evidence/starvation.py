@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.evidence.ack_wait import in_rhythm
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
 from pulsar_doctor.evidence.standing import gone_by_backlog, granted_in_life
 from pulsar_doctor.evidence.stats_life import Life
@@ -25,6 +26,7 @@ from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
 GO = "Pulsar-Go"
 RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000
+ACKS_NEEDED = 3  # moments, before a window says how far apart they are
 MANY = 50  # messages of a window, which tell a pace better than a life
 
 
@@ -73,14 +75,31 @@ class Starving(Life):
     def working(self) -> bool:
         """Whether it acknowledged something within the window, or just now where that is open.
 
-        Without a clock: within the last full minute, of which the rates are.
+        Of one sample without a clock: within the last full minute, of which the rates are.
         """
         if self.acked or self.returned:
-            return True
+            return not self._acks_ended
         since = self.since(self.now.last_acked_timestamp_ms)
         if since is None or not since.exact:
-            return bool(self.now.message_ack_rate)
+            return self.moved is None and bool(self.now.message_ack_rate)
         return self.moved is None and since.ms < JUST_NOW_MS
+
+    @cached_property
+    def acks_apart_ms(self) -> int | None:
+        """The longest time between two acks that follow in the window; None: too few are known."""
+        seen = (each.last_acked_timestamp_ms for each in self.course.values if each is not None)
+        moments = [moment for moment in dict.fromkeys(seen) if moment is not None]
+        if len(moments) < ACKS_NEEDED:
+            return None
+        return max(after - before for before, after in pairwise(moments))
+
+    @property
+    def _acks_ended(self) -> bool:
+        """Whether it holds messages, and none was acknowledged for much longer than usual."""
+        last = self.since(self.now.last_acked_timestamp_ms, self.now.last_consumed_timestamp_ms)
+        if last is None or not self.acks_apart_ms or self.held is None or not self.held.least:
+            return False
+        return not in_rhythm(last.ms, self.acks_apart_ms / 1000)
 
     @cached_property
     def pace_seconds(self) -> float | None:

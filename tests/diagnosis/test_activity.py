@@ -47,7 +47,7 @@ TAKER = replace(
     ("consumer", "how"),
     [
         (replace(ONE, works=True), "slow"),
-        (replace(ONE, acked=True), "slow"),
+        (replace(ONE, never_acked=False, acked=True), "hangs"),  # earlier in the window
         (replace(ONE, quiet_for=Age(12_000, exact=True), pace=Pace(30.0, "measured")), "slow"),
         (ONE, "hangs"),
         (replace(ONE, quiet_for=Age(20_000, exact=True)), "unclear"),
@@ -92,7 +92,7 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
             "has acknowledged none of its 10 messages for at least 20 s: it is stuck, or one "
             "message takes longer; the next ack will show",
         ),
-        (replace(ONE, acked=True, since_last_ack=Age(12_000, exact=True)),
+        (replace(ONE, works=True, since_last_ack=Age(12_000, exact=True)),
          "works on its 10 messages slowly (last ack 12 s ago)"),
         (replace(ONE, unacked_messages=Count(3, None), quiet_for=None),
          "has acknowledged none of at least 3 messages: it is stuck, or one message takes longer; "

@@ -44,7 +44,6 @@ def texts(actions: tuple[Action, ...]) -> str:
     ("consumer", "how"),
     [
         (replace(ONE, works=True), "slow"),
-        (replace(ONE, acked=True), "slow"),
         (replace(ONE, never_acked=True), "hangs"),
         (ONE, "hangs"),
         (replace(ONE, works=None), "unclear"),

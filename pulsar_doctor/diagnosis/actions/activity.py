@@ -23,7 +23,7 @@ def activity_of(consumer: ConsumerView) -> Activity:
     """Whether it works slowly or not at all, as far as the view tells."""
     if _keeps(consumer):
         return "keeps"
-    if consumer.works or consumer.acked or _in_its_rhythm(consumer):
+    if consumer.works or _in_its_rhythm(consumer):
         return "slow"
     silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.asked
     if silent and (consumer.never_acked or consumer.works is False):

@@ -5,12 +5,13 @@ messages without an ack, whatever permits it has, and sets its further FLOWs asi
 acks have brought it down to half the limit, or when the consumer gives messages back.
 
 A consumer that works at its limit is blocked and released all the time. So the check asks when the
-release comes: at the pace of the window's acks, after at most half of what it holds. Nearer than
-`slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack in the
-window it is a stall too, unless the last one fits the rhythm of its whole life; where it is not
-much older than that, or may fit by a clock that is not told, it is unknown. What was sent or
-acknowledged less than `just_now` ago decides nothing yet. No clock is needed where it has never
-acknowledged any (a warning), nor where it holds whole thousands: all that such a limit allows.
+release comes: at the pace of the window's acks, as long as none is overdue by it, after at most
+half of what it holds. Nearer than `slow_wait` is healthy, within `refill_wait` a warning, further
+away a stall. Without any ack in the window it is a stall too, unless the last one fits the rhythm
+of its whole life; where it is not much older than that, or may fit by a clock that is not told, it
+is unknown. What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is
+needed where it has never acknowledged any (a warning), nor where it holds whole thousands: all that
+such a limit allows.
 
 The broker's flag can stay behind: on a consumer that holds nothing, or far less than half the
 limit, it is not trusted, and where messages still arrive it holds nothing up. A trace of the wire
@@ -37,7 +38,7 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.release import release_verdict
+from pulsar_doctor.diagnosis.release import release_verdict, still_comes
 from pulsar_doctor.diagnosis.thresholds import RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -101,9 +102,8 @@ def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotRe
 
 def _flows(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether messages reach it although every sample says that it is blocked."""
-    quiet = consumer.quiet_for
-    lately = quiet is None or quiet.seconds < limits["refill_wait"]
-    return bool(consumer.delivered) and consumer.blocked_throughout and lately
+    came = bool(consumer.delivered) and consumer.blocked_throughout
+    return came and still_comes(consumer.acks, limits)
 
 
 def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers:
@@ -152,7 +152,7 @@ def _finding(
             measured("quiet_for", quiet),
             measured("blocked_consumer_on_unacked_msgs", True),
             *consumer.measure("available_permits", "parked_permits"),
-            Measure("acknowledged", wait.acks.acknowledged, "messages"),
+            Measure("acknowledged", consumer.acks.acknowledged, "messages"),
         ),
         remedy=f"{remedy(view, consumer).removesuffix('.')}; raise the limit {ONLY_IF}.",
         actions=(

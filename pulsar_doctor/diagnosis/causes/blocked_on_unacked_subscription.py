@@ -6,12 +6,13 @@ that were given back are still sent again. It goes on below half the limit. A br
 limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
 
 A subscription that works at its limit is blocked and released all the time. So the check asks when
-the release comes, at the pace of all acks of the window. Nearer than `slow_wait` is healthy, within
-`refill_wait` a warning, further away a stall. Without any ack in the window it is a stall too,
-unless the last ones fit the rhythm of their consumers, or may fit it: that is unknown. What was
-sent or acknowledged less than `just_now` ago decides nothing yet. A flag on a subscription that
-holds nothing, or less than half of the limit, is not trusted. No clock is needed where nobody has
-ever acknowledged any (a warning), nor where whole thousands are held: all that such a limit allows.
+the release comes, at the pace of all acks of the window, as long as none is overdue by it. Nearer
+than `slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack
+in the window it is a stall too, unless the last ones fit the rhythm of their consumers, or may fit
+it: that is unknown. What was sent or acknowledged less than `just_now` ago decides nothing yet. A
+flag on a subscription that holds nothing, or less than half of the limit, is not trusted. No clock
+is needed where nobody has ever acknowledged any (a warning), nor where whole thousands are held:
+all that such a limit allows.
 
 A trace does not show this limit. There it is unknown where several consumers have permits and hold
 more than `in_hand` messages together, and none of them was sent anything, has acknowledged any or
@@ -39,7 +40,7 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.release import release_verdict
+from pulsar_doctor.diagnosis.release import release_verdict, still_comes
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -82,7 +83,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield Unknown(
             f"the broker reports the subscription as blocked, and its {missing} are not reported"
         )
-    elif limit.flows and not _long(limit, limits):
+    elif limit.flows and still_comes(limit.acks, limits):
         return
     elif unacked <= 0 or (limit.most is not None and unacked < limit.most // 2):
         yield from _stale(view, limit, unacked)
@@ -112,11 +113,6 @@ def _by_wire(view: SubscriptionView, held: int, limits: Limits) -> Answers:
         )
     else:
         yield NotReported(NO_LIMIT)
-
-
-def _long(limit: UnackedLimit, limits: Limits) -> bool:
-    quiet = limit.acks.quiet
-    return quiet is not None and quiet.seconds >= limits["refill_wait"]
 
 
 def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers:
@@ -152,7 +148,7 @@ def _finding(
             Measure("unacked_messages", unacked, "messages"),
             Measure("max_unacked_messages_per_subscription", limit.most, "messages"),
             backlog_measure(view),
-            Measure("acknowledged", wait.acks.acknowledged, "messages"),
+            Measure("acknowledged", limit.acks.acknowledged, "messages"),
             Measure("release_after", wait.needed, "acks"),
             Measure("release_in", wait.seconds, "seconds"),
             measured("quiet_for", quiet),
