@@ -10,7 +10,8 @@ when the broker has sent nothing there in its last full minute. It also speaks w
 replicator has sent nothing for `still_for` and the broker sent nothing in its last full minute,
 while entries waited in every sample. One of these alone is a warning, or unknown in one sample:
 a replicator may be reconnecting, or slow for a moment. Entries behind it in one sample, of which
-nothing tells whether they are sent, are unknown until a second sample shows whether it moves.
+nothing tells whether they are sent, are unknown until a second sample shows whether it moves. So
+are those of which a long window shows only that some were sent at its beginning.
 
 In topic stats a replicator has no name; it is called as the broker calls its cursor by default.
 
@@ -38,6 +39,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
+RATE_SECONDS = 120  # a rate is of a full minute, and stays until the next one is over
 THRESHOLDS = (Threshold("still_for", 5.0, "seconds", "a replicator may stand still for less"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
@@ -58,16 +60,16 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _finding(view, own, severity)
     elif own.waiting is None:
         yield Unknown(f"the replicator to {own.of} reports no backlog: {_untold(own)}")
-    elif own.moved is None and not own.msg_rate_out:
+    elif not own.msg_rate_out and (own.moved is None or _may_have_ended(own)):
         yield Unknown(
-            f"{own.waiting} entries wait for {own.of}; a second sample shows whether the "
-            "replicator sends them"
+            f"{own.waiting} entries wait for {own.of}; a sample some seconds later shows whether "
+            "the replicator sends them"
         )
 
 
 def _apart(own: OwnCursor) -> Severity | None:
     """Of one that is not connected."""
-    if own.connected is not False or own.moved:
+    if own.connected is not False or (own.moved and not _may_have_ended(own)):
         return None
     several = own.watched_seconds is not None
     lasts = own.apart_throughout if several else own.msg_rate_out == 0
@@ -81,6 +83,11 @@ def _still(own: OwnCursor, still_for: float) -> Severity | None:
     if own.watched_seconds is None or own.watched_seconds < still_for:
         return None
     return "warning" if own.msg_rate_out is None else "stalled"
+
+
+def _may_have_ended(own: OwnCursor) -> bool:
+    """Whether what moved may have done so before the full minute in which nothing was sent."""
+    return own.msg_rate_out == 0 and (own.watched_seconds or 0) > RATE_SECONDS
 
 
 def _untold(own: OwnCursor) -> str:
