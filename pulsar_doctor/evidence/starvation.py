@@ -26,6 +26,7 @@ from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
 GO = "Pulsar-Go"
 RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000
+SPARSE_MS = 60_000  # a shorter silence between two samples may be that of many acks at once
 ACKS_NEEDED = 3  # moments, before a window says how far apart they are
 MANY = 50  # messages of a window, which tell a pace better than a life
 
@@ -75,13 +76,13 @@ class Starving(Life):
     def working(self) -> bool:
         """Whether it acknowledged something within the window, or just now where that is open.
 
-        Of one sample without a clock: within the last full minute, of which the rates are.
+        Without a clock: within the last full minute, of which the rates are.
         """
         if self.acked or self.returned:
             return not self._acks_ended
         since = self.since(self.now.last_acked_timestamp_ms)
         if since is None or not since.exact:
-            return self.moved is None and bool(self.now.message_ack_rate)
+            return bool(self.now.message_ack_rate)
         return self.moved is None and since.ms < JUST_NOW_MS
 
     @cached_property
@@ -97,9 +98,12 @@ class Starving(Life):
     def _acks_ended(self) -> bool:
         """Whether it holds messages, and none was acknowledged for much longer than usual."""
         last = self.since(self.now.last_acked_timestamp_ms, self.now.last_consumed_timestamp_ms)
-        if last is None or not self.acks_apart_ms or self.held is None or not self.held.least:
+        apart_ms = self.acks_apart_ms
+        if last is None or self.held is None or not self.held.least:
             return False
-        return not in_rhythm(last.ms, self.acks_apart_ms / 1000)
+        if apart_ms is None and last.ms >= SPARSE_MS and self.finished and self.span_ms:
+            apart_ms = self.span_ms * self.messages_an_ack // self.finished
+        return apart_ms is not None and not in_rhythm(last.ms, apart_ms / 1000)
 
     @cached_property
     def pace_seconds(self) -> float | None:

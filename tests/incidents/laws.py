@@ -145,14 +145,14 @@ def _within(few: Asked, many: Asked) -> bool:
 def _nothing_new(moment: Moment, few: Asked, many: Asked) -> bool:
     """Whether nothing moved within the readings that the larger one has.
 
-    A clock that tells that all of it is young is news. So is whatever tells that less was sent of
-    late than a rate said.
+    A clock that tells that all of it is young is news. So is whatever tells more than a rate, which
+    is all that shows movement without a clock.
     """
     offsets = many.samples.offsets or (0,)
     since = moment.at_ns - max(offsets) * SECOND
     if many.samples.clock and not few.samples.clock:
         since = min(since, moment.at_ns - QUIET_AFTER_NS)
-    if few.seen.sent_by_rate and not many.seen.sent_by_rate:
+    if not few.samples.clock and (few.seen.msg_rate_out or few.seen.message_ack_rate):
         since = min(since, moment.at_ns - RATE_NS)
     return moment.truth.since < since - SECOND
 

@@ -118,10 +118,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if hole is None:
         yield NotReported("this source does not report acknowledged ranges")
         return
-    passed_over = hole.ranges > 0 or hole.in_part
-    if not passed_over or hole.moved or hole.delayed or not view.consumers:
+    passed_over, stood = hole.ranges > 0 or hole.in_part, hole.stood
+    if not passed_over or hole.delayed or not view.consumers:
         return
-    stood, confidence = hole.stood, _sure(hole, limits["hole_after"])
+    if hole.moved and not _stopped_within(view, stood, limits):
+        return
+    confidence = _sure(hole, limits["hole_after"])
     old = stood is not None and stood.seconds >= limits["hole_after"]
     if stood is not None and old and confidence is not None:
         yield _finding(view, hole, stood, "warning", confidence)
@@ -140,6 +142,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         )
     elif stood is not None and not old and _is_young(hole, stood.seconds, limits["young_after"]):
         yield _finding(view, hole, stood, "info", 0.9)
+
+
+def _stopped_within(view: SubscriptionView, stood: Age | None, limits: Limits) -> bool:
+    """Whether what moved in the window is known to have stopped in it, long ago."""
+    if stood is None or not stood.exact:
+        return False
+    long = stood.seconds >= min(limits["skipped_after"], limits["hole_after"])
+    return long and stood.seconds <= (view.watched_seconds or 0)
 
 
 def _given_back_or_skipped(stood: Age, limits: Limits) -> Unknown:

@@ -44,12 +44,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.nothing_to_send_for_sure or (view.left is None and view.backlog is not None):
         return
     for consumer in starving(view, limits):
-        if not consumer.beyond_help or consumer.moved:
-            continue
         quiet = consumer.quiet_for
-        if quiet is not None and quiet.seconds >= limits["refill_wait"]:
+        if not consumer.beyond_help or quiet is None:
+            continue
+        if quiet.seconds >= limits["refill_wait"]:
             yield _finding(view, consumer, quiet.seconds)
-        elif quiet is not None and not quiet.exact:
+        elif not quiet.exact and not consumer.moved:
             yield Unknown(
                 f"{consumer.label} is at {consumer.available_permits} permits and holds too "
                 "little to bring them back; only the broker's clock shows for how long (see --at)",
