@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.broker.stats.window import SHORT_MS
 from pulsar_doctor.evidence.ack_wait import in_rhythm
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
 from pulsar_doctor.evidence.standing import gone_by_backlog, granted_in_life
@@ -26,7 +27,6 @@ from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
 GO = "Pulsar-Go"
 RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000
-SPARSE_MS = 60_000  # a shorter silence between two samples may be that of many acks at once
 ACKS_NEEDED = 3  # moments, before a window says how far apart they are
 MANY = 50  # messages of a window, which tell a pace better than a life
 
@@ -76,14 +76,12 @@ class Starving(Life):
     def working(self) -> bool:
         """Whether it acknowledged something within the window, or just now where that is open.
 
-        Without a clock: within the last full minute, of which the rates are.
+        Without a clock: within a short window, or the last full minute, of which the rates are.
         """
-        if self.acked or self.returned:
-            return not self._acks_ended
-        since = self.since(self.now.last_acked_timestamp_ms)
-        if since is None or not since.exact:
-            return bool(self.now.message_ack_rate)
-        return self.moved is None and since.ms < JUST_NOW_MS
+        since, moved = self.since(self.now.last_acked_timestamp_ms), self.acked or self.returned
+        if since is not None and since.exact:
+            return not self._acks_ended if moved else self.moved is None and since.ms < JUST_NOW_MS
+        return bool(self.now.message_ack_rate or (moved and self.observed.window.is_short))
 
     @cached_property
     def acks_apart_ms(self) -> int | None:
@@ -101,7 +99,7 @@ class Starving(Life):
         apart_ms = self.acks_apart_ms
         if last is None or self.held is None or not self.held.least:
             return False
-        if apart_ms is None and last.ms >= SPARSE_MS and self.finished and self.span_ms:
+        if apart_ms is None and last.ms >= SHORT_MS and self.finished and self.span_ms:
             apart_ms = self.span_ms * self.messages_an_ack // self.finished
         return apart_ms is not None and not in_rhythm(last.ms, apart_ms / 1000)
 

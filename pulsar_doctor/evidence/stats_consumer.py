@@ -144,7 +144,8 @@ class ConsumerFacts(Starving):
 
     @property
     def asked_lately(self) -> Age | None:
-        if not self.flow_came:
+        lately = self.observed.window.is_short or self.now.msg_rate_out
+        if not self.flow_came or not (lately or (self.starved and self.starved.exact)):
             return None
         return self.starved or Age(0, False)
 

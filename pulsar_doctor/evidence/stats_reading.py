@@ -55,6 +55,8 @@ def _since_the_last_delivery(observed: Observed) -> Observed:
         still += 1
     if since is None:
         since = window.seconds_since(len(window.samples) - still) or 0
+        if not observed.now.msg_rate_out and not window.is_short:
+            since = least  # it may be that long ago
     return observed if since < least else _last(observed, still)
 
 

@@ -40,6 +40,7 @@ T = TypeVar(
     ReplicatorStats,
 )
 R = TypeVar("R")
+SHORT_MS = 60_000  # a window that is no longer shows what moves now
 Identity = tuple[str | None, str, str | None]  # name, connectedSince, address
 
 
@@ -151,6 +152,11 @@ class Window:
             if began is not None and ended is not None:
                 return max(0, ended - began)
         return None if self.interval_ms is None else (len(self.samples) - 1) * self.interval_ms
+
+    @property
+    def is_short(self) -> bool:
+        """Whether all of it is known to be within a minute: what moved in it moved lately."""
+        return self.span_ms is not None and self.span_ms <= SHORT_MS
 
     @property
     def span_least_ms(self) -> int | None:
