@@ -42,8 +42,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
     own = own_cursor_of(observed)
     if own is not None and observed.now == NOTHING_TOLD:
         return _of_the_broker(observed, own)
-    told = observed.now.consumers is not None
-    everybody = facts_of(observed) if told else ()
+    told, consumers = observed.now.consumers is not None, facts_of(observed)
     left, unacked = observed.left, observed.now.unacked_messages
     return SubscriptionView(
         topic=observed.topic,
@@ -51,21 +50,21 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         subscription=observed.subscription,
         type=observed.type,
         sources=frozenset({STATS}),
-        consumers=tuple(map(consumer_view, everybody)) if told else None,
+        consumers=tuple(map(consumer_view, consumers)) if told else None,
         cannot_be=observed.cannot_be,
         moment_ms=observed.window.last.now_ms,
         durable=observed.durable,
-        active=active_of(observed, everybody) if observed.type == "Failover" else None,
+        active=active_of(observed, consumers) if observed.type == "Failover" else None,
         gone=gone_of(observed),
         own=own,
         quiet_is_fine=quiet_is_fine(observed),
         backlog=observed.backlog,
         left=None if left is None else Count(left.least, left.most),
         unacked=None if observed.type in SINGLE_ACTIVE else exactly(unacked),
-        unacked_limit=unacked_limit_of(observed),
+        unacked_limit=unacked_limit_of(observed, consumers),
         persistent=observed.persistent,
-        hole=hole_of(observed),
-        circulation=circulation_of(observed),
+        hole=hole_of(observed, consumers),
+        circulation=circulation_of(observed, consumers),
         watched=not observed.one_sample,
         watched_seconds=observed.watched_seconds,
         backlog_change=_backlog_change(observed),
@@ -78,7 +77,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         throttling=throttling_of(observed),
         sent_less=sent_less(observed),
         key_order=key_order_of(observed),
-        attended=bool(everybody)
+        attended=bool(consumers)
         if told
         else (observed.now.active_consumer_name is not None or None),
         alone=alone_of(observed),

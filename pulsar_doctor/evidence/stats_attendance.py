@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence.standing import Standing
 from pulsar_doctor.evidence.subscription import Alone, Gone
 
 
-def active_of(observed: Observed, everybody: tuple[Standing, ...]) -> int | None:
+def active_of(observed: Observed, consumers: Sequence[Standing]) -> int | None:
     """The active one's place; of several with its name, the only one that was ever sent something.
 
     None where that is not told, or nobody is.
     """
     name = observed.now.active_consumer_name
-    named = [s for s in everybody if name is not None and s.now.consumer_name == name]
+    named = [s for s in consumers if name is not None and s.now.consumer_name == name]
     if len(named) > 1:
         named = [standing for standing in named if standing.now.msg_out_counter != 0]
     return named[0].number if len(named) == 1 else None

@@ -17,6 +17,7 @@ and with nothing else as long as the consumer stays connected and active.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -28,19 +29,19 @@ from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, identity
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.standing import gone_by_backlog, latest
-from pulsar_doctor.evidence.stats_consumer import facts_of
+from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
 SKEWED = 3  # times: the size of a backlog is an estimate by the average size of entries
 
 
-def circulation_of(observed: Observed) -> Circulation:
+def circulation_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Circulation:
     """What the counters tell of it."""
     last, last_delivery = observed.window.last, _last_delivery(observed)
     since = [each.connected_since_ms for each in observed.now.consumers or ()]
     return Circulation(
-        window=sent_in_window(observed),
+        window=sent_in_window(observed, consumers),
         life=sent_in_life(observed),
         gone=came_and_left(observed),
         at_most_twice=at_most_twice(observed),
@@ -66,10 +67,10 @@ def _last_delivery(observed: Observed) -> int | None:
     return latest(each.last_consumed_timestamp_ms for each in observed.now.consumers or ())
 
 
-def sent_in_window(observed: Observed) -> Sent | None:
+def sent_in_window(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Sent | None:
     """By the consumers that were there all the time; None where it is not told."""
     messages = _growth(observed, "msg_out_counter")
-    silent = no_ack_came(observed)
+    silent = no_ack_came(observed, consumers)
     entries = 0 if silent else acknowledged_entries(observed)
     if messages is None or entries is None:
         return None
@@ -135,13 +136,12 @@ def came_and_left(observed: Observed) -> int:
     return sum(bool(each.msg_out_counter) and identity(each) not in there for each in gone)
 
 
-def no_ack_came(observed: Observed) -> bool:
+def no_ack_came(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool:
     """Whether it is certain that nothing was acknowledged, or expired, within the window."""
-    everyone = facts_of(observed)
-    silent = all(s.acked is False or "last_acked_timestamp_ms" in s.now.never for s in everyone)
+    silent = all(s.acked is False or "last_acked_timestamp_ms" in s.now.never for s in consumers)
     stayed = observed.window.left(observed.subscription) == ()
     skipped = observed.course.passed("last_mark_delete_advanced_timestamp_ms")
-    return bool(everyone) and silent and stayed and not skipped
+    return bool(consumers) and silent and stayed and not skipped
 
 
 def acknowledged_entries(observed: Observed) -> int | None:

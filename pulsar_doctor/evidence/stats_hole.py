@@ -8,6 +8,7 @@ by their applications. At the pace of the last minute it took so long to send th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.backlog import is_empty
@@ -15,7 +16,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.standing import latest
-from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
+from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 from pulsar_doctor.evidence.taken import queue_most
 
 MINUTE = 60.0  # seconds
@@ -23,12 +24,12 @@ BATCHES = 10  # taken and none of them finished: not all of them are in work
 MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
 
 
-def hole_of(observed: Observed) -> AckHole | None:
+def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole | None:
     """None where acknowledged ranges are not told."""
     now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
     if ranges is None:
         return None
-    in_part = 0 if ranges else _in_part(observed)
+    in_part = 0 if ranges else _in_part(observed, consumers)
     if ranges <= 0 and not in_part:
         return AckHole(ranges, None)
     since, acked = _since_ms(observed), _acked_ms(observed)
@@ -43,7 +44,7 @@ def hole_of(observed: Observed) -> AckHole | None:
         acked=last.age(acked),
         acks_lasted_ms=None if since is None or acked is None else acked - since,
         all_acked_in=_all_acked_in(observed),
-        passed=_passed(observed, since),
+        passed=_passed(observed, consumers, since),
         held=held.most if held else 0,
         passed_in_window=observed.course.passed("last_acked_timestamp_ms") is True,
         moved=_moved(observed),
@@ -53,22 +54,22 @@ def hole_of(observed: Observed) -> AckHole | None:
         backlog_bytes=now.backlog_size,
         behind=cursor.number_of_entries_since_first_not_acked_message if cursor else None,
         in_part=in_part > 0,
-        compacted=_compacted(observed),
+        compacted=_compacted(observed, consumers),
     )
 
 
-def _compacted(observed: Observed) -> int:
+def _compacted(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
     """Of a compacted topic: entries that were read and unacknowledged, beyond all that was sent."""
-    held, sent = observed.held, [each.now.msg_out_counter for each in facts_of(observed)]
+    held, sent = observed.held, [each.now.msg_out_counter for each in consumers]
     if held is None or observed.type not in SINGLE_ACTIVE or None in sent:
         return 0
     compacted = "__compaction" in (observed.window.last.topic.subscriptions or {})
     return max(0, held.least - sum(each or 0 for each in sent)) if compacted else 0
 
 
-def _in_part(observed: Observed) -> int:
+def _in_part(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
     """Messages that were sent in batches, none of which is finished; 0 where all may be in work."""
-    served = [each for each in facts_of(observed) if each.active]
+    served = [each for each in consumers if each.active]
     batch = max((each.now.avg_messages_per_entry or 0 for each in served), default=0)
     queues = [queue_most(each) for each in served if (each.permits or 0) > 0]
     if batch <= 1 or observed.window.last.topic.ongoing_txn_count or len(queues) < len(served):
@@ -129,7 +130,7 @@ def _all_acked_in(observed: Observed) -> float | None:
     return None if after is None or backlog is None else (after - 1 - backlog) * span / acked / 1000
 
 
-def _passed(observed: Observed, since_ms: int | None) -> int:
+def _passed(observed: Observed, consumers: Sequence[ConsumerFacts], since_ms: int | None) -> int:
     """Later entries or messages that all who hold something have acknowledged since then.
 
     0 where somebody holds something and has not, or where something was given back, which waits.
@@ -138,7 +139,7 @@ def _passed(observed: Observed, since_ms: int | None) -> int:
     given_back = now.msg_in_replay or now.msg_rate_redeliver
     if since_ms is None or held is None or given_back or now.is_replicated is not False:
         return 0
-    holders = [each for each in facts_of(observed) if each.unacked != 0 and each.active]
+    holders = [each for each in consumers if each.unacked != 0 and each.active]
     acks = [each.now.last_acked_timestamp_ms or 0 for each in holders]
     if not acks or min(acks) <= since_ms:
         return 0
