@@ -85,15 +85,17 @@ class BrokerFacts:
     def _documents(self, at: int, consumer: int | None) -> Documents:
         observed = self.observed
         sample = observed.window.samples[at]
-        subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
-        cursors = sample.internal.cursors if sample.internal else None
-        cursor = (cursors or {}).get(observed.subscription)
         course = None if consumer is None else self._course(consumer)
         values = () if course is None else course.values
         # A course may begin later than the window: it is counted from its end.
         place = at - len(observed.window.samples)
         there = values[place] if -place <= len(values) else None
-        return Documents(sample, subscription, cursor, there)
+        return Documents(
+            sample,
+            sample.subscription(observed.subscription),
+            sample.cursor(observed.subscription),
+            there,
+        )
 
 
 NOTHING_KEPT = (None, None, None)

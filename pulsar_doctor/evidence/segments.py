@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.broker.stats.values import latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,8 @@ def _on_segment(
     number: int, own: SubscriptionStats, sealed_ms: int | None, now_ms: int | None
 ) -> OnSegment:
     there = own.consumers
-    moments = (own.last_acked_timestamp_ms, own.last_mark_delete_advanced_timestamp_ms, sealed_ms)
-    last = max((ms for ms in moments if ms is not None), default=None)
+    moved_ms = own.last_mark_delete_advanced_timestamp_ms
+    last = latest(own.last_acked_timestamp_ms, moved_ms, sealed_ms)
     only = there[0] if there is not None and len(there) == 1 else None
     return OnSegment(
         number,

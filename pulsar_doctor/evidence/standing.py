@@ -20,7 +20,6 @@ connected (seen: within 5 ms), and as long as none follows that moment stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -179,7 +178,7 @@ class Standing:
 
     def since(self, *moments: int | None) -> Age | None:
         """Since the last of these moments; None where none is told."""
-        return self.observed.window.last.age(latest(moments))
+        return self.observed.window.last.age(*moments)
 
     def _age_of(self, *moments: int | None) -> Age | None:
         """The same, and at least the window where nothing moved in it."""
@@ -217,11 +216,6 @@ class Standing:
         connected = self.now.connected_since_ms
         known = flow is not None and connected is not None
         return known and 0 <= (flow or 0) - (connected or 0) <= UPON_CONNECTING_MS
-
-
-def latest(moments: Iterable[int | None]) -> int | None:
-    """The last of those that are told; None where none is."""
-    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def gone_by_backlog(observed: Observed) -> int | None:

@@ -28,7 +28,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, identity
 from pulsar_doctor.evidence.circulation import Circulation, Sent
-from pulsar_doctor.evidence.standing import gone_by_backlog, latest
+from pulsar_doctor.evidence.standing import gone_by_backlog
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
@@ -38,15 +38,15 @@ SKEWED = 3  # times: the size of a backlog is an estimate by the average size of
 
 def circulation_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Circulation:
     """What the counters tell of it."""
-    last, last_delivery = observed.window.last, _last_delivery(observed)
-    since = [each.connected_since_ms for each in observed.now.consumers or ()]
+    last, now = observed.window.last, observed.now.consumers or ()
+    since = [each.connected_since_ms for each in now]
     return Circulation(
         window=sent_in_window(observed, consumers),
         life=sent_in_life(observed),
         gone=came_and_left(observed),
         at_most_twice=at_most_twice(observed),
         ever_sent=_ever_sent(observed),
-        last_delivery=last.age(last_delivery),
+        last_delivery=last.age(*(each.last_consumed_timestamp_ms for each in now)),
         begun=last.age(min((moment for moment in since if moment is not None), default=None)),
         span_seconds=None if not observed.window.span_ms else observed.window.span_ms / 1000,
         rate_redeliver=observed.now.msg_rate_redeliver,
@@ -61,10 +61,6 @@ def _ever_sent(observed: Observed) -> int | None:
         return own
     to_them = _sum(list(now), "msg_out_counter")
     return to_them if to_them is None or own is None or not now else max(to_them, own)
-
-
-def _last_delivery(observed: Observed) -> int | None:
-    return latest(each.last_consumed_timestamp_ms for each in observed.now.consumers or ())
 
 
 def sent_in_window(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Sent | None:
@@ -165,8 +161,7 @@ def batch_most(observed: Observed) -> int:
 
 def backlog_bytes(observed: Observed, sample: Sample) -> int | None:
     """Bytes that the broker could send, about; None where not told. Some tell sizes below 0."""
-    topic = sample.topic
-    subscription = (topic.subscriptions or {}).get(observed.subscription)
+    topic, subscription = sample.topic, sample.subscription(observed.subscription)
     own = subscription.backlog_size if subscription else None
     waiting, whole = (
         [size for size in sizes if size is not None and size >= 0]
@@ -206,11 +201,10 @@ def _first_time(observed: Observed) -> int:
 
 def _unread(observed: Observed, sample: Sample) -> int | None:
     """Entries that were not read yet in a sample, at most."""
-    internal = sample.internal
-    cursor = ((internal and internal.cursors) or {}).get(observed.subscription)
+    internal, cursor = sample.internal, sample.cursor(observed.subscription)
     if internal and cursor and cursor.read_position:
         return entries_from(cursor.read_position, internal)
-    subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
+    subscription = sample.subscription(observed.subscription)
     if subscription is None or subscription.msg_backlog is None:
         return None
     held = max(0, subscription.unacked_messages or 0) // batch_most(observed)
@@ -219,7 +213,7 @@ def _unread(observed: Observed, sample: Sample) -> int | None:
 
 def _out(observed: Observed, sample: Sample) -> int | None:
     """Messages that consumers hold, or that wait to be sent again."""
-    subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
+    subscription = sample.subscription(observed.subscription)
     if subscription is None:
         return None
     held = [consumer.unacked_messages for consumer in subscription.consumers or ()]

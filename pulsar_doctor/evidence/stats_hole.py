@@ -14,8 +14,8 @@ from operator import attrgetter
 from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries_from
 from pulsar_doctor.broker.stats.sample import Moment
+from pulsar_doctor.broker.stats.values import latest
 from pulsar_doctor.evidence.hole import AckHole
-from pulsar_doctor.evidence.standing import latest
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 from pulsar_doctor.evidence.taken import queue_most
 
@@ -34,7 +34,7 @@ def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole |
         return AckHole(ranges, None)
     since, acked = _since_ms(observed), _acked_ms(observed)
     if since is not None and in_part:
-        since = latest((since, _began_ms(observed, in_part)))
+        since = latest(since, _began_ms(observed, in_part))
     position = cursor.mark_delete_position if cursor else None
     last = observed.window.last
     held = observed.held
@@ -116,7 +116,7 @@ def _emptied_ms(observed: Observed) -> int | None:
 
 def _acked_ms(observed: Observed) -> int | None:
     acks = [each.last_acked_timestamp_ms for each in observed.now.consumers or ()]
-    return latest((observed.now.last_acked_timestamp_ms, *acks))
+    return latest(observed.now.last_acked_timestamp_ms, *acks)
 
 
 def _all_acked_in(observed: Observed) -> float | None:

@@ -49,12 +49,11 @@ def _waiting(observed: Observed, sample: Sample) -> int | None:
     """Entries behind it: by the broker's counter, otherwise by positions."""
     name, cluster = observed.subscription, observed.owner.of or ""
     replicator = (sample.topic.replication or {}).get(cluster)
-    stats = (sample.topic.subscriptions or {}).get(name)
+    stats = sample.subscription(name)
     told = replicator.replication_backlog if replicator else stats.msg_backlog if stats else None
     if told is not None:
         return max(0, told)
-    internal = sample.internal
-    cursor = None if internal is None else (internal.cursors or {}).get(name)
+    internal, cursor = sample.internal, sample.cursor(name)
     if internal is None or cursor is None:
         return None
     entries = entries_by_positions(internal, cursor)

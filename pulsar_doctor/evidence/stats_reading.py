@@ -91,8 +91,7 @@ def _moved(observed: Observed) -> bool:
 def _told(observed: Observed) -> Iterator[ReadSample]:
     """The samples that report where the cursor reads, or whether a read is pending."""
     for sample in observed.window.samples:
-        internal = sample.internal
-        cursor = (internal.cursors or {}).get(observed.subscription) if internal else None
+        internal, cursor = sample.internal, sample.cursor(observed.subscription)
         if internal is None or cursor is None:
             continue
         if cursor.read_position is not None or cursor.subscription_have_pending_read is not None:
@@ -101,7 +100,7 @@ def _told(observed: Observed) -> Iterator[ReadSample]:
 
 def _state(observed: Observed, told: ReadSample) -> ReadState:
     sample, internal, cursor = told
-    subscription = (sample.topic.subscriptions or {}).get(observed.subscription)
+    subscription = sample.subscription(observed.subscription)
     replay = subscription.msg_in_replay if subscription else None
     alone = observed.type in SINGLE_ACTIVE
     return ReadState(

@@ -7,7 +7,6 @@ from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.broker.stats.window import consumers_of
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 
 COUNTERS = tuple(
@@ -37,7 +36,7 @@ def _lately(observed: Observed) -> tuple[HeldBack, ...]:
 
 def _ready(observed: Observed) -> float:
     """In which share of the samples a consumer could receive."""
-    listed = [consumers_of(sample, observed.subscription) for sample in observed.window.samples]
+    listed = [each.consumers for each in observed.course.values if each]
     ready = [any(map(_may_receive, consumers)) for consumers in listed if consumers]
     return sum(ready) / len(ready) if ready else 0.0
 
@@ -48,8 +47,7 @@ def sent_less(observed: Observed) -> bool:
     On Key_Shared what waits may be for others. A single active consumer holds what it was ever
     sent, at most.
     """
-    samples, name = observed.window.samples, observed.subscription
-    told = [(sample.topic.subscriptions or {}).get(name) for sample in samples]
+    told = observed.course.values
     if observed.type not in ("Shared", *SINGLE_ACTIVE) or len(told) < STEPS_LEAST or None in told:
         return False
     steps = list(pairwise(filter(None, told)))

@@ -58,7 +58,7 @@ class BrokerTold:
             samples = _before_its_end(samples, wire)
         if not samples or abs(wire.now_us // 1000 - (samples[-1].now_ms or 0)) > STALE_MS:
             return view
-        if wire.subscription not in (samples[-1].topic.subscriptions or {}):
+        if samples[-1].subscription(wire.subscription) is None:
             return view
         told = Observed(
             wire.topic,
@@ -78,5 +78,5 @@ def _before_its_end(samples: tuple[Sample, ...], wire: Subscription) -> tuple[Sa
 
 
 def _listed(sample: Sample, subscription: str) -> set[str | None]:
-    found = (sample.topic.subscriptions or {}).get(subscription)
+    found = sample.subscription(subscription)
     return {consumer.consumer_name for consumer in (found and found.consumers) or ()}

@@ -112,7 +112,7 @@ def backlog_of(samples: Sequence[Sample], name: str, ranges: int | None) -> Back
     ranges: acknowledged ones in the last sample.
     """
     now = (samples[-1].topic.subscriptions or {})[name]
-    cursors = [(sample, _cursor(sample, name)) for sample in samples]
+    cursors = [(sample, sample.cursor(name)) for sample in samples]
     internal, cursor = samples[-1].internal, cursors[-1][1]
     positions, shown, durable = None, 0, is_durable(now, cursor) is not False
     if internal is not None and cursor is not None and durable:
@@ -197,13 +197,9 @@ def ranges_of(cursor: CursorStats) -> tuple[Written, ...] | None:
         return None
 
 
-def _cursor(sample: Sample, name: str) -> CursorStats | None:
-    return ((sample.internal and sample.internal.cursors) or {}).get(name)
-
-
 def _shown_by_stats(samples: Sequence[Sample], name: str, now: SubscriptionStats) -> int:
     """How many samples show a counter that cannot be, by what the stats alone tell; all or 0."""
-    told = [(sample.topic.subscriptions or {}).get(name) for sample in samples]
+    told = [sample.subscription(name) for sample in samples]
     impossible = [each for each in told if each is not None and _is_impossible(each)]
     alone = len(samples) == 1 and (now.msg_backlog or 0) < 0
     return len(samples) if len(impossible) == len(samples) and not alone else 0

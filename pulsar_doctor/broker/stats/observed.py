@@ -216,8 +216,7 @@ class Observed:
     @cached_property
     def cursor_now(self) -> CursorStats | None:
         """The cursor in the last sample; None where it is not told."""
-        internal = self.internal
-        return None if internal is None else (internal.cursors or {}).get(self.subscription)
+        return self.window.last.cursor(self.subscription)
 
     @property
     def durable(self) -> bool | None:

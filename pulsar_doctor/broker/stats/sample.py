@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.internal import InternalStats
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.values import latest
 
 Moment = Literal[
     "last_acked_timestamp_ms",
@@ -52,12 +53,19 @@ class Sample:
     @cached_property
     def now_ms(self) -> int | None:
         """When it was taken; the earliest possible moment where the clock is not known."""
-        reported = (self.taken_ms, self.newest_ms, self.not_before_ms)
-        return max((each for each in reported if each is not None), default=None)
+        return latest(self.taken_ms, self.newest_ms, self.not_before_ms)
 
-    def age(self, moment_ms: int | None) -> Age | None:
-        """How long ago a moment was; None where it or now is not told."""
-        now = self.now_ms
+    def subscription(self, name: str) -> SubscriptionStats | None:
+        """One subscription; None where the stats do not list it."""
+        return (self.topic.subscriptions or {}).get(name)
+
+    def cursor(self, name: str) -> CursorStats | None:
+        """One cursor; None where no internal stats list it."""
+        return ((self.internal and self.internal.cursors) or {}).get(name)
+
+    def age(self, *moments_ms: int | None) -> Age | None:
+        """How long ago the last of these moments was; None where none or no time is known."""
+        moment_ms, now = latest(*moments_ms), self.now_ms
         if moment_ms is None or now is None:
             return None
         return Age(max(0, now - moment_ms), self.now_told)

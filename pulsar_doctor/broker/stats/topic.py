@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.functions import FunctionInstance
-from pulsar_doctor.broker.stats.values import epoch_ms
+from pulsar_doctor.broker.stats.values import epoch_ms, latest
 
 ACKED, CONSUMED = "last_acked_timestamp_ms", "last_consumed_timestamp_ms"
 FLOW = "last_consumed_flow_timestamp_ms"
@@ -78,8 +78,7 @@ class ConsumerStats:
     def last_sign_ms(self) -> int | None:
         """When it last acknowledged, asked for more or connected, as far as told."""
         flow = self.last_consumed_flow_timestamp_ms
-        signs = (self.last_acked_timestamp_ms, flow, self.connected_since_ms)
-        return max((sign for sign in signs if sign is not None), default=None)
+        return latest(self.last_acked_timestamp_ms, flow, self.connected_since_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Basic values of the stats: positions and times."""
+"""Basic values of the stats: positions and moments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from datetime import UTC, datetime, timedelta
 Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
+
+
+def latest(*moments: int | None) -> int | None:
+    """The last of these moments; None where none of them is known."""
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def epoch_ms(text: str | None) -> int | None:

@@ -201,7 +201,7 @@ class Window:
 
     def subscription(self, name: str) -> Course[SubscriptionStats]:
         """One subscription."""
-        values = tuple((sample.topic.subscriptions or {}).get(name) for sample in self.samples)
+        values = tuple(sample.subscription(name) for sample in self.samples)
         fell = any(
             subscription_fell(before, after)
             for before, after in pairwise(values)
@@ -211,8 +211,7 @@ class Window:
 
     def cursor(self, name: str) -> Course[CursorStats]:
         """The cursor of one subscription, over the samples with internal stats."""
-        told = [sample.internal for sample in self.samples if sample.internal is not None]
-        values = tuple((internal.cursors or {}).get(name) for internal in told)
+        values = tuple(sample.cursor(name) for sample in self.samples if sample.internal)
         return Course(values, self.reset or self.subscription(name).reset)
 
     def consumers(self, name: str) -> tuple[Course[ConsumerStats], ...]:
@@ -257,7 +256,7 @@ def came_since(before: Sample, after: Sample) -> Iterator[int]:
     """Moments of the later reading that cannot have been before the earlier one was taken."""
     connected = set(connections(before.topic))
     for name, subscription in (after.topic.subscriptions or {}).items():
-        was = (before.topic.subscriptions or {}).get(name)
+        was = before.subscription(name)
         if was is None or was.consumers is None:
             continue
         yield from _changed(was, subscription)
@@ -313,7 +312,7 @@ def fell(before: int | None, after: int | None) -> bool:
 
 def consumers_of(sample: Sample, name: str) -> Sequence[ConsumerStats] | None:
     """The consumers of a subscription in a sample; None where they are not told."""
-    subscription = (sample.topic.subscriptions or {}).get(name)
+    subscription = sample.subscription(name)
     return None if subscription is None else subscription.consumers
 
 
