@@ -12,9 +12,9 @@ from functools import partialmethod
 from operator import attrgetter
 from typing import Any
 
-from pulsar_doctor.broker.stats.backlog import ranges_of
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.positions import ranges_of
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course

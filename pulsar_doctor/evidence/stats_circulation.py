@@ -23,7 +23,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Literal
 
-from pulsar_doctor.broker.stats.observed import SHARING, Observed, entries_from
+from pulsar_doctor.broker.stats.observed import SHARING, Observed
+from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, identity

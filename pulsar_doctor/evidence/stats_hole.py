@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.backlog import is_empty
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, entries_from
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.values import latest
 from pulsar_doctor.evidence.hole import AckHole

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from pulsar_doctor.broker.stats.backlog import entries_by_positions
 from pulsar_doctor.broker.stats.cursors import COMPACTION, JUDGED
 from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.positions import entries_by_positions
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed, unread_of
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.positions import unread_of
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
 

@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.backlog import Backlog, entries_behind
-from pulsar_doctor.broker.stats.internal import (
-    CursorStats,
-    InternalStats,
-    LedgerStats,
-    entries_between,
-)
+from pulsar_doctor.broker.stats.backlog import Backlog
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, LedgerStats
 from pulsar_doctor.broker.stats.observed import Between
+from pulsar_doctor.broker.stats.positions import entries_behind, entries_between
 from tests.causes.stats_script import observed
 
 LEDGERS = (LedgerStats(3, 10), LedgerStats(4, 5), LedgerStats(6, 0))

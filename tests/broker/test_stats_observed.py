@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.stats.internal import InternalStats, LedgerStats
-from pulsar_doctor.broker.stats.observed import Between, entries_from
+from pulsar_doctor.broker.stats.observed import Between
+from pulsar_doctor.broker.stats.positions import entries_from
 from tests.causes.stats_script import observed
 
 HOLDS = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}

@@ -29,12 +29,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.positions import entries_by_positions
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
-from pulsar_doctor.broker.stats.values import Position
-from pulsar_doctor.errors import InputError
-from pulsar_doctor.ledger.acks.written import Written, parse_written
 from pulsar_doctor.wording.sentences import say
 
 COUNTER_LEAST = -1  # for a moment, while an entry is being acknowledged
@@ -131,70 +129,11 @@ def backlog_of(samples: Sequence[Sample], name: str, ranges: int | None) -> Back
     )
 
 
-def entries_by_positions(internal: InternalStats, cursor: CursorStats) -> int | None:
-    """Entries that are not acknowledged, by positions; None where a ledger is not told.
-
-    Below 0 where mark-delete was read later than the last confirmed entry, and lies behind it.
-    """
-    done = cursor.mark_delete_position
-    if done is None or nothing_waits(internal, cursor):
-        return None if done is None else 0
-    return entries_behind(done, internal, cursor)
-
-
-def nothing_waits(internal: InternalStats, cursor: CursorStats) -> bool:
-    """Whether all is acknowledged, whatever ledgers and ranges tell.
-
-    Nothing lies between mark-delete and the read position, and the read waits for what comes next.
-    The broker counts the entries after mark-delete up to the read position, with that one.
-    """
-    done, read, last = (
-        cursor.mark_delete_position,
-        cursor.read_position,
-        internal.last_confirmed_entry,
-    )
-    if not cursor.waiting_read_op or (last is not None and read is not None and read <= last):
-        return False
-    behind = cursor.number_of_entries_since_first_not_acked_message
-    if behind is not None and 0 <= behind <= 1:
-        return last is None or read is not None
-    return done is not None and read is not None and read == (done[0], done[1] + 1)
-
-
-def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats) -> int | None:
-    """Entries behind a position that are in no acknowledged range, likewise."""
-    last, ranges = internal.last_confirmed_entry, ranges_of(cursor)
-    if last is None or ranges is None:
-        return None
-    found = entries_between(after, last, internal)
-    for ledger, begin, end, entry in ranges:
-        if found is None:
-            return None
-        if ledger == end and (ledger, begin) >= after:  # nearly all: there may be many thousands
-            found -= entry - begin
-        elif (end, entry) > after:
-            acked = entries_between(max(after, (ledger, begin)), (end, entry), internal)
-            found = None if acked is None else found - acked
-    return found
-
-
 def is_durable(stats: SubscriptionStats, cursor: CursorStats | None) -> bool | None:
     """Whether the broker keeps its place: by the stats, else by the cursor; None: not reported."""
     if stats.is_durable is not None or cursor is None:
         return stats.is_durable
     return cursor.durable
-
-
-def ranges_of(cursor: CursorStats) -> tuple[Written, ...] | None:
-    """Acknowledged ranges after mark-delete; None where not reported, or written in no known way.
-
-    `holes` says what is wrong with those that cannot be read.
-    """
-    written = cursor.individually_deleted_messages
-    try:
-        return None if written is None else parse_written(written)
-    except InputError:
-        return None
 
 
 def _shown_by_stats(samples: Sequence[Sample], name: str, now: SubscriptionStats) -> int:

@@ -12,23 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pulsar_doctor.broker.stats.backlog import (
-    COUNTER_LEAST,
-    Backlog,
-    backlog_of,
-    entries_behind,
-    is_durable,
-    nothing_waits,
-    ranges_of,
-)
+from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog, backlog_of, is_durable
 from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owner_of
 from pulsar_doctor.broker.stats.fields import shown
-from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, entries_between
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
+from pulsar_doctor.broker.stats.positions import nothing_waits, ranges_of, unread_of
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
 
@@ -368,26 +360,6 @@ def own_cursors(last: Sample) -> tuple[str, ...]:
     told = () if last.internal is None else tuple(last.internal.cursors or ())
     names = judged_cursors(told, clusters)
     return tuple(name for name in names if name not in (last.topic.subscriptions or {}))
-
-
-def unread_of(internal: InternalStats, cursor: CursorStats) -> int | None:
-    """Entries from the read position on that are not acknowledged; None where not reported.
-
-    Where the acknowledged ranges are not reported, those in them count, too.
-    """
-    if cursor.read_position is None:
-        return None
-    ledger, entry = cursor.read_position
-    left = entries_behind((ledger, entry - 1), internal, cursor)
-    return entries_from(cursor.read_position, internal) if left is None else max(0, left)
-
-
-def entries_from(position: Position, internal: InternalStats) -> int | None:
-    """Entries from a position to the last confirmed one; None where a ledger is not told."""
-    last, (ledger, entry) = internal.last_confirmed_entry, position
-    if last is None:
-        return None
-    return 0 if position > last else entries_between((ledger, entry - 1), last, internal)
 
 
 def _orders_keys(now: SubscriptionStats) -> bool:
