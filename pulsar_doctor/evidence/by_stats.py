@@ -14,23 +14,20 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence import taken
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import BrokerFacts
-from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.segments import among_segments
-from pulsar_doctor.evidence.starvation import quiet_is_fine
 from pulsar_doctor.evidence.stats_acks import unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
-from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
-from pulsar_doctor.evidence.stats_hole import hole_of
+from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, count_of, facts_of
+from pulsar_doctor.evidence.stats_hole import acked_ranges_of, hole_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
 from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
-from pulsar_doctor.evidence.stats_reading import reads_of
-from pulsar_doctor.evidence.stats_throttling import sent_less, throttling_of
+from pulsar_doctor.evidence.stats_reading import reads_of, sent_less, throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.evidence.values import at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
 NOTHING_TOLD = SubscriptionStats()
@@ -39,58 +36,55 @@ SAME_NAME = tuple(name for name in NUMBERS if hasattr(ConsumerFacts, name))
 
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
-    own = own_cursor_of(observed)
-    if own is not None and observed.now == NOTHING_TOLD:
+    now, own = observed.now, own_cursor_of(observed)
+    if own is not None and now == NOTHING_TOLD:
         return _of_the_broker(observed, own)
-    told, consumers = observed.now.consumers is not None, facts_of(observed)
-    left, unacked = observed.left, observed.now.unacked_messages
+    told, consumers = now.consumers is not None, facts_of(observed)
     return SubscriptionView(
         topic=observed.topic,
         partition=observed.partition,
         subscription=observed.subscription,
         type=observed.type,
         sources=frozenset({STATS}),
-        consumers=tuple(map(consumer_view, consumers)) if told else None,
         cannot_be=observed.cannot_be,
         moment_ms=observed.window.last.now_ms,
         durable=observed.durable,
-        active=active_of(observed, consumers) if observed.type == "Failover" else None,
-        gone=gone_of(observed),
-        own=own,
-        quiet_is_fine=quiet_is_fine(observed),
-        backlog=observed.backlog,
-        left=None if left is None else Count(left.least, left.most),
-        unacked=None if observed.type in SINGLE_ACTIVE else exactly(unacked),
-        unacked_limit=unacked_limit_of(observed, consumers),
         persistent=observed.persistent,
-        hole=hole_of(observed, consumers),
-        circulation=circulation_of(observed, consumers),
+        quiet_is_fine=observed.quiet_is_fine,
         watched=not observed.one_sample,
         watched_seconds=observed.watched_seconds,
-        backlog_change=_backlog_change(observed),
+        backlog=observed.backlog,
+        backlog_change=observed.backlog_change,
+        left=count_of(observed.left),
+        unacked=None if observed.type in SINGLE_ACTIVE else exactly(now.unacked_messages),
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
-        since_delivery=observed.window.last.age(observed.now.last_consumed_timestamp_ms),
-        delayed=exactly(observed.now.msg_delayed),
-        replay=exactly(observed.now.msg_in_replay),
-        ranges=_ranges(observed),
+        since_delivery=observed.window.last.age(now.last_consumed_timestamp_ms),
+        delayed=exactly(now.msg_delayed),
+        replay=exactly(now.msg_in_replay),
+        expired=observed.course.growth(attrgetter("total_msg_expired")),
+        read_armed=observed.read_armed,
+        hides_partitions=observed.hides_partitions,
+        msg_rate_in=observed.window.last.topic.msg_rate_in,
+        msg_rate_out=_rate(now, "msg_rate_out"),
+        message_ack_rate=_rate(now, "message_ack_rate"),
+        msg_rate_redeliver=now.msg_rate_redeliver,
+        msg_drop_rate=now.msg_drop_rate,
+        msg_rate_expired=now.msg_rate_expired,
+        own=own,
+        consumers=tuple(map(consumer_view, consumers)) if told else None,
+        attended=bool(consumers) if told else (now.active_consumer_name is not None or None),
+        active=active_of(observed, consumers) if observed.type == "Failover" else None,
+        gone=gone_of(observed),
+        alone=alone_of(observed),
+        unacked_limit=unacked_limit_of(observed, consumers),
+        hole=hole_of(observed, consumers),
+        ranges=acked_ranges_of(observed),
+        circulation=circulation_of(observed, consumers),
         reads=reads_of(observed),
         throttling=throttling_of(observed),
         sent_less=sent_less(observed),
         key_order=key_order_of(observed),
-        attended=bool(consumers)
-        if told
-        else (observed.now.active_consumer_name is not None or None),
-        alone=alone_of(observed),
-        read_armed=observed.read_armed,
-        msg_rate_in=observed.window.last.topic.msg_rate_in,
-        msg_rate_out=_rate(observed, "msg_rate_out"),
-        message_ack_rate=_rate(observed, "message_ack_rate"),
-        msg_rate_redeliver=observed.now.msg_rate_redeliver,
-        msg_drop_rate=observed.now.msg_drop_rate,
-        msg_rate_expired=observed.now.msg_rate_expired,
-        expired=observed.course.growth(attrgetter("total_msg_expired")),
         place=among_segments(observed),
-        hides_partitions=observed.hides_partitions,
         facts=BrokerFacts(observed),
     )
 
@@ -115,7 +109,7 @@ def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
 
 def consumer_view(of: ConsumerFacts) -> ConsumerView:
     """One consumer of the last sample: the facts that have the same name, and the others."""
-    now, held = of.now, of.held
+    now = of.now
     pace = of.pace_seconds or of.pace_of_flows
     return ConsumerView(
         **{name: getattr(of, name) for name in SAME_NAME},
@@ -127,7 +121,7 @@ def consumer_view(of: ConsumerFacts) -> ConsumerView:
         connected_for=of.since(now.connected_since_ms),
         connected_since=now.connected_since,
         available_permits=exactly(of.permits),
-        unacked_messages=None if held is None else Count(held.least, held.most),
+        unacked_messages=count_of(of.held),
         msg_out_counter=exactly(now.msg_out_counter),
         permits_granted=exactly(of.granted_in_life),
         blocked_consumer_on_unacked_msgs=_blocked(of),
@@ -160,25 +154,11 @@ def _blocked(of: ConsumerFacts) -> bool | None:
     return flag
 
 
-def _rate(observed: Observed, name: str) -> float | None:
+def _rate(now: SubscriptionStats, name: str) -> float | None:
     """Of the subscription; where it is not told, those of its consumers together, which it sums.
 
     Some of them may not be told, so that 0 is not known.
     """
-    own: float | None = getattr(observed.now, name)
-    each = (getattr(consumer, name) for consumer in observed.now.consumers or ())
+    own: float | None = getattr(now, name)
+    each = (getattr(consumer, name) for consumer in now.consumers or ())
     return (sum(rate or 0 for rate in each) or None) if own is None else own
-
-
-def _backlog_change(observed: Observed) -> int | None:
-    """By the broker's counter, unless that is wrong."""
-    return None if observed.backlog.wrong else observed.course.change(attrgetter("msg_backlog"))
-
-
-def _ranges(observed: Observed) -> AckedRanges | None:
-    count, limits = observed.acknowledged_ranges, observed.limits
-    if count is None:
-        return None
-    size_bytes = observed.now.non_contiguous_deleted_messages_ranges_serialized_size
-    set_to, default = limits.max_unacked_ranges_to_persist, limits.unacked_ranges_by_default
-    return AckedRanges(count, set_to, size_bytes, default)

@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
+from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
 
 UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bound is known
 
@@ -200,6 +201,25 @@ class Standing:
         return granted if granted == 1 or only else None
 
     @property
+    def most_queue_size(self) -> int | None:
+        """Its RQS, at most; None where that cannot be told. A FLOW is half of it or more."""
+        life, lately = self.granted_in_life, self.granted
+        if not life or not self.refilled:
+            return None
+        return min(2 * life // 3, 2 * (lately or life))
+
+    @property
+    def refilled(self) -> bool:
+        """Whether its last FLOW is not its first, which precedes all that it is sent."""
+        now, flow = self.now, self.last_flow_ms
+        arrives = (now.client_version or "").startswith(ASKS_ON_ARRIVAL)
+        if arrives or not self.flow_told or flow is None:
+            return False
+        connected, sent = now.connected_since_ms, now.last_consumed_timestamp_ms
+        late = connected is not None and flow - connected > FIRST_FLOW_MOST_MS
+        return late or (sent is not None and flow > sent)
+
+    @property
     def little_returned(self) -> bool | None:
         """Whether less has come back than a refill follows from, were all granted at once."""
         granted, returned = self.granted_in_life, self.returned_in_life
@@ -216,13 +236,6 @@ class Standing:
         connected = self.now.connected_since_ms
         known = flow is not None and connected is not None
         return known and 0 <= (flow or 0) - (connected or 0) <= UPON_CONNECTING_MS
-
-
-def gone_by_backlog(observed: Observed) -> int | None:
-    """Entries that the backlog lost in the window: what came, less what it rose by."""
-    added = observed.window.topic().growth(lambda topic: topic.msg_in_counter)
-    risen = observed.course.change(lambda subscription: subscription.msg_backlog)
-    return None if added is None or risen is None else max(0, added - risen)
 
 
 def _counted(change: int | None) -> int | None:

@@ -14,12 +14,11 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import pairwise
 
-from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between
 from pulsar_doctor.broker.stats.window import SHORT_MS
 from pulsar_doctor.evidence.ack_wait import in_rhythm
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
-from pulsar_doctor.evidence.standing import gone_by_backlog, granted_in_life
+from pulsar_doctor.evidence.standing import granted_in_life
 from pulsar_doctor.evidence.stats_life import Life
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
@@ -179,7 +178,7 @@ class Starving(Life):
         entries = observed.cursor.growth(lambda cursor: cursor.messages_consumed_counter)
         each = self.messages_an_ack
         if entries is None and each == 1 and observed.unread is not None:
-            entries = gone_by_backlog(observed)
+            entries = observed.backlog_lost
         return None if entries is None else entries * each
 
     @property
@@ -279,10 +278,3 @@ class Starving(Life):
         told = [consumer.msg_out_counter for consumer in self.course.values if consumer is not None]
         steps = [later > earlier for earlier, later in pairwise(n for n in told if n is not None)]
         return sum(steps) > 1
-
-
-def quiet_is_fine(observed: Observed) -> bool:
-    """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
-    if observed.durable is False or owner_of(observed.subscription).kind == COMPACTION:
-        return True
-    return observed.backlog.empty is True or observed.nothing_waits

@@ -26,10 +26,9 @@ from typing import Literal
 from pulsar_doctor.broker.stats.observed import SHARING, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.broker.stats.window import consumers_of, identity
+from pulsar_doctor.broker.stats.topic import ACKED, ConsumerStats, SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.evidence.circulation import Circulation, Sent
-from pulsar_doctor.evidence.standing import gone_by_backlog
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
@@ -39,60 +38,32 @@ SKEWED = 3  # times: the size of a backlog is an estimate by the average size of
 
 def circulation_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Circulation:
     """What the counters tell of it."""
-    last, now = observed.window.last, observed.now.consumers or ()
-    since = [each.connected_since_ms for each in now]
+    now, there, window = observed.now, observed.now.consumers or (), observed.window
+    batch = _batch_most(observed.consumers)
+    life = _life(observed, batch)
+    connected = (each.connected_since_ms for each in there)
+    begun = min((moment for moment in connected if moment is not None), default=None)
     return Circulation(
-        window=sent_in_window(observed, consumers),
-        life=sent_in_life(observed),
-        gone=came_and_left(observed),
-        at_most_twice=at_most_twice(observed),
-        ever_sent=_ever_sent(observed),
-        last_delivery=last.age(*(each.last_consumed_timestamp_ms for each in now)),
-        begun=last.age(min((moment for moment in since if moment is not None), default=None)),
-        span_seconds=None if not observed.window.span_ms else observed.window.span_ms / 1000,
-        rate_redeliver=observed.now.msg_rate_redeliver,
-        rate_out=observed.now.msg_rate_out,
+        window=_sent_in_window(observed, consumers, batch),
+        life=life.sent_again if life and _nothing_ever_acknowledged(now) else None,
+        gone=_came_and_left(observed),
+        at_most_twice=life is not None and life.sent <= 2 * life.stock,
+        ever_sent=_ever_sent(now),
+        last_delivery=window.last.age(*(each.last_consumed_timestamp_ms for each in there)),
+        begun=window.last.age(begun),
+        span_seconds=window.span_ms / 1000 if window.span_ms else None,
+        rate_redeliver=now.msg_rate_redeliver,
+        rate_out=now.msg_rate_out,
     )
 
 
-def _ever_sent(observed: Observed) -> int | None:
+def _ever_sent(now: SubscriptionStats) -> int | None:
     """Messages since the topic was loaded, or the consumers connected; 0 where nobody is there."""
-    now, own = observed.now.consumers, observed.now.msg_out_counter
-    if now is None:
+    own = now.msg_out_counter
+    if now.consumers is None:
         return own
-    to_them = _sum(list(now), "msg_out_counter")
-    return to_them if to_them is None or own is None or not now else max(to_them, own)
-
-
-def sent_in_window(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Sent | None:
-    """By the consumers that were there all the time; None where it is not told."""
-    messages = _growth(observed, "msg_out_counter")
-    silent = no_ack_came(observed, consumers)
-    entries = 0 if silent else acknowledged_entries(observed)
-    if messages is None or entries is None:
-        return None
-    acknowledged = entries * batch_most(observed)
-    if observed.type in SHARING:
-        new = 0 if silent else _first_time(observed)
-        return _shared(observed, messages, acknowledged, new)
-    return _single(observed, messages, acknowledged)
-
-
-def sent_in_life(observed: Observed) -> Sent | None:
-    """Since the consumers connected, where nothing was acknowledged ever since; otherwise None."""
-    now = list(observed.now.consumers or ())
-    life = _life(observed)
-    if life is None or not _nothing_ever_acknowledged(observed.now, now):
-        return None
-    again = max(0, life.messages * (life.sent - life.stock) // life.sent)
-    circles = life.sent >= SKEWED * life.stock and life.messages >= SKEWED * life.entries
-    return Sent(life.messages, 0, again, circles)
-
-
-def at_most_twice(observed: Observed) -> bool:
-    """Whether all that the consumers were ever sent may have been sent to them twice at most."""
-    life = _life(observed)
-    return life is not None and life.sent <= 2 * life.stock
+    to_them = _sum(now.consumers, "msg_out_counter")
+    return to_them if to_them is None or own is None or not now.consumers else max(to_them, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,85 +75,117 @@ class _Life:
     stock: int
     entries: int  # in the stock
 
+    @property
+    def sent_again(self) -> Sent:
+        """What came again, where nothing was acknowledged ever since."""
+        again = max(0, self.messages * (self.sent - self.stock) // self.sent)
+        circles = self.sent >= SKEWED * self.stock and self.messages >= SKEWED * self.entries
+        return Sent(self.messages, 0, again, circles)
 
-def _life(observed: Observed) -> _Life | None:
-    now = list(observed.now.consumers or ())
-    messages, sizes = _sum(now, "msg_out_counter"), _sum(now, "bytes_out_counter")
+
+def _life(observed: Observed, batch: int) -> _Life | None:
+    now, consumers = observed.now, observed.now.consumers or ()
+    messages, sizes = _sum(consumers, "msg_out_counter"), _sum(consumers, "bytes_out_counter")
     if observed.type in SHARING:
-        out = None if observed.now.msg_in_replay is None else _out(observed, observed.window.last)
+        out = None if now.msg_in_replay is None else _out(now, batch)
         return _Life(messages, messages, out, 0) if messages and out else None
-    stock, backlog = backlog_bytes(observed, observed.window.last), observed.backlog.entries
+    stock, backlog = _backlog_bytes(observed.window.last.topic, now), observed.backlog.entries
     if not messages or not sizes or not stock or backlog is None:
         return None
     return _Life(messages, sizes, stock, max(0, backlog))
 
 
-def came_and_left(observed: Observed) -> int:
+def _nothing_ever_acknowledged(now: SubscriptionStats) -> bool:
+    """Whether that is certain, since the consumers connected."""
+    consumers, moved = now.consumers or (), now.last_mark_delete_advanced_timestamp_ms
+    since = [each.connected_since_ms for each in consumers]
+    never = "last_mark_delete_advanced_timestamp_ms" in now.never
+    stood = never or (moved is not None and all(s is not None and moved < s for s in since))
+    return stood and all(ACKED in each.never for each in consumers)
+
+
+def _came_and_left(observed: Observed) -> int:
     """Consumers that came and left again within the window, were sent messages, and never acked.
 
     0 where anybody whom the window shows has acknowledged, or mark-delete moved in it.
     """
-    samples, name = observed.window.samples, observed.subscription
-    seen = [each for sample in samples for each in consumers_of(sample, name) or ()]
-    moved = samples[-1].age(observed.now.last_mark_delete_advanced_timestamp_ms)
-    lately = moved is not None and moved.ms <= (observed.window.span_ms or 0)
-    if lately or not all("last_acked_timestamp_ms" in each.never for each in seen):
+    window, values = observed.window, observed.course.values
+    moved = window.last.age(observed.now.last_mark_delete_advanced_timestamp_ms)
+    lately = moved is not None and moved.ms <= (window.span_ms or 0)
+    seen = (each for value in values if value for each in value.consumers or ())
+    if lately or not all(ACKED in each.never for each in seen):
         return 0
-    there = {identity(each) for each in consumers_of(samples[0], name) or ()}
-    gone = observed.window.left(name) or ()
-    return sum(bool(each.msg_out_counter) and identity(each) not in there for each in gone)
+    return sum(bool(each.msg_out_counter) for each in window.visitors(observed.subscription))
 
 
-def no_ack_came(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool:
+def _sent_in_window(
+    observed: Observed, consumers: Sequence[ConsumerFacts], batch: int
+) -> Sent | None:
+    """By the consumers that were there all the time; None where it is not told."""
+    messages = _growth(observed, "msg_out_counter")
+    silent = _no_ack_came(observed, consumers)
+    entries = 0 if silent else _acknowledged_entries(observed)
+    if messages is None or entries is None:
+        return None
+    acknowledged = entries * batch
+    if observed.type in SHARING:
+        new = 0 if silent else _first_time(observed, batch)
+        return _shared(observed, messages, acknowledged, new, batch)
+    return _single(observed, messages, acknowledged, batch)
+
+
+def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool:
     """Whether it is certain that nothing was acknowledged, or expired, within the window."""
-    silent = all(s.acked is False or "last_acked_timestamp_ms" in s.now.never for s in consumers)
+    silent = all(each.acked is False or ACKED in each.now.never for each in consumers)
     stayed = observed.window.left(observed.subscription) == ()
     skipped = observed.course.passed("last_mark_delete_advanced_timestamp_ms")
     return bool(consumers) and silent and stayed and not skipped
 
 
-def acknowledged_entries(observed: Observed) -> int | None:
+def _acknowledged_entries(observed: Observed) -> int | None:
     """Entries acknowledged (or expired, or skipped) in the window, at most; None: not told."""
     if observed.window.first.internal and observed.window.last.internal:
-        consumed = observed.cursor.growth(lambda cursor: cursor.messages_consumed_counter)
+        consumed = observed.cursor.growth(attrgetter("messages_consumed_counter"))
         if consumed is not None:
             return consumed
-    return gone_by_backlog(observed)
+    return observed.backlog_lost
 
 
-def batch_most(observed: Observed) -> int:
+def _batch_most(consumers: Sequence[Course[ConsumerStats]]) -> int:
     """Messages in an entry, about the most; the broker rounds its average."""
-    seen = [consumer for course in observed.consumers for consumer in course.values if consumer]
-    averages = [consumer.avg_messages_per_entry for consumer in seen]
-    told = [average for average in averages if average is not None]
-    if not told or len(told) < len(averages):
+    seen = [each for course in consumers for each in course.values if each]
+    told = [each.avg_messages_per_entry for each in seen if each.avg_messages_per_entry is not None]
+    if not told or len(told) < len(seen):
         return UNTOLD_BATCH
     return 1 if max(told) <= 1 else 2 * max(told)
 
 
-def backlog_bytes(observed: Observed, sample: Sample) -> int | None:
+def _backlog_bytes(topic: TopicStats, own: SubscriptionStats | None) -> int | None:
     """Bytes that the broker could send, about; None where not told. Some tell sizes below 0."""
-    topic, subscription = sample.topic, sample.subscription(observed.subscription)
-    own = subscription.backlog_size if subscription else None
     waiting, whole = (
         [size for size in sizes if size is not None and size >= 0]
-        for sizes in ((own, topic.backlog_size), (topic.storage_size,))
+        for sizes in (
+            (own.backlog_size if own else None, topic.backlog_size),
+            (topic.storage_size,),
+        )
     )
     return max(waiting or whole, default=None)
 
 
-def rewinds(observed: Observed) -> int:
+def _rewinds(observed: Observed) -> int:
     """How often the read position was seen to go back, while the same consumer was active."""
-    if observed.course.moved(lambda subscription: subscription.active_consumer_name):
+    if observed.course.moved(attrgetter("active_consumer_name")):
         return 0
     cursors = [cursor for cursor in observed.cursor.values if cursor is not None]
     seen = [cursor.read_position for cursor in cursors if cursor.read_position is not None]
     return sum(later < earlier for earlier, later in pairwise(seen))
 
 
-def _shared(observed: Observed, messages: int, acknowledged: int, new: int) -> Sent | None:
-    outs = [_out(observed, sample) for sample in observed.window.samples]
-    risen = [course.change(lambda c: c.unacked_messages) for course in observed.consumers]
+def _shared(
+    observed: Observed, messages: int, acknowledged: int, new: int, batch: int
+) -> Sent | None:
+    outs = [_out(each, batch) for each in observed.course.values if each]
+    risen = [course.change(attrgetter("unacked_messages")) for course in observed.consumers]
     told = [out for out in outs if out is not None]
     if not told:
         return None
@@ -191,44 +194,40 @@ def _shared(observed: Observed, messages: int, acknowledged: int, new: int) -> S
     return Sent(messages, acknowledged, min(given_back, messages - new), circles)
 
 
-def _first_time(observed: Observed) -> int:
+def _first_time(observed: Observed, batch: int) -> int:
     """Messages that may have been sent for the first time, at most: unread ones and new ones."""
-    added = observed.window.topic().growth(lambda topic: topic.msg_in_counter)
-    unread = _unread(observed, observed.window.first)
-    if added is None or unread is None:
+    unread = _unread(observed.window.first, observed.subscription, batch)
+    if observed.published is None or unread is None:
         return UNTOLD_BATCH
-    return added + unread * batch_most(observed)
+    return observed.published + unread * batch
 
 
-def _unread(observed: Observed, sample: Sample) -> int | None:
+def _unread(sample: Sample, name: str, batch: int) -> int | None:
     """Entries that were not read yet in a sample, at most."""
-    internal, cursor = sample.internal, sample.cursor(observed.subscription)
+    internal, cursor, subscription = sample.internal, sample.cursor(name), sample.subscription(name)
     if internal and cursor and cursor.read_position:
         return entries_from(cursor.read_position, internal)
-    subscription = sample.subscription(observed.subscription)
     if subscription is None or subscription.msg_backlog is None:
         return None
-    held = max(0, subscription.unacked_messages or 0) // batch_most(observed)
+    held = max(0, subscription.unacked_messages or 0) // batch
     return max(0, subscription.msg_backlog - held)
 
 
-def _out(observed: Observed, sample: Sample) -> int | None:
+def _out(subscription: SubscriptionStats, batch: int) -> int | None:
     """Messages that consumers hold, or that wait to be sent again."""
-    subscription = sample.subscription(observed.subscription)
-    if subscription is None:
-        return None
     held = [consumer.unacked_messages for consumer in subscription.consumers or ()]
     if None in held:
         return None
     most = sum(max(0, messages or 0) for messages in held)
-    return most + (subscription.msg_in_replay or 0) * batch_most(observed)
+    return most + (subscription.msg_in_replay or 0) * batch
 
 
-def _single(observed: Observed, messages: int, acknowledged: int) -> Sent | None:
+def _single(observed: Observed, messages: int, acknowledged: int, batch: int) -> Sent | None:
+    first = observed.window.first
     sizes = _growth(observed, "bytes_out_counter")
-    came = observed.window.topic().growth(lambda topic: topic.bytes_in_counter)
-    backlog = backlog_bytes(observed, observed.window.first)
-    back, again, circles = rewinds(observed), 0, False
+    came = observed.window.topic().growth(attrgetter("bytes_in_counter"))
+    backlog = _backlog_bytes(first.topic, first.subscription(observed.subscription))
+    back, again, circles = _rewinds(observed), 0, False
     if sizes and backlog and came is not None:
         stock = backlog + came
         again = max(0, messages * (sizes - stock) // sizes)
@@ -236,15 +235,15 @@ def _single(observed: Observed, messages: int, acknowledged: int) -> Sent | None
     elif not back:
         return None
     if back:
-        again = max(again, messages - _read_on(observed) * batch_most(observed))
+        again = max(again, messages - _read_on(observed, batch) * batch)
     return Sent(messages, acknowledged, again, circles or back > 1)
 
 
-def _read_on(observed: Observed) -> int:
+def _read_on(observed: Observed, batch: int) -> int:
     """Entries by which the read position is further on than at the start of the window."""
-    first, last = observed.window.first.internal, observed.window.last.internal
-    before, after = (_unread(observed, s) for s in (observed.window.first, observed.window.last))
-    counters = [i.entries_added_counter for i in (first, last) if i is not None]
+    ends = observed.window.first, observed.window.last
+    before, after = (_unread(each, observed.subscription, batch) for each in ends)
+    counters = [each.internal.entries_added_counter for each in ends if each.internal is not None]
     if before is None or after is None or len(counters) < 2 or None in counters:
         return UNTOLD_BATCH
     added = (counters[1] or 0) - (counters[0] or 0)
@@ -258,16 +257,6 @@ def _growth(observed: Observed, counter: Counter) -> int | None:
     return sum(told) if told else None
 
 
-def _sum(consumers: list[ConsumerStats], counter: Counter) -> int | None:
+def _sum(consumers: Sequence[ConsumerStats], counter: Counter) -> int | None:
     told = [getattr(consumer, counter) for consumer in consumers]
     return None if None in told else sum(number or 0 for number in told)
-
-
-def _nothing_ever_acknowledged(
-    subscription: SubscriptionStats, consumers: list[ConsumerStats]
-) -> bool:
-    since = [consumer.connected_since_ms for consumer in consumers]
-    moved = subscription.last_mark_delete_advanced_timestamp_ms
-    never = "last_mark_delete_advanced_timestamp_ms" in subscription.never
-    stood = never or (moved is not None and all(s is not None and moved < s for s in since))
-    return stood and all("last_acked_timestamp_ms" in c.never for c in consumers)

@@ -14,15 +14,12 @@ from operator import attrgetter
 from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
-from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.values import latest
-from pulsar_doctor.evidence.hole import AckHole
+from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
-from pulsar_doctor.evidence.taken import queue_most
 
 MINUTE = 60.0  # seconds
 BATCHES = 10  # taken and none of them finished: not all of them are in work
-MARK_DELETE: Moment = "last_mark_delete_advanced_timestamp_ms"
 
 
 def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole | None:
@@ -33,7 +30,8 @@ def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole |
     in_part = 0 if ranges else _in_part(observed, consumers)
     if ranges <= 0 and not in_part:
         return AckHole(ranges, None)
-    since, acked = _since_ms(observed), _acked_ms(observed)
+    each_acked = (each.last_acked_timestamp_ms for each in now.consumers or ())
+    since, acked = _since_ms(observed), latest(now.last_acked_timestamp_ms, *each_acked)
     if since is not None and in_part:
         since = latest(since, _began_ms(observed, in_part))
     position = cursor.mark_delete_position if cursor else None
@@ -48,7 +46,7 @@ def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole |
         passed=_passed(observed, consumers, since),
         held=held.most if held else 0,
         passed_in_window=observed.course.passed("last_acked_timestamp_ms") is True,
-        moved=_moved(observed),
+        moved=observed.mark_delete_moved,
         delayed=(now.msg_delayed or 0) > 0,
         markers=now.is_replicated is not False,  # their acks leave ranges, too
         position="{}:{}".format(*position) if position else None,
@@ -57,6 +55,16 @@ def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole |
         in_part=in_part > 0,
         compacted=_compacted(observed, consumers),
     )
+
+
+def acked_ranges_of(observed: Observed) -> AckedRanges | None:
+    """Against their limit; None where they are not told."""
+    count, limits = observed.acknowledged_ranges, observed.limits
+    if count is None:
+        return None
+    size_bytes = observed.now.non_contiguous_deleted_messages_ranges_serialized_size
+    set_to, default = limits.max_unacked_ranges_to_persist, limits.unacked_ranges_by_default
+    return AckedRanges(count, set_to, size_bytes, default)
 
 
 def _compacted(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
@@ -72,7 +80,7 @@ def _in_part(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
     """Messages that were sent in batches, none of which is finished; 0 where all may be in work."""
     served = [each for each in consumers if each.active]
     batch = max((each.now.avg_messages_per_entry or 0 for each in served), default=0)
-    queues = [queue_most(each) for each in served if (each.permits or 0) > 0]
+    queues = [each.most_queue_size for each in served if (each.permits or 0) > 0]
     if batch <= 1 or observed.window.last.topic.ongoing_txn_count or len(queues) < len(served):
         return 0
     backlog = min((each.msg_backlog or 0 for each in observed.course.values if each), default=0)
@@ -88,20 +96,15 @@ def _began_ms(observed: Observed, messages: int) -> int | None:
     return now_ms if now_ms is None or not rate else now_ms - int(messages / rate * 1000)
 
 
-def _moved(observed: Observed) -> bool:
-    return bool(
-        observed.course.passed(MARK_DELETE)
-        or observed.cursor.moved(attrgetter("mark_delete_position"))
-    )
-
-
 def _since_ms(observed: Observed) -> int | None:
     """When mark-delete stopped, as far as a consumer was there and something was in the backlog."""
     now = observed.now
     connected = [each.connected_since_ms for each in now.consumers or ()]
     oldest = min((moment for moment in connected if moment is not None), default=None)
     advanced = now.last_mark_delete_advanced_timestamp_ms
-    if oldest is None or (advanced is None and MARK_DELETE not in now.never):
+    if oldest is None or (
+        advanced is None and "last_mark_delete_advanced_timestamp_ms" not in now.never
+    ):
         return None
     return max(oldest, advanced or oldest, _emptied_ms(observed) or oldest)
 
@@ -113,11 +116,6 @@ def _emptied_ms(observed: Observed) -> int | None:
     seen = zip(observed.window.samples, observed.course.values, strict=True)
     empty = [sample for sample, value in seen if value and is_empty(value)]
     return empty[-1].now_ms if empty else None
-
-
-def _acked_ms(observed: Observed) -> int | None:
-    acks = [each.last_acked_timestamp_ms for each in observed.now.consumers or ()]
-    return latest(observed.now.last_acked_timestamp_ms, *acks)
 
 
 def _all_acked_in(observed: Observed) -> float | None:

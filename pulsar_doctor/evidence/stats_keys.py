@@ -27,13 +27,8 @@ def key_order_of(observed: Observed) -> KeyOrder | None:
         waits_throughout=min(
             each.msg_in_replay or 0 if each else 0 for each in observed.course.values
         ),
-        advanced=_advanced(observed),
+        advanced=observed.mark_delete_moved,
     )
-
-
-def _advanced(observed: Observed) -> bool:
-    by_cursor = observed.cursor.moved(lambda cursor: cursor.mark_delete_position)
-    return bool(by_cursor or observed.course.passed("last_mark_delete_advanced_timestamp_ms"))
 
 
 def draining_of(standing: Standing) -> Draining | None:

@@ -1,17 +1,28 @@
-"""The broker's reads for a subscription, by its stats and internal stats."""
+"""The broker's reads for a subscription, and what holds them back, by its stats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import unread_of
 from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
+from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 
+COUNTERS = tuple(
+    (whose, f"dispatch_throttled_{what}_events_by_{whose}_limit")
+    for whose in ("subscription", "topic", "broker")
+    for what in ("msg", "bytes")
+)
+STEPS_LEAST = 4  # samples
+READ = attrgetter(*(counter for _, counter in COUNTERS))
 DUE, PERHAPS_DUE = 5.0, 60.0  # seconds without a delivery, where one is due or may be
 ReadSample = tuple[Sample, InternalStats, CursorStats]
 
@@ -27,14 +38,14 @@ def reads_of(observed: Observed) -> BrokerReads | None:
     return BrokerReads(
         moved=moved,
         states=tuple(_state(observed, each) for each in told),
-        seconds=_seconds(observed, told) if told else None,
+        seconds=_seconds(window, told) if told else None,
         newest=bool(told) and told[-1][0] is window.last,
         position=_position(told[-1][2]) if told else None,
         extended=len({internal.last_confirmed_entry for _, internal, _ in (*told[:1], *told[-1:])})
         > 1,
         samples=len(window.samples),
         window_seconds=(window.span_least_ms or 0) / 1000,
-        came=window.topic().growth(attrgetter("msg_in_counter")),
+        came=observed.published,
         switched=bool(observed.course.moved(attrgetter("active_consumer_name"))),
         open_transactions=window.last.topic.ongoing_txn_count,
     )
@@ -114,13 +125,12 @@ def _state(observed: Observed, told: ReadSample) -> ReadState:
     )
 
 
-def _seconds(observed: Observed, told: Sequence[ReadSample]) -> float | None:
+def _seconds(window: Window, told: Sequence[ReadSample]) -> float | None:
     """From the first of them to the last; None where that is not told."""
     first, last = told[0][0], told[-1][0]
     clock = first.now_told and last.now_told
     if clock and first.now_ms is not None and last.now_ms is not None:
         return (last.now_ms - first.now_ms) / 1000
-    window = observed.window
     if window.interval_ms is not None:
         return (len(told) - 1) * window.interval_ms / 1000
     return window.seconds_since(window.samples.index(first)) if last is window.last else None
@@ -129,3 +139,55 @@ def _seconds(observed: Observed, told: Sequence[ReadSample]) -> float | None:
 def _position(cursor: CursorStats) -> str | None:
     position = cursor.read_position
     return None if position is None else f"{position[0]}:{position[1]}"
+
+
+def throttling_of(observed: Observed) -> Throttling | None:
+    """Its counters of throttled reads; None where the broker has none (before 4.0)."""
+    told = [count for count in READ(observed.now) if count is not None]
+    if not told:
+        return None
+    lately = _lately(observed) if any(told) else ()
+    return Throttling(sum(told), lately, _ready(observed) if lately else 0.0)
+
+
+def _lately(observed: Observed) -> tuple[HeldBack, ...]:
+    grown = (
+        (whose, counter, observed.course.growth(attrgetter(counter))) for whose, counter in COUNTERS
+    )
+    return tuple(HeldBack(whose, counter, reads) for whose, counter, reads in grown if reads)
+
+
+def _ready(observed: Observed) -> float:
+    """In which share of the samples a consumer could receive."""
+    listed = [each.consumers for each in observed.course.values if each]
+    ready = [any(map(_may_receive, consumers)) for consumers in listed if consumers]
+    return sum(ready) / len(ready) if ready else 0.0
+
+
+def sent_less(observed: Observed) -> bool:
+    """Whether the broker sent less, in every step of the window, than waited and than the permits.
+
+    On Key_Shared what waits may be for others. A single active consumer holds what it was ever
+    sent, at most.
+    """
+    told = observed.course.values
+    if observed.type not in ("Shared", *SINGLE_ACTIVE) or len(told) < STEPS_LEAST or None in told:
+        return False
+    steps = list(pairwise(filter(None, told)))
+    sends = any(a.msg_out_counter != b.msg_out_counter for a, b in steps)
+    return sends and all(_less(observed.type, a, b) for a, b in steps)
+
+
+def _less(kind: str | None, before: SubscriptionStats, after: SubscriptionStats) -> bool:
+    """In one step: fewer messages than permits, though there were as many entries."""
+    out = [sum(c.msg_out_counter or 0 for c in each.consumers or ()) for each in (before, after)]
+    permits = sum(c.available_permits or 0 for c in before.consumers or () if _may_receive(c))
+    held = before.unacked_messages if kind == "Shared" else out[0]
+    if before.msg_backlog is None or held is None or before.blocked_subscription_on_unacked_msgs:
+        return False
+    waits = before.msg_backlog - (before.msg_delayed or 0) - max(0, held)
+    return 0 < permits <= waits and 0 <= out[1] - out[0] < permits
+
+
+def _may_receive(consumer: ConsumerStats) -> bool:
+    return (consumer.available_permits or 0) > 0 and not consumer.blocked_consumer_on_unacked_msgs

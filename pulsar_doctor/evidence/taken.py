@@ -11,11 +11,10 @@ finished in its life stands for that, which is no less.
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.standing import Standing, returned_in_life
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
-from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
 
 MINUTE = 60.0  # seconds, of which the broker's rates are
 
@@ -56,7 +55,9 @@ def by_stats(standing: Standing) -> InHand | None:
     unacked, finished = standing.unacked, standing.returned_in_life
     if not unacked or finished is None:
         return None
-    messages = min(unacked, taken_in_life(standing) - finished)
+    granted = standing.granted_in_life or 0
+    taken = granted - 2 * granted // 3 if standing.refilled else 0
+    messages = min(unacked, taken - finished)
     if messages <= 0:
         return None
     acks = _acks(standing)
@@ -69,35 +70,6 @@ def by_stats(standing: Standing) -> InHand | None:
         pace=None if acks is None else acks[1] / acks[0],
         growth=_growth(standing),
     )
-
-
-def taken_in_life(standing: Standing) -> int:
-    """Messages that its application has taken since it connected, at least."""
-    granted = standing.granted_in_life or 0
-    return granted - 2 * granted // 3 if granted and _tells_its_queue(standing) else 0
-
-
-def queue_most(standing: Standing) -> int | None:
-    """Its receiver queue, at most; None where nothing tells. A FLOW is half of it or more."""
-    life, lately = standing.granted_in_life, standing.granted
-    if not life or not _tells_its_queue(standing):
-        return None
-    return min(2 * life // 3, 2 * (lately or life))
-
-
-def _tells_its_queue(standing: Standing) -> bool:
-    arrives = (standing.now.client_version or "").startswith(ASKS_ON_ARRIVAL)
-    return not arrives and _asked_again(standing)
-
-
-def _asked_again(standing: Standing) -> bool:
-    """Whether its last FLOW is not its first, which precedes all that it is sent."""
-    connected, flow = standing.now.connected_since_ms, standing.last_flow_ms
-    if not standing.flow_told or flow is None:
-        return False
-    sent = standing.now.last_consumed_timestamp_ms
-    late = connected is not None and flow - connected > FIRST_FLOW_MOST_MS
-    return late or (sent is not None and flow > sent)
 
 
 def _oldest(standing: Standing, messages: int) -> Age:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog, backlog_of, is_durable
 from pulsar_doctor.broker.stats.bounds import sentence
-from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owner_of
+from pulsar_doctor.broker.stats.cursors import COMPACTION, CursorOwner, judged_cursors, owner_of
 from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.positions import nothing_waits, ranges_of, unread_of
@@ -47,6 +48,7 @@ class ClusterLimits:
 
 
 NOTHING_TOLD = ClusterLimits()
+BACKLOG = attrgetter("msg_backlog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,28 @@ class Observed:
         samples = self.window.samples[-1:] if self.course.broken else self.window.samples
         return backlog_of(samples, self.subscription, self.acknowledged_ranges)
 
+    @property
+    def backlog_change(self) -> int | None:
+        """By how many entries the counter rose in the window; None also where that is wrong."""
+        return None if self.backlog.wrong else self.course.change(BACKLOG)
+
+    @cached_property
+    def published(self) -> int | None:
+        """Messages that were published in the window."""
+        return self.window.topic().growth(attrgetter("msg_in_counter"))
+
+    @property
+    def backlog_lost(self) -> int | None:
+        """Entries that the backlog lost in the window: what came, less what it rose by."""
+        added, risen = self.published, self.course.change(BACKLOG)
+        return None if added is None or risen is None else max(0, added - risen)
+
+    @property
+    def mark_delete_moved(self) -> bool:
+        """Whether mark-delete is known to have moved in the window."""
+        by_cursor = self.cursor.moved(attrgetter("mark_delete_position"))
+        return bool(by_cursor or self.course.passed("last_mark_delete_advanced_timestamp_ms"))
+
     @cached_property
     def now(self) -> SubscriptionStats:
         """The subscription in the last sample."""
@@ -225,6 +249,13 @@ class Observed:
         if cursor is None or internal is None or not nothing_waits(internal, cursor):
             return False
         return self._nothing_counted
+
+    @property
+    def quiet_is_fine(self) -> bool:
+        """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
+        if self.durable is False or owner_of(self.subscription).kind == COMPACTION:
+            return True
+        return self.backlog.empty is True or self.nothing_waits
 
     @property
     def _nothing_counted(self) -> bool:
