@@ -18,16 +18,15 @@ from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.segments import among_segments
-from pulsar_doctor.evidence.stats_acks import unacked_limit_of
+from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
 from pulsar_doctor.evidence.stats_circulation import circulation_of
-from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, count_of, facts_of
-from pulsar_doctor.evidence.stats_hole import acked_ranges_of, hole_of
+from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
 from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
 from pulsar_doctor.evidence.stats_reading import reads_of, sent_less, throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import at_most, exactly
+from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
 NOTHING_TOLD = SubscriptionStats()
@@ -36,10 +35,10 @@ SAME_NAME = tuple(name for name in NUMBERS if hasattr(ConsumerFacts, name))
 
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
-    now, own = observed.now, own_cursor_of(observed)
+    now, told, left = observed.now, observed.now.consumers is not None, observed.left
+    consumers, own = facts_of(observed), own_cursor_of(observed)
     if own is not None and now == NOTHING_TOLD:
         return _of_the_broker(observed, own)
-    told, consumers = now.consumers is not None, facts_of(observed)
     return SubscriptionView(
         topic=observed.topic,
         partition=observed.partition,
@@ -51,11 +50,17 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         durable=observed.durable,
         persistent=observed.persistent,
         quiet_is_fine=observed.quiet_is_fine,
+        msg_rate_in=observed.window.last.topic.msg_rate_in,
+        msg_rate_out=_rate(now, "msg_rate_out"),
+        message_ack_rate=_rate(now, "message_ack_rate"),
+        msg_rate_redeliver=now.msg_rate_redeliver,
+        msg_drop_rate=now.msg_drop_rate,
+        msg_rate_expired=now.msg_rate_expired,
         watched=not observed.one_sample,
         watched_seconds=observed.watched_seconds,
         backlog=observed.backlog,
         backlog_change=observed.backlog_change,
-        left=count_of(observed.left),
+        left=Count(*left) if left else None,
         unacked=None if observed.type in SINGLE_ACTIVE else exactly(now.unacked_messages),
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
         since_delivery=observed.window.last.age(now.last_consumed_timestamp_ms),
@@ -64,12 +69,6 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         expired=observed.course.growth(attrgetter("total_msg_expired")),
         read_armed=observed.read_armed,
         hides_partitions=observed.hides_partitions,
-        msg_rate_in=observed.window.last.topic.msg_rate_in,
-        msg_rate_out=_rate(now, "msg_rate_out"),
-        message_ack_rate=_rate(now, "message_ack_rate"),
-        msg_rate_redeliver=now.msg_rate_redeliver,
-        msg_drop_rate=now.msg_drop_rate,
-        msg_rate_expired=now.msg_rate_expired,
         own=own,
         consumers=tuple(map(consumer_view, consumers)) if told else None,
         attended=bool(consumers) if told else (now.active_consumer_name is not None or None),
@@ -121,7 +120,7 @@ def consumer_view(of: ConsumerFacts) -> ConsumerView:
         connected_for=of.since(now.connected_since_ms),
         connected_since=now.connected_since,
         available_permits=exactly(of.permits),
-        unacked_messages=count_of(of.held),
+        unacked_messages=Count(*of.held) if of.held else None,
         msg_out_counter=exactly(now.msg_out_counter),
         permits_granted=exactly(of.granted_in_life),
         blocked_consumer_on_unacked_msgs=_blocked(of),

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
-from pulsar_doctor.broker.stats.values import latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +128,14 @@ def among_segments(observed: Observed) -> AmongSegments | None:
     place = observed.place
     if place is None:
         return None
+    made = tuple(each for each in place.unlisted if _is_child(each, place.segment))
     own_id, all_of_them = place.segment.id, list(_on_each(observed, place))
     return AmongSegments(
         place.segment,
         tuple(place.segments.values()),
         next((each for each in all_of_them if each.segment == own_id), None),
         tuple(each for each in all_of_them if each.segment != own_id),
-        tuple(each for each in place.unlisted if _is_child(each, place.segment)),
+        made,
     )
 
 
@@ -149,23 +150,23 @@ def _on_each(observed: Observed, place: SegmentPlace) -> Iterator[OnSegment]:
         own = (stats.subscriptions or {}).get(observed.subscription)
         if own is not None:
             sealed_ms = place.segments[number].sealed_ms
-            there = _on_segment(number, own, sealed_ms, observed.window.last.now_ms)
+            there = _on_segment(number, own, sealed_ms, observed.window.last)
             yield replace(there, msg_rate_in=stats.msg_rate_in)
 
 
 def _on_segment(
-    number: int, own: SubscriptionStats, sealed_ms: int | None, now_ms: int | None
+    number: int, own: SubscriptionStats, sealed_ms: int | None, last: Sample
 ) -> OnSegment:
     there = own.consumers
     moved_ms = own.last_mark_delete_advanced_timestamp_ms
-    last = latest(own.last_acked_timestamp_ms, moved_ms, sealed_ms)
+    quiet = last.age(own.last_acked_timestamp_ms, moved_ms, sealed_ms)
     only = there[0] if there is not None and len(there) == 1 else None
     return OnSegment(
         number,
         own.type,
         own.msg_backlog,
         None if there is None else bool(there),
-        None if last is None or now_ms is None else max(0.0, (now_ms - last) / 1000),
+        None if quiet is None else quiet.seconds,
         None if only is None else only.consumer_name,
         None if only is None else only.address,
         tuple(

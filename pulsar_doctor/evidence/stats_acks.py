@@ -1,14 +1,27 @@
-"""How fast acknowledgements arrive, by the broker's stats."""
+"""How fast acknowledgements arrive, and the gap before acknowledged ranges, by the broker's stats.
+
+Where there are no ranges, acknowledgements that do not move mark-delete finish no entry: they are
+of messages within batches. A batch in work looks the same, but not many of them. While consumers
+have permits they were sent the whole backlog, and what exceeds their queues (see `standing`) was
+taken by their applications. At the pace of the last minute it took so long to send that, about.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 from pulsar_doctor.evidence.subscription import UnackedLimit
+
+MINUTE = 60.0  # seconds
+BATCHES = 10  # taken and none of them finished: not all of them are in work
 
 
 def unacked_limit_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> UnackedLimit | None:
@@ -68,3 +81,139 @@ def _quiet(consumers: Sequence[ConsumerFacts]) -> Age | None:
     done = [s.since(s.now.last_acked_timestamp_ms) for s in consumers if s.unacked == 0]
     known = [age for age in (*holding, *done) if age is not None]
     return min(known, key=lambda age: age.ms) if holding and None not in holding else None
+
+
+def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole | None:
+    """None where acknowledged ranges are not told."""
+    now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
+    if ranges is None:
+        return None
+    in_part = 0 if ranges else _in_part(observed, consumers)
+    if ranges <= 0 and not in_part:
+        return AckHole(ranges, None)
+    since, acked = _since_ms(observed, in_part), now.last_ack_ms
+    position = cursor.mark_delete_position if cursor else None
+    last, held = observed.window.last, observed.held
+    return AckHole(
+        ranges=ranges,
+        stood=last.age(since),
+        acked=last.age(acked),
+        acks_lasted_ms=None if since is None or acked is None else acked - since,
+        all_acked_in=_all_acked_in(observed),
+        passed=_passed(observed, consumers, since),
+        held=held.most if held else 0,
+        passed_in_window=observed.course.passed("last_acked_timestamp_ms") is True,
+        moved=observed.mark_delete_moved,
+        delayed=(now.msg_delayed or 0) > 0,
+        markers=now.is_replicated is not False,  # their acks leave ranges, too
+        position="{}:{}".format(*position) if position else None,
+        backlog_bytes=now.backlog_size,
+        behind=cursor.number_of_entries_since_first_not_acked_message if cursor else None,
+        in_part=in_part > 0,
+        compacted=_compacted(observed, consumers),
+    )
+
+
+def acked_ranges_of(observed: Observed) -> AckedRanges | None:
+    """Against their limit; None where they are not told."""
+    count, limits = observed.acknowledged_ranges, observed.limits
+    if count is None:
+        return None
+    size_bytes = observed.now.non_contiguous_deleted_messages_ranges_serialized_size
+    set_to, default = limits.max_unacked_ranges_to_persist, limits.unacked_ranges_by_default
+    return AckedRanges(count, set_to, size_bytes, default)
+
+
+def _compacted(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
+    """Of a compacted topic: entries that were read and unacknowledged, beyond all that was sent."""
+    held, sent = observed.held, [each.now.msg_out_counter for each in consumers]
+    if held is None or observed.type not in SINGLE_ACTIVE or None in sent:
+        return 0
+    compacted = "__compaction" in (observed.window.last.topic.subscriptions or {})
+    return max(0, held.least - sum(each or 0 for each in sent)) if compacted else 0
+
+
+def _in_part(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
+    """Messages that were sent in batches, none of which is finished; 0 where all may be in work."""
+    served = [each for each in consumers if each.active]
+    batch = max((each.now.avg_messages_per_entry or 0 for each in served), default=0)
+    queues = [each.most_queue_size for each in served if (each.permits or 0) > 0]
+    if batch <= 1 or observed.window.last.topic.ongoing_txn_count or len(queues) < len(served):
+        return 0
+    backlog = min((each.msg_backlog or 0 for each in observed.course.values if each), default=0)
+    sent = min(batch * backlog, sum(each.now.msg_out_counter or 0 for each in served))
+    taken = None if None in queues else sent - sum(filter(None, queues))
+    return sent if taken is not None and taken >= BATCHES * batch else 0
+
+
+def _began_ms(observed: Observed, messages: int) -> int | None:
+    """When the first of so many messages was sent, at the pace of the last minute."""
+    now_ms, consumers = observed.window.last.now_ms, observed.now.consumers or ()
+    rate = sum(each.msg_rate_out or 0 for each in consumers)
+    return now_ms if now_ms is None or not rate else now_ms - int(messages / rate * 1000)
+
+
+def _since_ms(observed: Observed, in_part: int) -> int | None:
+    """When mark-delete stopped, as far as a consumer was there and something was in the backlog.
+
+    in_part: messages of batches, the first of which was not sent before.
+    """
+    now = observed.now
+    connected = [each.connected_since_ms for each in now.consumers or ()]
+    oldest = min((moment for moment in connected if moment is not None), default=None)
+    advanced = now.last_mark_delete_advanced_timestamp_ms
+    if oldest is None or (
+        advanced is None and "last_mark_delete_advanced_timestamp_ms" not in now.never
+    ):
+        return None
+    began = _began_ms(observed, in_part) if in_part else None
+    return max(oldest, *(each or oldest for each in (advanced, _emptied_ms(observed), began)))
+
+
+def _emptied_ms(observed: Observed) -> int | None:
+    """When the backlog was last seen to be 0 within the window: no gap is older."""
+    if observed.backlog.wrong:
+        return None
+    seen = zip(observed.window.samples, observed.course.values, strict=True)
+    empty = [sample for sample, value in seen if value and is_empty(value)]
+    return empty[-1].now_ms if empty else None
+
+
+def _all_acked_in(observed: Observed) -> float | None:
+    """Seconds for all that is acknowledged after mark-delete, at the pace of the window."""
+    cursor, internal, span = observed.cursor_now, observed.internal, observed.window.span_ms
+    acked = observed.cursor.growth(attrgetter("messages_consumed_counter"))
+    if cursor is None or internal is None or not span or not acked:
+        return None
+    backlog, position = observed.backlog.entries, cursor.mark_delete_position
+    after = entries_from(position, internal) if position is not None else None
+    return None if after is None or backlog is None else (after - 1 - backlog) * span / acked / 1000
+
+
+def _passed(observed: Observed, consumers: Sequence[ConsumerFacts], since_ms: int | None) -> int:
+    """Later entries or messages that all who hold something have acknowledged since then.
+
+    0 where somebody holds something and has not, or where something was given back, which waits.
+    """
+    now, held = observed.now, observed.held
+    given_back = now.msg_in_replay or now.msg_rate_redeliver
+    if since_ms is None or held is None or given_back or now.is_replicated is not False:
+        return 0
+    holders = [each for each in consumers if each.unacked != 0 and each.active]
+    acks = [each.now.last_acked_timestamp_ms or 0 for each in holders]
+    if not acks or min(acks) <= since_ms:
+        return 0
+    age = observed.window.last.age(since_ms)
+    stood = 0.0 if age is None else age.seconds
+    cursor, done = observed.cursor_now, [_done(each, stood) for each in holders]
+    behind = cursor.number_of_entries_since_first_not_acked_message if cursor else None
+    return max(0, (behind or 0) - held.most, sum(done))
+
+
+def _done(standing: ConsumerFacts, stood: float) -> int:
+    """Messages that it has finished since mark-delete stopped: in the window, or by its rate.
+
+    The broker's rate is of a minute that ended up to a minute ago.
+    """
+    lately = (standing.now.message_ack_rate or 0) * min(MINUTE, stood - MINUTE)
+    return max(0, standing.returned or 0, int(lately))

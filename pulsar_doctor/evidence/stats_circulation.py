@@ -46,9 +46,9 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Ci
     return Circulation(
         window=_sent_in_window(observed, consumers, batch),
         life=life.sent_again if life and _nothing_ever_acknowledged(now) else None,
-        gone=_came_and_left(observed),
         at_most_twice=life is not None and life.sent <= 2 * life.stock,
         ever_sent=_ever_sent(now),
+        gone=_came_and_left(observed),
         last_delivery=window.last.age(*(each.last_consumed_timestamp_ms for each in there)),
         begun=window.last.age(begun),
         span_seconds=window.span_ms / 1000 if window.span_ms else None,
@@ -127,11 +127,12 @@ def _sent_in_window(
     entries = 0 if silent else _acknowledged_entries(observed)
     if messages is None or entries is None:
         return None
-    acknowledged = entries * batch
+    acknowledged, ends = entries * batch, (observed.window.first, observed.window.last)
+    before, after = (_unread(each, observed.subscription, batch) for each in ends)
     if observed.type in SHARING:
-        new = 0 if silent else _first_time(observed, batch)
+        new = 0 if silent else _first_time(observed.published, before, batch)
         return _shared(observed, messages, acknowledged, new, batch)
-    return _single(observed, messages, acknowledged, batch)
+    return _single(observed, messages, acknowledged, _read_on(observed, before, after) * batch)
 
 
 def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool:
@@ -194,12 +195,9 @@ def _shared(
     return Sent(messages, acknowledged, min(given_back, messages - new), circles)
 
 
-def _first_time(observed: Observed, batch: int) -> int:
+def _first_time(published: int | None, unread: int | None, batch: int) -> int:
     """Messages that may have been sent for the first time, at most: unread ones and new ones."""
-    unread = _unread(observed.window.first, observed.subscription, batch)
-    if observed.published is None or unread is None:
-        return UNTOLD_BATCH
-    return observed.published + unread * batch
+    return UNTOLD_BATCH if published is None or unread is None else published + unread * batch
 
 
 def _unread(sample: Sample, name: str, batch: int) -> int | None:
@@ -222,7 +220,7 @@ def _out(subscription: SubscriptionStats, batch: int) -> int | None:
     return most + (subscription.msg_in_replay or 0) * batch
 
 
-def _single(observed: Observed, messages: int, acknowledged: int, batch: int) -> Sent | None:
+def _single(observed: Observed, messages: int, acknowledged: int, new: int) -> Sent | None:
     first = observed.window.first
     sizes = _growth(observed, "bytes_out_counter")
     came = observed.window.topic().growth(attrgetter("bytes_in_counter"))
@@ -235,15 +233,14 @@ def _single(observed: Observed, messages: int, acknowledged: int, batch: int) ->
     elif not back:
         return None
     if back:
-        again = max(again, messages - _read_on(observed, batch) * batch)
+        again = max(again, messages - new)
     return Sent(messages, acknowledged, again, circles or back > 1)
 
 
-def _read_on(observed: Observed, batch: int) -> int:
+def _read_on(observed: Observed, before: int | None, after: int | None) -> int:
     """Entries by which the read position is further on than at the start of the window."""
-    ends = observed.window.first, observed.window.last
-    before, after = (_unread(each, observed.subscription, batch) for each in ends)
-    counters = [each.internal.entries_added_counter for each in ends if each.internal is not None]
+    ends = observed.window.first.internal, observed.window.last.internal
+    counters = [each.entries_added_counter for each in ends if each is not None]
     if before is None or after is None or len(counters) < 2 or None in counters:
         return UNTOLD_BATCH
     added = (counters[1] or 0) - (counters[0] or 0)

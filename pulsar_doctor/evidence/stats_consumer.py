@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
 from pulsar_doctor.evidence.standing import returned_in_life
 from pulsar_doctor.evidence.starvation import Starving
@@ -21,7 +21,8 @@ class ConsumerFacts(Starving):
 
     @property
     def unacked_entries(self) -> Count | None:
-        return count_of(self.observed.held) if self.unacked is None else None
+        held = self.observed.held
+        return Count(*held) if held and self.unacked is None else None
 
     @property
     def queued(self) -> Count:
@@ -218,11 +219,6 @@ class ConsumerFacts(Starving):
         if held and none and span_ms and (age is None or age.ms < span_ms):
             return Age(span_ms, False)
         return age
-
-
-def count_of(bounds: Between | None) -> Count | None:
-    """The same bounds as a count; None where they are not told."""
-    return None if bounds is None else Count(bounds.least, bounds.most)
 
 
 def facts_of(observed: Observed) -> tuple[ConsumerFacts, ...]:

@@ -14,7 +14,6 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.positions import entries_by_positions
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ReplicatorStats
-from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 
 
@@ -23,9 +22,8 @@ def own_cursor_of(observed: Observed) -> OwnCursor | None:
     owner, window, name = observed.owner, observed.window, observed.subscription
     if owner.kind not in JUDGED:
         return None
-    replicator = window.replicator(owner.of or "")
-    now, last = replicator.values[-1], window.last
-    seen = zip(window.samples, replicator.values, strict=True)
+    replicator, last = observed.replicator.values, window.last
+    now, seen = replicator[-1], zip(window.samples, replicator, strict=True)
     waiting = [_waiting(sample, name, value) for sample, value in seen]
     span_ms = window.span_ms if len(window.samples) > 1 else None
     cursor, compaction = observed.cursor_now, last.topic.compaction
@@ -37,12 +35,10 @@ def own_cursor_of(observed: Observed) -> OwnCursor | None:
         position=None if position is None else "{}:{}".format(*position),
         waiting=waiting[-1],
         waits_throughout=all((entries or 0) > 0 for entries in waiting),
-        moved=_moved(observed, replicator),
+        moved=_moved(observed),
         watched_seconds=None if span_ms is None else span_ms / 1000,
         connected=None if now is None else now.connected,
-        apart_throughout=all(
-            each is not None and each.connected is False for each in replicator.values
-        ),
+        apart_throughout=all(each is not None and each.connected is False for each in replicator),
         msg_rate_out=None if now is None else now.msg_rate_out,
         succeeded=last.age(ended.last_compaction_succeed_timestamp or None) if ended else None,
         failed=last.age(ended.last_compaction_failed_timestamp or None) if ended else None,
@@ -58,14 +54,14 @@ def _waiting(sample: Sample, name: str, replicator: ReplicatorStats | None) -> i
     return None if found is None else max(0, found)
 
 
-def _moved(observed: Observed, replicator: Course[ReplicatorStats]) -> bool | None:
+def _moved(observed: Observed) -> bool | None:
     by_cursor = observed.cursor.moved(attrgetter("mark_delete_position"))
     if by_cursor is not None:
         return by_cursor
-    sent = replicator.growth(attrgetter("msg_out_count"))
+    sent = observed.replicator.growth(attrgetter("msg_out_count"))
     if sent is not None:
         return sent > 0
-    less = replicator.change(attrgetter("replication_backlog"))
+    less = observed.replicator.change(attrgetter("replication_backlog"))
     if less is None:
         return None
     return True if less < 0 else False if observed.published == 0 else None

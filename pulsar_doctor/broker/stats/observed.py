@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
+from typing import NamedTuple
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog, backlog_of, is_durable
 from pulsar_doctor.broker.stats.bounds import sentence
@@ -21,7 +22,7 @@ from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.positions import nothing_waits, ranges_of, unread_of
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace
-from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.topic import ConsumerStats, ReplicatorStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
 
@@ -51,8 +52,7 @@ NOTHING_TOLD = ClusterLimits()
 BACKLOG = attrgetter("msg_backlog")
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(NamedTuple):
     """A number of entries of which only the bounds are known; both are possible."""
 
     least: int
@@ -132,6 +132,11 @@ class Observed:
     def consumers(self) -> tuple[Course[ConsumerStats], ...]:
         """Each consumer of the last sample over the window."""
         return self.window.consumers(self.subscription)
+
+    @cached_property
+    def replicator(self) -> Course[ReplicatorStats]:
+        """The replicator over the window, where the cursor belongs to one."""
+        return self.window.replicator(self.owner.of or "")
 
     @cached_property
     def cursor(self) -> Course[CursorStats]:

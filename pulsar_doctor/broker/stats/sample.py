@@ -64,11 +64,11 @@ class Sample:
         return ((self.internal and self.internal.cursors) or {}).get(name)
 
     def age(self, *moments_ms: int | None) -> Age | None:
-        """How long ago the last of these moments was; None where none or no time is known."""
-        moment_ms, now = latest(*moments_ms), self.now_ms
-        if moment_ms is None or now is None:
+        """How long ago the last of these moments was; None where it or now is not known."""
+        now, known = self.now_ms, [moment for moment in moments_ms if moment is not None]
+        if not known or now is None:
             return None
-        return Age(max(0, now - moment_ms), self.now_told)
+        return Age(max(0, now - max(known)), self.now_told)
 
 
 def moments(topic: TopicStats) -> Iterator[int]:

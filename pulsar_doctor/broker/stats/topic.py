@@ -124,6 +124,12 @@ class SubscriptionStats:
     msg_rate_expired: float | None = None
     cannot_be: tuple[str, ...] = ()
 
+    @property
+    def last_ack_ms(self) -> int | None:
+        """When anybody last acknowledged a message of it, as far as told."""
+        of_consumers = (each.last_acked_timestamp_ms for each in self.consumers or ())
+        return latest(self.last_acked_timestamp_ms, *of_consumers)
+
     def __post_init__(self) -> None:
         sent = _any(self.msg_out_counter, self.msg_rate_out)
         if sent and FLOW in self.never:  # nothing is sent before somebody has asked
