@@ -35,10 +35,10 @@ SAME_NAME = tuple(name for name in NUMBERS if hasattr(ConsumerFacts, name))
 
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
-    now, told, left = observed.now, observed.now.consumers is not None, observed.left
-    consumers, own = facts_of(observed), own_cursor_of(observed)
+    now, consumers, own = observed.now, facts_of(observed), own_cursor_of(observed)
     if own is not None and now == NOTHING_TOLD:
         return _of_the_broker(observed, own)
+    told, left = now.consumers is not None, observed.left
     return SubscriptionView(
         topic=observed.topic,
         partition=observed.partition,

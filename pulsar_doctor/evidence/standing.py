@@ -25,7 +25,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
@@ -119,6 +119,29 @@ class Standing:
     def returned_in_life(self) -> int | None:
         """Messages that it acknowledged or gave back since it connected; Shared, Key_Shared."""
         return None if self.unacked is None else returned_in_life(self.now)
+
+    @cached_property
+    def held(self) -> Between | None:
+        """Messages that this consumer holds."""
+        if self.unacked is not None:
+            messages = max(0, self.unacked)
+            return Between(messages, messages)
+        held = self.observed.held
+        if held is None or self.observed.type not in SINGLE_ACTIVE:
+            return None
+        each = self.now.avg_messages_per_entry
+        sent = self.now.msg_out_counter
+        if sent == 0:
+            return Between(0, 0)
+        most = held.most * 2 * each if each and each > 1 else held.most
+        if sent is not None and sent < held.least:  # the rest was sent to nobody: it is compacted
+            return Between(0, sent)
+        return Between(held.least, most if sent is None else min(most, sent))
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether all that was sent to it is acknowledged."""
+        return self.held is not None and self.held.most == 0
 
     @cached_property
     def silence(self) -> Age | None:

@@ -1,14 +1,24 @@
-"""The numbers of one consumer in the broker's stats, under the names of `numbers`."""
+"""The numbers of one consumer in the broker's stats, under the names of `numbers`.
+
+The next FLOW comes when the application has taken so many messages that half of the receiver queue
+(RQS) is unsent. With permits a (0 or less), u messages unacknowledged and k taken since the last
+FLOW, a + u + k is RQS, so that (a + u - k) / 2 more are needed, and never more than (a + u) / 2.
+k is the time since the last FLOW by the pace of the window. Where RQS is known (no refill came
+yet), k is what was acknowledged since the consumer connected.
+
+With at most 2 messages in a + u, RQS may be 0 or 1: then it asks after each message anyway.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
-from pulsar_doctor.evidence.standing import returned_in_life
-from pulsar_doctor.evidence.starvation import Starving
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
+from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.standing import granted_in_life, returned_in_life
+from pulsar_doctor.evidence.stats_pace import Paced
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 
 # Why a silence is only a bound.
@@ -16,7 +26,7 @@ FLOW_UNSEEN = "its last FLOW is not reported, only that of all consumers togethe
 CLOCK_UNSEEN = "the broker's clock is not reported (see --at)"
 
 
-class ConsumerFacts(Starving):
+class ConsumerFacts(Paced):
     """One consumer of the last sample."""
 
     @property
@@ -176,29 +186,6 @@ class ConsumerFacts(Starving):
             never="last_acked_timestamp_ms" in self.now.never,
         )
 
-    @cached_property
-    def rhythm(self) -> float | None:
-        """Seconds for a message over its life, where its last ack is no older than twice that."""
-        now, returned = self.now, self.returned_in_life
-        life = self.since(now.connected_since_ms)
-        acked = self.since(now.last_acked_timestamp_ms)
-        if returned is None or returned < 2 or life is None or acked is None:
-            return None
-        seconds = life.ms / returned / 1000
-        exact = life.exact and acked.exact and seconds > 0
-        return seconds if exact and in_rhythm(acked.ms, seconds * self.messages_an_ack) else None
-
-    @cached_property
-    def may_fit(self) -> bool:
-        """Whether its last ack may be as old as usual, by its pace until then; needs no clock."""
-        now, returned = self.now, self.returned_in_life
-        began_ms, acked_ms = now.connected_since_ms, now.last_acked_timestamp_ms
-        acked = self.since(acked_ms)
-        if not returned or acked is None or acked_ms is None or began_ms is None:
-            return False
-        seconds = (acked_ms - began_ms) / returned / 1000
-        return returned >= 2 and may_be_rhythm(acked.ms, seconds * self.messages_an_ack)
-
     @property
     def without_ack(self) -> Age | None:
         """Since its last ack or, if later, delivery or connection; None where nothing tells.
@@ -219,6 +206,93 @@ class ConsumerFacts(Starving):
         if held and none and span_ms and (age is None or age.ms < span_ms):
             return Age(span_ms, False)
         return age
+
+    @cached_property
+    def until_flow(self) -> int | None:
+        """Messages to take until the next FLOW, at most; None where what it holds is not told."""
+        if self.held is None:
+            return None
+        known = self._messages_by_queue
+        if known is not None:
+            return known
+        if self.refill is not None:
+            return self.refill
+        asked = self._until_flow_by_pace(self.held)
+        return min(asked, self.granted) if self.granted else asked
+
+    def _until_flow_by_pace(self, held: Between) -> int:
+        """By what it holds and has finished since its last FLOW."""
+        queued, pace = held.most - self.ahead, self.pace_seconds
+        most = max(1, queued + self._permits)
+        starved = self.starved
+        told = starved is not None and starved.exact and pace is not None and pace > 0
+        since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told and pace else 0
+        return max(1, (most - since_flow) // 2)
+
+    @property
+    def refill(self) -> int | None:
+        """Permits of a FLOW, at most: the least by which they rose below zero, where nothing is
+        sent between two samples and each FLOW is half of a queue."""
+        if self._permits >= 0 or self.delivered != 0:
+            return None
+        told = [granted_in_life(c) for c in self.course.values if c is not None]
+        rises = [later - earlier for earlier, later in pairwise(told) if earlier and later]
+        return min((rise for rise in rises if rise > 0), default=None)
+
+    @property
+    def _messages_by_queue(self) -> int | None:
+        """Until half of a queue that is known is taken."""
+        size, returned = self.known_queue_size, self.returned_in_life
+        if size is None or returned is None or size < 2:
+            return None
+        return max(1, size // 2 - returned)
+
+    @property
+    def flow_came(self) -> bool:
+        """Whether a FLOW came within the window."""
+        came = self.course.passed("last_consumed_flow_timestamp_ms")
+        return bool(came or self.granted)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether its RQS may be 0 or 1, so that it waits for the message in hand only."""
+        return self.held is not None and 0 <= self.held.most + self._permits <= 2
+
+    @property
+    def sending_after(self) -> Count | None:
+        """Below zero each message gives one permit back, and FLOWs come by half a queue.
+
+        At most: only where one came in the window; then it is not the next FLOW that is waited for.
+        """
+        permits, until = self._permits, self.until_flow
+        if permits >= 0 or self.now.blocked_consumer_on_unacked_msgs:
+            return None
+        most = until - permits if until and self.flow_came else None
+        return Count(max(1, 1 - permits - self._unsent_most), most)
+
+    @property
+    def _unsent_most(self) -> int:
+        """Taken and not asked for again: less than half of a queue.
+
+        That is no larger than what was ever granted, and less than twice what is left of it.
+        """
+        sizes = [self.granted_in_life]
+        if self.held is not None:
+            sizes.append(2 * (self.held.most + self._permits) - 1)
+        refills = [self.refill, *(size // 2 for size in sizes if size is not None)]
+        told = [refill for refill in refills if refill is not None]
+        return max(0, min(told) - 1) if told else -self._permits
+
+    @property
+    def _permits(self) -> int:
+        return self.permits or 0
+
+    @property
+    def delivered_again(self) -> bool:
+        """Whether messages came in more than one step of the window."""
+        told = [consumer.msg_out_counter for consumer in self.course.values if consumer is not None]
+        steps = [later > earlier for earlier, later in pairwise(n for n in told if n is not None)]
+        return sum(steps) > 1
 
 
 def facts_of(observed: Observed) -> tuple[ConsumerFacts, ...]:

@@ -340,12 +340,10 @@ class Observed:
 
     def _left_by_backlog(self) -> Between | None:
         """By the backlog, less what is not due, less what consumers hold."""
-        now, entries = self.now, self.backlog.entries
-        if entries is None or now.unacked_messages is None:
+        now, entries, held = self.now, self.backlog.entries, self.held
+        if entries is None or now.unacked_messages is None or held is None:
             return None
         due = max(0, entries - (now.msg_delayed or 0))
-        held = self.held
-        assert held is not None
         replay = min(due, now.msg_in_replay or 0)
         return Between(max(replay, due - held.most), max(replay, due - held.least))
 
