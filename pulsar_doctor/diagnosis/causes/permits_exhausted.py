@@ -26,12 +26,12 @@ which tells of several messages once one was acknowledged since then; since that
 more than was ever granted, so that far below zero it needs so much time at least; and by its life,
 or the acks of the last minute, so much at most. Between these it is unknown.
 
-A zero queue that is known asks when the application does and is never judged here. Where it is
-not, one that holds nothing and has not asked for `refill_wait` is unknown, unless it is known that
-nothing waits: a trace does not show that. A queue of 1 asks after each message: as long as it works
-in its rhythm, no smaller queue could do better, however long one message takes. Where it is not
-told, a queue of 0 and one of 1 look the same, and with one message in hand so do long work and a
-hang: that is unknown, unless each message before took as long.
+A zero queue asks when the application does. With a message in hand it is not judged here. One that
+holds nothing and has not asked for `refill_wait` is unknown, unless it is known that nothing waits:
+a trace does not show that. A queue of 1 asks after each message: as long as it works in its rhythm,
+no smaller queue could do better, however long one message takes. Where it is not told, a queue of 0
+and one of 1 look the same, and with one message in hand so do long work and a hang: that is
+unknown, unless each message before took as long.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
@@ -78,7 +78,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         ):
             yield Unknown(f"available_permits of {consumer.label} is not reported", consumer.label)
     for consumer in starving(view, limits):
-        if (consumer.zero_queue and not consumer.never_asked) or consumer.resting:
+        if (consumer.zero_queue and not _rests(consumer, limits)) or consumer.resting:
             continue
         judge = _idle if consumer.holds_nothing else _waiting
         if _asked_lately(consumer, limits) and not _far(consumer, limits):
@@ -86,6 +86,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         answer = judge(view, consumer, limits)
         if answer is not None:
             yield answer
+
+
+def _rests(consumer: ConsumerView, limits: Limits) -> bool:
+    """Whether a zero queue has nothing in work, and nobody has called receive for long, or ever."""
+    long = consumer.holds_nothing and consumer.quiet_at_least(limits["refill_wait"])
+    return long or consumer.never_asked
 
 
 def _asked_lately(consumer: ConsumerView, limits: Limits) -> bool:
