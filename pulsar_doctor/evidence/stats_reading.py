@@ -55,10 +55,11 @@ def _since_the_last_delivery(observed: Observed) -> Observed:
     """As its last samples show it, where nothing has been sent since the first of these.
 
     Only where something waits for certain, or for long: otherwise a moment without a delivery is
-    ordinary. On Key_Shared what waits may be for a consumer that is busy.
+    ordinary. On Key_Shared what waits may be for another consumer, which is busy.
     """
     window, left = observed.window, observed.left
-    waits = left is not None and left.least > 0 and observed.type != "Key_Shared"
+    keyed = observed.type == "Key_Shared" and len(observed.consumers) > 1
+    waits = left is not None and left.least > 0 and not keyed
     least, since = DUE if waits else PERHAPS_DUE, _seconds_without_delivery(observed)
     if not _moved(observed) or (since is not None and since < least):
         return observed
