@@ -21,15 +21,15 @@ import pulsar_doctor
 PACKAGE = Path(pulsar_doctor.__file__).parent
 # How often each may be there. A change that removes some lowers its number.
 MOST = {
-    "told": 1939,
-    "asked": 1123,
+    "told": 1934,
+    "asked": 1121,
     "stands": 129,
     "sits": 52,
     "goes": 159,
     "look": 211,  # the broker's own "look-ahead" is among them
     "said": 287,
     "whose": 149,
-    "of its": 269,
+    "of its": 268,
     "likewise": 22,
 }
 SLACK = 25  # of a number that is too high: changes that are made side by side
