@@ -63,7 +63,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         left=Count(*left) if left else None,
         unacked=None if observed.type in SINGLE_ACTIVE else exactly(now.unacked_messages),
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
-        since_delivery=observed.window.last.age(now.last_consumed_timestamp_ms),
+        since_delivery=observed.since_delivery,
         delayed=exactly(now.msg_delayed),
         replay=exactly(now.msg_in_replay),
         expired=observed.course.growth(attrgetter("total_msg_expired")),

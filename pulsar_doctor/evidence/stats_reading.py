@@ -60,7 +60,8 @@ def _since_the_last_delivery(observed: Observed) -> Observed:
     window, left = observed.window, observed.left
     keyed = observed.type == "Key_Shared" and len(observed.consumers) > 1
     waits = left is not None and left.least > 0 and not keyed
-    least, since = DUE if waits else PERHAPS_DUE, _seconds_without_delivery(observed)
+    least, sent = DUE if waits else PERHAPS_DUE, observed.since_delivery
+    since = sent.seconds if sent is not None and sent.exact else None
     if not _moved(observed) or (since is not None and since < least):
         return observed
     still = 1
@@ -71,11 +72,6 @@ def _since_the_last_delivery(observed: Observed) -> Observed:
         if not observed.now.msg_rate_out and not window.is_short:
             since = least  # it may be that long ago
     return observed if since < least else _last(observed, still)
-
-
-def _seconds_without_delivery(observed: Observed) -> float | None:
-    since = observed.window.last.age(observed.now.last_consumed_timestamp_ms)
-    return since.seconds if since is not None and since.exact else None
 
 
 def _last(observed: Observed, samples: int) -> Observed:

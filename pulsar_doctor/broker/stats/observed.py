@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog, backlog_of, is_durable
 from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.cursors import COMPACTION, CursorOwner, judged_cursors, owner_of
@@ -297,6 +298,11 @@ class Observed:
             return Between(unread + now.msg_in_replay, unread + now.msg_in_replay)
         most = max(unread, by_backlog.most) if by_backlog else None
         return None if most is None else Between(unread, most)
+
+    @property
+    def since_delivery(self) -> Age | None:
+        """Since anything was sent to one of its consumers, or tried to; None: not reported."""
+        return self.window.last.age(self.now.last_consumed_timestamp_ms)
 
     @cached_property
     def unread(self) -> int | None:
