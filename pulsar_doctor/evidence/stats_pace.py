@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from pulsar_doctor.broker.stats.observed import Between
-from pulsar_doctor.broker.stats.window import SHORT_MS
+from pulsar_doctor.broker.stats.window import RATE_SECONDS, SHORT_MS
 from pulsar_doctor.evidence import ack_wait
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS
 from pulsar_doctor.evidence.paces import SLACK, fits, not_too_few, not_too_many
@@ -31,7 +31,6 @@ RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
 RHYTHM_MOST_MS = 150_000
 MINUTE_NEEDS = 4  # messages of a minute: with fewer its pace may be twice as long as it seems
 MINUTE = 60.0  # seconds, of which the broker's rates are
-MINUTE_OVER = 120.0  # seconds, after which the last full minute lies within
 MINUTE_MOSTLY = 90.0  # seconds of life, after which half of it does
 UPON_FLOW_MS = 1000
 SURE = 1.5  # times: bounds of what was done, between which one pace is as good as another
@@ -126,7 +125,7 @@ class Paced(Standing):
     def minute_pace(self) -> float | None:
         """Seconds for a message by the last full minute, if its queue was not empty within it."""
         rate, full = self.now.message_ack_rate, self.since(self.now.last_consumed_timestamp_ms)
-        if not rate or full is None or not full.exact or full.seconds < MINUTE_OVER:
+        if not rate or full is None or not full.exact or full.seconds < RATE_SECONDS:
             return None
         return 1 / rate if rate * MINUTE >= MINUTE_NEEDS else None
 

@@ -301,7 +301,7 @@ class Observed:
 
     @property
     def since_delivery(self) -> Age | None:
-        """Since anything was sent to one of its consumers, or tried to; None: not reported."""
+        """Since a consumer was sent anything, or the broker tried to; None: not reported."""
         return self.window.last.age(self.now.last_consumed_timestamp_ms)
 
     @cached_property

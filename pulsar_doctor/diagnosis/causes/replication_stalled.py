@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.cursors import REPLICATOR
+from pulsar_doctor.broker.stats.window import RATE_SECONDS
 from pulsar_doctor.diagnosis.actions.commands import (
     admin,
     cluster_admin,
@@ -39,7 +40,6 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
-RATE_SECONDS = 120  # a rate is of a full minute, and stays until the next one is over
 THRESHOLDS = (Threshold("still_for", 5.0, "seconds", "a replicator may stand still for less"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
