@@ -10,15 +10,16 @@ from __future__ import annotations
 KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "1 opposite": {
         "permits-exhausted": (
-            "stats stalled, stats+internal healthy",
-            "stats stalled, wire healthy",
-            "stats stalled, wire+stats healthy",
-            "stats stalled, wire+stats+internal healthy",
             "stats+internal stalled, stats healthy",
             "stats+internal stalled, stats+internal healthy",
-            "stats+internal stalled, wire healthy",
-            "stats+internal stalled, wire+stats healthy",
-            "stats+internal stalled, wire+stats+internal healthy",
+            "wire stalled, stats healthy",
+            "wire stalled, stats+internal healthy",
+            "wire+internal stalled, stats healthy",
+            "wire+internal stalled, stats+internal healthy",
+            "wire+stats+internal stalled, stats healthy",
+            "wire+stats+internal stalled, stats+internal healthy",
+        ),
+        "prefetch-hogging": (
             "wire stalled, stats healthy",
             "wire stalled, stats+internal healthy",
             "wire+stats stalled, stats healthy",
@@ -26,32 +27,16 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "wire+stats+internal stalled, stats healthy",
             "wire+stats+internal stalled, stats+internal healthy",
         ),
-        "prefetch-hogging": (
-            "wire stalled, stats healthy",
-            "wire stalled, stats+internal healthy",
-            "wire+stats+internal stalled, stats healthy",
-            "wire+stats+internal stalled, stats+internal healthy",
-        ),
         "zero-queue-unsupported": (
             "wire stalled, stats healthy",
             "wire stalled, stats+internal healthy",
-            "wire stalled, wire healthy",
             "wire stalled, wire+stats healthy",
             "wire stalled, wire+stats+internal healthy",
-            "wire+stats+internal stalled, stats healthy",
-            "wire+stats+internal stalled, stats+internal healthy",
-            "wire+stats+internal stalled, wire healthy",
+            "wire+stats+internal stalled, wire+stats healthy",
             "wire+stats+internal stalled, wire+stats+internal healthy",
         ),
     },
     "2 decided -> unknown": {
-        "broker-read-stuck": ("stats -> wire+stats",),
-        "inactive-failover": ("stats+internal -> wire+stats+internal",),
-        "key-shared-blocked": (
-            "stats -> stats",
-            "stats -> stats+internal",
-            "stats+internal -> stats+internal",
-        ),
         "not-acknowledging": (
             "stats -> wire+stats+internal",
             "stats+internal -> wire+stats+internal",
@@ -63,13 +48,11 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats -> wire+stats+internal",
             "stats+internal -> stats+internal",
             "stats+internal -> wire+stats+internal",
-            "wire -> wire",
-            "wire -> wire+stats",
-            "wire -> wire+stats+internal",
         ),
     },
     "2 less sure": {
         "ack-hole": (
+            "stats -> wire+stats",
             "stats -> wire+stats+internal",
             "stats+internal -> wire+stats+internal",
         ),
@@ -79,9 +62,6 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats -> wire+stats+internal",
             "stats+internal -> stats+internal",
             "stats+internal -> wire+stats+internal",
-            "wire -> wire",
-            "wire -> wire+stats+internal",
-            "wire+stats+internal -> wire+stats+internal",
         ),
     },
     "3 steady: differs": {
@@ -91,6 +71,11 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "3 steady: unknown at times": {
+        "healthy": (
+            "stats+internal: rhythm of refills",
+            "stats: rhythm of refills",
+            "wire+stats+internal: rhythm of refills",
+        ),
         "key-shared-blocked": (
             "stats+internal: rhythm of messages",
             "stats+internal: rhythm of refills",
@@ -99,13 +84,9 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "4 a rate above 0": {
-        "blocked-on-unacked-subscription": ("stats: stalled",),
-    },
-    "truth: healthy, stands still": {
-        "at a limit": ("wire",),
-        "no permits": (
-            "wire",
-            "wire+stats+internal",
+        "blocked-on-unacked-subscription": (
+            "stats+internal: stalled",
+            "stats: stalled",
         ),
     },
     "truth: stalled, goes on soon": {
@@ -113,18 +94,22 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats",
             "stats+internal",
             "wire",
-            "wire+stats",
             "wire+stats+internal",
         ),
         "blocked-on-unacked-subscription": (
             "stats",
             "stats+internal",
+            "wire+stats",
+            "wire+stats+internal",
+        ),
+        "key-shared-blocked": (
+            "stats",
+            "stats+internal",
             "wire+stats+internal",
         ),
         "permits-exhausted": (
+            "stats",
             "stats+internal",
-            "wire",
-            "wire+stats+internal",
         ),
     },
 }
