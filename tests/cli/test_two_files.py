@@ -18,11 +18,14 @@ __all__ = ["check"]  # a fixture
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
 DECIDED = {  # by the first and the last reading of ten seconds, and by no clock
     "healthy-busy": ("healthy", None),
-    "healthy-slow-and-often-without-permits": ("healthy", None),
-    "slow-but-progressing": ("warning", "slow-but-progressing"),
     "permits-exhausted-by-forecast": ("stalled", "permits-exhausted"),
     "redelivery-storm": ("warning", "redelivery-storm"),
     "dispatch-throttled-topic": ("warning", "dispatch-throttled"),
+}
+# Less than a minute old, so that no rate shows that what moved between the readings moves still.
+DECIDED_BY_INTERVAL = {
+    "healthy-slow-and-often-without-permits": ("healthy", None),
+    "slow-but-progressing": ("warning", "slow-but-progressing"),
 }
 
 
@@ -54,6 +57,17 @@ def test_what_grew_decides_without_a_clock_in_any_order(
     code = entry["findings"][0]["code"] if entry["findings"] else None
     assert (entry["status"], code) == DECIDED[state]
     assert judged(check, names[::-1]) == entry
+
+
+@pytest.mark.parametrize("state", DECIDED_BY_INTERVAL)
+def test_what_grew_may_have_ended_long_ago_unless_the_distance_is_told(
+    check: Check, tmp_path: Path, state: str
+) -> None:
+    names = files(tmp_path, state)
+    assert judged(check, names)["status"] == "unknown"
+    entry = judged(check, names, "--interval", "10s")
+    code = entry["findings"][0]["code"] if entry["findings"] else None
+    assert (entry["status"], code) == DECIDED_BY_INTERVAL[state]
 
 
 def test_no_pace_is_made_up_where_the_distance_is_not_told(check: Check, tmp_path: Path) -> None:
