@@ -12,13 +12,7 @@ from collections.abc import Callable, Iterator
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Forbids, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
-from pulsar_doctor.diagnosis.thresholds import (
-    FORGETS_FROM,
-    IN_HAND,
-    QUIET_AFTER,
-    REFILL_WAIT,
-    Limits,
-)
+from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, IN_HAND, QUIET_AFTER, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -191,7 +185,7 @@ def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
 def _never_above_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """Permits are below zero, and all that a consumer holds cannot bring them back."""
     for each in () if view.nothing_to_send_for_sure else view.served:
-        if each.beyond_help and (not each.moved or each.quiet_at_least(REFILL_WAIT.default)):
+        if each.beyond_help and not each.moved:
             yield Forbids(
                 f"{each.label} is at {each.available_permits} permits and holds "
                 f"{each.unacked_messages} messages, too few to bring them back",
