@@ -32,8 +32,11 @@ def reads_of(observed: Observed) -> BrokerReads | None:
     left = observed.left
     if observed.persistent is False or (left is not None and left.most == 0):
         return None
-    observed = _since_the_last_delivery(observed)
-    moved, window = _moved(observed), observed.window
+    moved = _moved(observed)
+    if moved:
+        whole, observed = observed, _since_the_last_delivery(observed)
+        moved = observed is whole
+    window = observed.window
     told = [] if moved else list(_told(observed))
     return BrokerReads(
         moved=moved,
@@ -52,7 +55,7 @@ def reads_of(observed: Observed) -> BrokerReads | None:
 
 
 def _since_the_last_delivery(observed: Observed) -> Observed:
-    """As its last samples show it, where nothing has been sent since the first of these.
+    """One that moved as its last samples show it, where nothing was sent since the first of these.
 
     Only where something waits for certain, or for long: otherwise a moment without a delivery is
     ordinary. On Key_Shared what waits may be for another consumer, which is busy.
@@ -62,7 +65,7 @@ def _since_the_last_delivery(observed: Observed) -> Observed:
     waits = left is not None and left.least > 0 and not keyed
     least, sent = DUE if waits else PERHAPS_DUE, observed.since_delivery
     since = sent.seconds if sent is not None and sent.exact else None
-    if not _moved(observed) or (since is not None and since < least):
+    if since is not None and since < least:
         return observed
     still = 1
     while not _moved(_last(observed, still + 1)):
