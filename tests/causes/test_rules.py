@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pulsar_doctor.diagnosis.answers import SEVERITIES
 from pulsar_doctor.diagnosis.cause import Cause
@@ -40,11 +39,11 @@ from pulsar_doctor.evidence.values import exactly
 from tests.causes.broker_script import told_by_broker
 from tests.causes.stats_script import observed
 from tests.causes.wire_script import played
+from tests.support import yaml_files
 
 FOLDER = Path(__file__).parent
 RULES = {rule.code: rule for rule in load()}
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the quick one, where it was built
-CASES = {path.stem: yaml.load(path.read_text(), LOADER) for path in sorted(FOLDER.glob("*.yaml"))}
+CASES = {path.stem: yaml_files.read(path) for path in sorted(FOLDER.glob("*.yaml"))}
 ANSWERS = {"finds", "silent", "unknown", "not_told"}
 KEYS = ANSWERS | {"name", "stats", "wire", "broker", "at", "told", "set", "overall", "codes"}
 KEYS |= {"weaker", "inside"}

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from pulsar_doctor.cli import cli
+from tests.support import yaml_files
 
-ADMIN: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "pulsar_admin.yaml").read_text()
-)
+ADMIN: dict[str, dict[str, Any]] = yaml_files.read(Path(__file__).with_name("pulsar_admin.yaml"))
 
 
 def words(lines: Sequence[str]) -> list[list[str]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.cause import Cause
@@ -15,8 +14,9 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from tests.causes.test_rules import views_of
+from tests.support import yaml_files
 
-CASES = yaml.safe_load(Path(__file__).with_name("healthy.yaml").read_text("utf-8"))
+CASES = yaml_files.read(Path(__file__).with_name("healthy.yaml"))
 
 
 FORBIDDEN = [case for case in CASES if "says" in case]

@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed
 from pulsar_doctor.broker.stats.window import Window
+from tests.support import yaml_files
 
 FOLDER = Path(__file__).parent / "fixtures"
 RECORDED = Path(__file__).parent / "recorded"
@@ -107,7 +106,7 @@ def changed(documents: dict[str, Any], changes: Changes) -> dict[str, Any]:
 
 def load() -> dict[str, Fixture]:
     """Each fixture by the name of its file."""
-    return {path.stem: of(yaml.safe_load(path.read_text())) for path in sorted(FOLDER.glob("*"))}
+    return {path.stem: of(yaml_files.read(path)) for path in sorted(FOLDER.glob("*"))}
 
 
 def of(told: dict[str, Any]) -> Fixture:

@@ -38,7 +38,7 @@ def test_an_answer_is_read_and_unknown_fields_are_passed_over():
         (b"[]", "a list is where an object should be"),
         (b"null", "null is where an object should be"),
         (b"[" * 90_000, "it is not JSON, or too deep"),
-        (b"[" + b"[]," * 15_000_000 + b"[]]", "it has too many values"),
+        (lambda: b"[" + b"[]," * 15_000_000 + b"[]]", "it has too many values"),
         (b'{"format":' + b"1" * 5000 + b"}", "it has a number with too many digits"),
         (b'{"format":NaN}', "it has NaN, which is not a number"),
         (b'{"format":true}', "format is a boolean"),
@@ -53,7 +53,7 @@ def test_an_answer_is_read_and_unknown_fields_are_passed_over():
         (answer({**ONE, "localAddress": "10.0.0.1 x"}), "an address is none"),
         (answer(read_at_ms=-1), "its time is none"),
         (answer(*[ONE] * (CONSUMERS + 1)), f"it has more than {CONSUMERS} consumers"),
-        (answer(*[ONE] * 200_000), "it has too many values"),
+        (lambda: answer(*[ONE] * 200_000), "it has too many values"),
         (answer(threads=[{"blocked": 1}]), "it has no id"),
         (answer(threads=[{"id": 1}] * (THREADS + 1)), f"it has more than {THREADS} threads"),
         (answer(pools=[{}] * (POOLS + 1)), f"it has more than {POOLS} pools"),
@@ -62,6 +62,7 @@ def test_an_answer_is_read_and_unknown_fields_are_passed_over():
     ids=lambda each: each if isinstance(each, str) else "answer",
 )
 def test_an_answer_that_makes_no_sense_costs_one_sentence(text, why):
+    text = text() if callable(text) else text  # the large ones are made when it is their turn
     began = time.process_time()
     tracemalloc.start()
     try:

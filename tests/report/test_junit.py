@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,7 +22,12 @@ from tests.report.checkups import (
     written,
 )
 
-SCHEMA = xmlschema.XMLSchema(Path(__file__).with_name("junit.xsd"))
+
+@cache
+def schema() -> xmlschema.XMLSchema:
+    return xmlschema.XMLSchema(Path(__file__).with_name("junit.xsd"))
+
+
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -32,7 +38,7 @@ def held(name: str) -> str:
 def read(text: str) -> list[dict[str, Any]]:
     """A report that is valid by its schema, and that counts right."""
     assert text.isascii()
-    SCHEMA.validate(text)
+    schema().validate(text)
     [suite] = ElementTree.fromstring(text)
     cases = suite.findall("testcase")
     told = [int(suite.get(name, "")) for name in ("tests", "failures", "errors", "skipped")]
@@ -118,7 +124,7 @@ def test_fail_on_decides_what_is_a_failure(fail_on: str, failed: list[str]) -> N
 
 
 def test_nothing_examined_is_a_valid_report() -> None:
-    SCHEMA.validate(written("junit", checkup([])))
+    schema().validate(written("junit", checkup([])))
 
 
 def test_markup_in_names_and_summaries_is_text() -> None:
