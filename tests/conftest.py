@@ -96,12 +96,12 @@ def import_in_turns() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the broker carries the mark `broker`; the pure ones carry theirs."""
+    """Whoever uses the broker carries the mark `broker`; each test that of its lane."""
     for item in items:
         if lanes.brokers_of(item):
             item.add_marker("broker")
-        if lanes.is_pure(item) and item.get_closest_marker("slow") is None:
-            item.add_marker("pure")
+        if lane := lanes.lane_of(item):
+            item.add_marker(lane)
         item.add_marker(pytest.mark.xdist_group(lanes.together(item)))
     items.sort(key=lanes.turn)
 
@@ -136,7 +136,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_collection_finish() -> None:
     """Half a million objects that stay: no garbage is looked for among them while tests run."""
-    gc.collect()
     gc.freeze()
 
 

@@ -1,6 +1,12 @@
-"""Which tests are pure: no broker, no Spark, no sockets, no processes. `pytest -m pure` runs those.
+"""Which lane a test runs in. Nobody marks a test for a lane: the rules here do.
 
-Nobody marks them. A test is pure unless what it is made of (its function, its fixtures, whatever
+- `pytest -m pure`: no broker, no Spark, no sockets, no processes.
+- `pytest`: the pure ones, those that use sockets of this process alone, and what `DAILY` names: one
+  test file for each kind of broker, Spark and process.
+- `pytest -m nightly`: everything else but the tests that somebody marked as `slow`.
+- `pytest -m "not slow"`: both of the last two.
+
+A test is pure unless what it is made of (its function, its fixtures, whatever
 they reach in this folder) names something that goes outside, or it uses the fixture `outside`.
 Where that reading is wrong the guard says so: in a pure test a socket that binds, connects or
 sends, and a process, fail the test, even where the code that opened them swallows the error.
@@ -14,18 +20,59 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import pytest
 
 TESTS = str(Path(__file__).parent)
+# What uses a shared broker, Spark or a process and runs each time: the beginnings of node ids.
+DAILY = (
+    "tests/capture/test_on_broker.py",
+    "tests/checkup/test_stall_check_on_broker.py",
+    "tests/cli/test_stall_check.py",
+    "tests/cli/test_trace.py",
+    "tests/consume/test_consume.py",
+    "tests/ledger/test_permits_on_broker.py",
+    "tests/process/test_hostile.py",
+    "tests/process/test_outside.py",
+    "tests/process/test_python.py",
+    "tests/spark/test_aggregations.py",
+    "tests/spark/test_one_verdict.py::test_each_subscription_has_the_verdict_of_stall_check",
+    "tests/spark/test_saving.py::test_the_same_trace_twice_is_counted_once",
+    "tests/tap/test_on_broker.py",
+    "tests/tap/test_killed.py::test_a_relay_that_is_killed_is_started_again_at_the_same_address",
+    "tests/tap/test_killed.py::test_what_is_missing_is_told_also_where_the_relay",
+    "tests/trace/",
+)
+# What is left out of these files, and of the pure tests: each takes some seconds of processor time,
+# and repeats with more cases, or with larger ones, what a test beside it shows in less.
+HEAVY = (
+    "tests/cli/test_report.py::test_a_large_case",
+    "tests/consume/test_consume.py::test_the_demo_tells_its_story",
+    "tests/incidents/test_laws.py::test_a_rhythm_is_judged_the_same_at_every_phase",
+    "tests/incidents/test_laws.py::test_no_law_is_broken_that_is_not_known_to_be[range(40",
+    "tests/process/test_answers.py::test_a_dump_takes_time",
+    "tests/process/test_hostile.py::test_tricks_at_random_moments",
+    "tests/report/test_causes.py::test_ten_thousand_of_one_cause",
+    "tests/report/test_formats.py::test_no_name_breaks_a_report",
+    "tests/simulate/test_simulate.py::test_the_smallest_queue_that_costs_nothing",
+    "tests/spark/test_aggregations.py::test_each_job_says_which_table",
+    "tests/spark/test_aggregations.py::test_where_a_table_fails",
+    "tests/tap/test_on_broker.py::test_javas_own_tools_work_through_the_tap",
+    "tests/trace/test_bombs.py::test_ack_sets_of_5_mib",
+    "tests/trace/test_damaged.py::test_whatever_is_damaged_is_told",
+    "tests/trace/test_killed.py::test_an_observer_that_is_killed_again",
+    "tests/trace/test_survives.py::test_whatever_is_damaged_is_found",
+)
 OUTSIDE = "outside"  # the fixture of those of which it cannot be read
 BROKERS = frozenset({"broker", "default_broker"})  # fixtures: one of each for a whole run
 SPARK = "spark"
 LONG = (SPARK, *sorted(BROKERS))
-SHARING = "tests/causes/"  # its files judge the same transcripts, and play each once
+# These judge the same transcripts, and play each once.
+SHARING = ("tests/causes/", "tests/wording/test_sentences.py")
 EITHER = "either_broker"  # a fixture: a test for each of them
+PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
 
 # Modules, functions and attributes of other people that go outside, by the names that code uses.
 GOING = frozenset(
@@ -33,6 +80,7 @@ GOING = frozenset(
      "start_server", "start_unix_server", "open_connection", "create_server", "create_connection",
      "create_subprocess_exec", "HTTPServer", "ThreadingHTTPServer"}
 )  # fmt: skip
+PROCESSES = frozenset({"subprocess", "multiprocessing", "pty", "create_subprocess_exec"})
 # What the hooks of the interpreter tell of sockets and processes.
 FORBIDDEN = frozenset(
     {"socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname",
@@ -41,11 +89,28 @@ FORBIDDEN = frozenset(
 )  # fmt: skip
 
 
+def lane_of(item: pytest.Item) -> str:
+    """The mark of the lane that a test runs in: pure, nightly, or "" for the rest of every run."""
+    if item.get_closest_marker("slow"):
+        return ""
+    if item.nodeid.startswith(HEAVY):
+        return "nightly"
+    return "pure" if is_pure(item) else "nightly" if is_nightly(item) else ""
+
+
 def is_pure(item: pytest.Item) -> bool:
     """Whether nothing that this test reaches goes outside."""
     if OUTSIDE in getattr(item, "fixturenames", ()):
         return False
     return not any(goes_outside(each) for each in _made_of(item))
+
+
+def is_nightly(item: pytest.Item) -> bool:
+    """Whether this test, which is not pure, is too expensive for every run."""
+    if item.nodeid.startswith(DAILY):
+        return False
+    shares = together(item) in LONG
+    return shares or any(goes_outside(each, PROCESSES) for each in _made_of(item))
 
 
 def together(item: pytest.Item) -> str:
@@ -57,7 +122,7 @@ def together(item: pytest.Item) -> str:
     uses_spark = SPARK in getattr(item, "fixturenames", ()) or "pyspark" in _text_of(item.path)
     if uses_spark:
         return SPARK
-    return SHARING if item.nodeid.startswith(SHARING) else item.nodeid.partition("::")[0]
+    return SHARING[0] if item.nodeid.startswith(SHARING) else item.nodeid.partition("::")[0]
 
 
 def turn(item: pytest.Item) -> int:
@@ -89,27 +154,29 @@ def _made_of(item: pytest.Item) -> Iterator[object]:
         yield from (each.func for each in found if name in fixtures.names_closure)
 
 
-_clean: dict[int, object] = {}  # what does not go outside; kept, so that no id is given twice
-_going: dict[int, object] = {}
+_clean: dict[tuple[frozenset[str], int], object] = {}  # kept, so that no id is given twice
+_going: dict[tuple[frozenset[str], int], object] = {}
 
 
-def goes_outside(what: object) -> bool:
-    """Whether a function, a class or a table of these tests names it, or reaches one that does."""
-    seen: dict[int, object] = {}
+def goes_outside(what: object, names: frozenset[str] = GOING) -> bool:
+    """Whether a function, a class or a table of these tests uses one of these names, or reaches
+    one that does."""
+    seen: dict[tuple[frozenset[str], int], object] = {}
     ahead = [what]
     while ahead:
         each = ahead.pop()
-        if id(each) in _going:
-            _going[id(what)] = what
+        key = names, id(each)
+        if key in _going:
+            _going[names, id(what)] = what
             return True
-        if id(each) in seen or id(each) in _clean:
+        if key in seen or key in _clean:
             continue
-        seen[id(each)] = each
+        seen[key] = each
         for function in _parts(each):
             for name, found in _named(function.__code__, function.__globals__):
-                if name in GOING:
-                    _going[id(each)] = each
-                    _going[id(what)] = what
+                if name in names:
+                    _going[key] = each
+                    _going[names, id(what)] = what
                     return True
                 ahead.append(found)
     _clean.update(seen)
@@ -117,6 +184,8 @@ def goes_outside(what: object) -> bool:
 
 
 def _parts(what: object) -> Iterable[FunctionType]:
+    if type(what) in PLAIN:  # most of what the cases of a table are made of
+        return
     what = getattr(what, "__wrapped__", what)
     if isinstance(what, MethodType):
         what = what.__func__
@@ -126,7 +195,7 @@ def _parts(what: object) -> Iterable[FunctionType]:
         for base in what.__mro__:
             for each in vars(base).values():
                 yield from _parts(_function_of(each))
-    elif isinstance(what, Mapping):
+    elif isinstance(what, (dict, MappingProxyType)):
         for each in what.values():
             yield from _parts(each)
     elif isinstance(what, (list, tuple)):

@@ -136,6 +136,7 @@ def test_what_reaches_nothing_of_it_stays() -> None:
 
 GROUPS = """
 import pytest
+from tests.test_lanes import runs, serves
 
 def test_one(client): pass
 
@@ -147,6 +148,17 @@ def test_either(either_client): pass
 
 @pytest.mark.broker
 def test_own(): pass
+
+def test_nothing(): pass
+
+@pytest.mark.parametrize("what", [serves], ids=["it"])
+def test_sockets(what): what()
+
+@pytest.mark.parametrize("what", [runs], ids=["it"])
+def test_process(what): what()
+
+@pytest.mark.slow
+def test_slow(): pass
 """
 TELLS = """
 import pytest
@@ -155,11 +167,13 @@ import pytest
 def pytest_collection_modifyitems(items):
     for item in items:
         broker = item.get_closest_marker("broker") is not None
-        print("told", item.name, broker, item.get_closest_marker("xdist_group").args[0])
+        lane = [name for name in ("pure", "nightly") if item.get_closest_marker(name)]
+        group = item.get_closest_marker("xdist_group").args[0]
+        print("told", item.name, broker, group, lane[0] if lane else "-")
 """
 
 
-def test_who_shares_a_broker_runs_in_one_process_and_the_other_broker_has_another(
+def test_a_test_runs_beside_those_that_share_its_broker_and_in_the_lane_of_what_it_uses(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_it.py").write_text(GROUPS)
@@ -168,20 +182,34 @@ def test_who_shares_a_broker_runs_in_one_process_and_the_other_broker_has_anothe
     plugins = ("-p", "conftest", "-p", "tells", "-p", "no:cacheprovider")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "-c", here.parent / "pyproject.toml",
-         "-q", "--collect-only", tmp_path],
+         "-q", "--collect-only", "-m", "", tmp_path],
         env=environment() | {"PYTHONPATH": f"{here}:{here.parent}:{tmp_path}"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     told = [line.split()[1:] for line in ran.stdout.splitlines() if line.startswith("told ")]
-    groups = {name: (broker, group.rpartition("/")[2]) for name, broker, group in told}
+    groups = {name: (broker, group.rpartition("/")[2], lane) for name, broker, group, lane in told}
     assert groups == {
-        "test_one": ("True", "broker"),
-        "test_default": ("True", "default_broker"),
-        "test_both": ("True", "default_broker"),
-        "test_either[broker]": ("True", "broker"),
-        "test_either[default_broker]": ("True", "default_broker"),
-        "test_own": ("True", "test_it.py"),
+        "test_one": ("True", "broker", "nightly"),
+        "test_default": ("True", "default_broker", "nightly"),
+        "test_both": ("True", "default_broker", "nightly"),
+        "test_either[broker]": ("True", "broker", "nightly"),
+        "test_either[default_broker]": ("True", "default_broker", "nightly"),
+        "test_own": ("True", "test_it.py", "pure"),
+        "test_nothing": ("False", "test_it.py", "pure"),
+        "test_sockets[it]": ("False", "test_it.py", "-"),
+        "test_process[it]": ("False", "test_it.py", "nightly"),
+        "test_slow": ("False", "test_it.py", "-"),
     }, ran.stdout + ran.stderr
+
+
+def test_each_name_in_the_rules_leads_to_tests() -> None:
+    root = Path(__file__).parents[1]
+    for name in (*lanes.DAILY, *lanes.HEAVY):
+        path, _, test = name.partition("::")
+        assert (root / path).exists(), name
+        assert f"def {test.partition('[')[0]}" in ((root / path).read_text() if test else "def "), (
+            name
+        )
 
 
 TWO_GROUPS = """

@@ -83,10 +83,16 @@ def test_the_changelog_begins_with_what_is_not_released_and_lists_what_scripts_r
     assert "### Changed exit codes and options\n\n| what |" in unreleased
 
 
-def test_the_test_command_is_the_same_wherever_it_stands() -> None:
-    command = (ROOT / ".ci/run").read_text().splitlines()[-1]
-    assert "-c constraints.txt" in command
-    assert f"\n{command}\n" in (ROOT / "README.md").read_text()
+def test_ci_runs_the_command_of_the_readme_and_then_the_nightly_lane() -> None:
+    every_time, nightly = ci_commands()
+    assert "-c constraints.txt" in every_time
+    assert f"\n{every_time}\n" in (ROOT / "README.md").read_text()
+    assert nightly == f"{every_time.rpartition(' && ')[2]} -m nightly"
+
+
+def ci_commands() -> list[str]:
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    return lines[lines.index('cd "$(dirname "$0")/.."') + 1 :]
 
 
 def test_every_package_that_the_tests_need_has_an_exact_version() -> None:
@@ -125,10 +131,11 @@ def test_a_wrong_verdict_is_reported_with_its_json() -> None:
 
 def test_the_public_workflow_runs_what_the_repository_runs() -> None:
     jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
-    install = (ROOT / ".ci/run").read_text().splitlines()[-1].rpartition(" && ")[0]
+    install = ci_commands()[0].rpartition(" && ")[0]
     commands = {name: [step.get("run") for step in job["steps"]] for name, job in jobs.items()}
     assert install in commands["pure"]
-    assert "bash .ci/run" in commands["everything"]
+    assert ci_commands()[0] in commands["every-time"]
+    assert "bash .ci/run" in commands["nightly"]
     pythons = jobs["pure"]["strategy"]["matrix"]["python"]
     classified = [
         each.rpartition(" ")[2]
