@@ -13,6 +13,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from hypothesis import settings
 from tests import lanes
 from tests.support import eventually, schemas
 from tests.support.certificates import certified
+from tests.support.slowest import slowest
 from tests.support.wanting import skipped, untested
 
 if TYPE_CHECKING:
@@ -144,8 +146,10 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What this machine lacks for some tests: one line, and not a list that nobody reads."""
+    """One line each: what this machine lacks for some tests, and which tests took longest."""
     if line := untested(skipped(terminalreporter.stats.get("skipped", []))):
+        terminalreporter.write_line(line)
+    if line := slowest(chain(*terminalreporter.stats.values())):
         terminalreporter.write_line(line)
 
 
