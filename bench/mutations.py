@@ -1,11 +1,16 @@
-"""Breaks rules and views in drawn places, one at a time, and shows which tests notice it.
+"""Breaks the package in drawn places, one at a time, and shows which lane of tests notices it.
 
-    python bench/mutations.py [--seed 36] [--count 100] [--only 3,17] [FOLDER]
+    python bench/mutations.py [--seed 52] [--each 10] [--only 3,17] [FOLDER]
 
-The places are comparisons, numbers and conditions of diagnosis/ and evidence/, the same ones for
-the same seed and sources. Each change is made in a copy of the tree in FOLDER, and the tests of
-causes run there; if these pass, those of whatever judges. What no test notices is printed with its
-line: either the change is equivalent, or a test is missing. The exit code is how many there are.
+The places are comparisons, numbers and conditions: as many of each part of `PARTS`, the same ones
+for the same seed and sources. Each change is made in a copy of the tree in FOLDER. First the
+nearest tests of the default lane run, with one change at a time. What they let live is then broken
+all at once for one run of the default lane, and what that lets live for one run of the nightly
+lane; whose change a failure is, is found by running the failed tests again with each change alone.
+So a change that another one hides would be missed: no two are in one file.
+
+Prints what each change is noticed by. What no test notices is either equivalent, or a test is
+missing. The exit code is how many there are.
 """
 
 from __future__ import annotations
@@ -14,31 +19,29 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-JUDGED = ("diagnosis", "evidence")
-RULES = ("tests/causes/test_rules.py", "tests/diagnosis/test_status.py", "-n", "0")
-NEAR = ("tests/causes", "tests/diagnosis", "tests/evidence", "-n", "0")
-OF_REST = (
-    "checkup",
-    "cursors",
-    "incidents",
-    "stats",
-    "known",
-    "process",
-    "report",
-    "scalable",
-    "states",
-)
-FAR = (*(f"tests/{name}" for name in OF_REST), "-n", "2")
+# What a part is called, its folders in the package, and where its nearest tests are.
+PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "relay": (("tap/relay",), ("tests/tap/relay", "tests/tap/test_killed.py")),
+    "trace": (("trace", "ledger", "wire"), ("tests/trace", "tests/ledger", "tests/wire")),
+    "capture": (("capture",), ("tests/capture",)),
+    "broker": (("broker",), ("tests/broker", "tests/scalable", "tests/cli")),
+    "process": (("process",), ("tests/process",)),
+    "rules": (("diagnosis", "evidence"), ("tests/causes", "tests/diagnosis", "tests/evidence")),
+}
+NEAREST = ("-m", "not slow and not nightly and not broker", "-x", "-n", "2")
+LANES = {"default": ("-n", "3"), "nightly": ("-n", "3", "-m", "nightly")}
 SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -69,13 +72,29 @@ class Change:
         return (before + f"({self.instead})".encode() + after).decode()
 
 
-def changes() -> Iterator[Change]:
-    """All there are, in the order of the sources."""
-    for part in JUDGED:
-        for path in sorted((ROOT / "pulsar_doctor" / part).rglob("*.py")):
+def changes(folders: Sequence[str]) -> list[Change]:
+    """All that are possible in these folders of the package, in the order of the sources."""
+    found = []
+    for folder in folders:
+        for path in sorted((ROOT / "pulsar_doctor" / folder).rglob("*.py")):
             name = str(path.relative_to(ROOT))
-            for node in expressions(ast.parse(path.read_text("utf-8"))):
-                yield from (Change(name, node, ast.unparse(new)) for new in broken(node))
+            if not name.endswith("_pb2.py"):
+                for node in expressions(ast.parse(path.read_text("utf-8"))):
+                    found += [Change(name, node, ast.unparse(new)) for new in broken(node)]
+    return found
+
+
+def drawn(seed: int, each: int) -> list[tuple[str, Change]]:
+    """As many changes of each part, with the part; never two of one file."""
+    found: list[tuple[str, Change]] = []
+    for part, (folders, _) in PARTS.items():
+        possible = changes(folders)
+        random.Random(f"{seed} {part}").shuffle(possible)
+        by_file: dict[str, Change] = {}
+        for change in possible:
+            by_file.setdefault(change.path, change)
+        found += [(part, change) for change in list(by_file.values())[:each]]
+    return found
 
 
 def expressions(node: ast.AST) -> Iterator[ast.expr]:
@@ -106,59 +125,82 @@ def broken(node: ast.expr) -> Iterator[ast.expr]:
         yield ast.BinOp(node, ast.Add(), ast.Constant(1))
 
 
-def noticed(change: Change, tree: Path) -> str | None:
-    """The first test that fails with this change; None where all pass."""
-    original = (tree / change.path).read_text("utf-8")
-    (tree / change.path).write_text(change.made(original), "utf-8")
-    try:
-        for tests in (RULES, NEAR, FAR):
-            if by := failing(tree, *tests):
-                return by
-        return None
-    finally:
-        (tree / change.path).write_text(original, "utf-8")
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A copy of the project in which changes are made and tests run."""
+
+    folder: Path
+
+    def failed(self, made: Sequence[Change], *arguments: str) -> list[str]:
+        """The tests that fail with these changes, in the order of their reports."""
+        files = {each.path: (self.folder / each.path).read_text("utf-8") for each in made}
+        try:
+            for each in made:
+                (self.folder / each.path).write_text(each.made(files[each.path]), "utf-8")
+            return self._failing(arguments)
+        finally:
+            for path, text in files.items():
+                (self.folder / path).write_text(text, "utf-8")
+
+    def _failing(self, arguments: Sequence[str]) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider"]
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        ended = subprocess.run(
+            [*command, *arguments], check=False, cwd=self.folder, env=environment,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", ended.stdout, re.M)
+        return named if ended.returncode == 0 or named else [f"exit code {ended.returncode}"]
 
 
-def failing(tree: Path, *arguments: str) -> str | None:
-    """The first pure test that fails there."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "pure", "-p", "no:cacheprovider"]
-    command += arguments
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    ended = subprocess.run(
-        command, check=False, cwd=tree, env=environment, capture_output=True, text=True
-    )
-    assert ended.returncode in (0, 1, 2), ended.stdout  # 2: a module cannot be imported any more
-    told = [line for line in ended.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return None if ended.returncode == 0 else (told or [f"exit code {ended.returncode}"])[0]
+def by_lane(tree: Tree, lane: str, alive: Sequence[Change]) -> dict[Change, str]:
+    """Which of the changes the lane notices, each with the first test that fails with it alone."""
+    failed = [each for each in tree.failed(alive, *LANES[lane]) if "::" in each]
+    print(f"{lane} lane, {len(alive)} changes at once: {len(failed)} tests fail", flush=True)
+    found = {}
+    for change in alive if failed else ():
+        if alone := tree.failed([change], *failed, "-x", "-n", "0", "-m", ""):
+            found[change] = f"{lane}: {alone[0]}"
+    return found
 
 
 def main() -> int:
     """Prints a line for each change, and the ones that nobody noticed once more."""
     parser = argparse.ArgumentParser("bench/mutations.py", description=__doc__)
-    parser.add_argument("--seed", type=int, default=36)
-    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=52)
+    parser.add_argument("--each", type=int, default=10, help="how many of each part")
     parser.add_argument("--only", help="the numbers of these alone, with commas")
     parser.add_argument("folder", type=Path, nargs="?", help="where the copy is made")
-    asked = parser.parse_args()
-    possible = list(changes())
-    drawn = random.Random(asked.seed).sample(possible, asked.count)
-    print(f"{len(possible):,} changes are possible, {len(drawn)} are made", flush=True)
-    chosen = {int(number) for number in asked.only.split(",")} if asked.only else None
-    folder = asked.folder or Path(tempfile.mkdtemp())
-    tree = folder / "tree"
-    keep = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")
-    shutil.copytree(ROOT, tree, ignore=keep, dirs_exist_ok=True)
-    assert failing(tree, *NEAR) is None, "the tests fail without any change"
-    missed = []
-    for number, change in enumerate(drawn):
-        if chosen and number not in chosen:
-            continue
+    options = parser.parse_args()
+    chosen = {int(number) for number in options.only.split(",")} if options.only else None
+    made = [
+        (part, change)
+        for number, (part, change) in enumerate(drawn(options.seed, options.each))
+        if chosen is None or number in chosen
+    ]
+    tree = Tree(copy_in(options.folder or Path(tempfile.mkdtemp())))
+    by: dict[Change, str] = {}
+    for number, (part, change) in enumerate(made):
         began = time.monotonic()
-        by = noticed(change, tree)
-        missed += [] if by else [f"{number}  {change}"]
-        print(f"{number:3} {time.monotonic() - began:5.0f} s  {change}\n      {by}", flush=True)
+        if failed := tree.failed([change], *NEAREST, *PARTS[part][1]):
+            by[change] = f"nearest: {failed[0]}"
+        took = time.monotonic() - began
+        print(f"{number:3} {took:5.0f} s  {part}  {change}\n      {by.get(change)}", flush=True)
+    for lane in LANES:
+        by |= by_lane(tree, lane, [change for _, change in made if change not in by])
+    print(Counter((part, by.get(change, "nothing").partition(":")[0]) for part, change in made))
+    print(
+        *(f"{change}\n      {by[change]}" for change in by if "nearest" not in by[change]), sep="\n"
+    )
+    missed = [change for _, change in made if change not in by]
     print(f"\n{len(missed)} that no test notices:", *missed, sep="\n")
     return len(missed)
+
+
+def copy_in(folder: Path) -> Path:
+    """The tree of this checkout, copied into the folder."""
+    keep = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")
+    return Path(shutil.copytree(ROOT, folder / "tree", ignore=keep, dirs_exist_ok=True))
 
 
 if __name__ == "__main__":
