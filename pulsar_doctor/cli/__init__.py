@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pulsar_doctor import HOME_PAGE, __version__
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._commands import Suggesting, write_options
 from pulsar_doctor.cli._options import connection_options
 from pulsar_doctor.errors import DoctorError
@@ -109,6 +110,8 @@ def _show(error: click.ClickException) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns its exit code, and says an error in one sentence on stderr."""
     try:
+        if instruction := os.environ.get(_completing.VARIABLE):
+            return _completing.answer(cli, instruction)
         result: Any = cli.main(args=arguments, prog_name="pulsar-doctor", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
@@ -119,8 +122,8 @@ def run(arguments: list[str] | None = None) -> int:
     except DoctorError as error:
         complain(str(error))
         return error.exit_code
-    except SystemExit as end:  # of completion; or nobody reads stdout any more: 1 is a stall here
-        return 128 + signal.SIGPIPE if end.code == 1 else 0
+    except SystemExit:  # nobody reads stdout any more: click ends with 1, which is a stall here
+        return 128 + signal.SIGPIPE
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
         if os.environ.get("PULSAR_DOCTOR_TRACEBACK"):
             raise

@@ -1,15 +1,30 @@
-"""Shell completion of codes, thresholds, contexts, and topics of a broker that answers fast."""
+"""Shell completion of codes, thresholds, contexts, and topics of a broker that answers fast.
+
+A shell inserts what is printed here into the command line, and bash does not quote it. So a name is
+offered only if no character of it means anything to a shell, to a terminal, or to the script that
+reads the answer. Files are listed by the shell itself, and it quotes their names.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.wording.gate import stdout
+from pulsar_doctor.wording.printable import printable
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem, ShellComplete
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_PULSAR_DOCTOR_COMPLETE"  # set by the scripts of these shells, to SHELL_complete
+PLAIN = re.compile(r"[\w./-][\w./:@+=-]{0,399}", re.ASCII)
 TOPICS_SECONDS = 0.3  # somebody waits at the keyboard
 FULL = "persistent://"
 HOME = "public/default"  # the namespace of a topic that is named without one
@@ -17,12 +32,40 @@ HOME = "public/default"  # the namespace of a topic that is named without one
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
+def answer(program: click.Command, instruction: str) -> int:
+    """Prints what Tab offers, for the script of a shell. instruction: what it set VARIABLE to."""
+    shell, _, what = instruction.partition("_")
+    if shell not in SHELLS or what != "complete":
+        return 2
+    completion = completion_of(shell, program)
+    items = filter(_offered, completion.get_completions(*completion.get_completion_args()))
+    stdout().writelines(f"{completion.format_completion(item)}\n" for item in items)
+    return 0
+
+
+def completion_of(shell: str, program: click.Command) -> ShellComplete:
+    """How a shell asks this program, and what it is answered."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    return found(program, {}, "pulsar-doctor", VARIABLE)
+
+
+def _offered(item: CompletionItem[Any]) -> bool:
+    if item.type == "plain":
+        return PLAIN.fullmatch(item.value) is not None
+    item.value = printable(item.value)  # what is typed: the shell completes files by itself
+    return True
+
+
 def offering(names: Callable[[click.Context, str], Iterable[str]]) -> Complete:
-    """Those that begin with what is typed; none where they cannot be had."""
+    """Those that begin with what is typed; none where they cannot be had. None is an option."""
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
         with suppress(DoctorError, OSError, TimeoutError):
-            return sorted({name for name in names(ctx, typed) if name.startswith(typed)})
+            found = {name for name in names(ctx, typed) if name.startswith(typed)}
+            return sorted(name for name in found if not name.startswith("-"))
         return []
 
     return complete

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import talk_options
 from pulsar_doctor.wording.gate import tell
@@ -12,13 +13,14 @@ GROUP = "setup"
 
 
 @click.command(cls=Sections)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(_completing.SHELLS))
 @talk_options
 def command(shell: str) -> None:
     """Prints the script that completes pulsar-doctor in a shell.
 
     It completes subcommands, options and files, codes (`explain`, --skip, --set), contexts, and
-    topics if the broker answers within 300 ms.
+    topics if the broker answers within 300 ms. Names with other characters than ASCII letters,
+    digits and ./:@+=_- are left out: a shell could run them. Type such a name in quotes.
 
     \b
     pulsar-doctor completion bash > ~/.local/share/bash-completion/completions/pulsar-doctor
@@ -28,11 +30,5 @@ def command(shell: str) -> None:
     bash needs 4.4 or newer and the package bash-completion. In ~/.zshrc, zsh needs
     `fpath+=~/.zfunc` above `autoload -U compinit; compinit`. The next shell completes.
     """
-    from click.shell_completion import get_completion_class
-
-    program = click.get_current_context().find_root()
-    script = get_completion_class(shell)
-    assert script is not None
-    name = str(program.info_name)
-    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-    tell(*script(program.command, {}, name, variable).source().splitlines())
+    program = click.get_current_context().find_root().command
+    tell(*_completing.completion_of(shell, program).source().splitlines())
