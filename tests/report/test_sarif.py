@@ -101,3 +101,12 @@ def test_no_name_acts_on_the_page_of_the_job(tmp_path, monkeypatch) -> None:
     assert (
         "a\\|b&lt;img src=x\\>\\`c\\`\\[d\\]\\(http\\://e\\)\N{REPLACEMENT CHARACTER}\\# f" in row
     )
+
+
+def test_a_name_makes_no_link_and_no_formula_on_the_page_of_the_job(tmp_path, monkeypatch) -> None:
+    page = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    written("github", checkup([verdict("stalled", "www.evil.example WWW.x $a$ &b")]))
+    [row] = [line for line in page.read_text().splitlines() if line.startswith("| stalled")]
+    dollar = "<span>$</span>"
+    assert f"www\\.evil.example WWW\\.x {dollar}a{dollar} &amp;b" in row

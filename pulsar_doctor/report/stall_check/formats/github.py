@@ -22,7 +22,9 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import many, printable
 
-MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:>-]")
+MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:>-]|(?<=www)\.", re.IGNORECASE)
+# GitHub begins a formula at $, and documents this way to show one.
+HTML = str.maketrans({"&": "&amp;", "<": "&lt;", "$": "<span>$</span>"})
 SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
 SUMMARY_ROWS_MOST = 100  # the job's page takes 1 MiB of each step
 
@@ -80,9 +82,8 @@ def _rows(checkup: Checkup, told: Sequence[Unwell | Alike]) -> Iterator[SummaryR
 
 
 def _cell(text: str) -> str:
-    """As it stands, whatever Markdown or HTML would make of it."""
-    escaped = MARKUP.sub(r"\\\g<0>", printable(text))
-    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+    """As it stands, whatever GitHub's Markdown or HTML would make of it."""
+    return MARKUP.sub(r"\\\g<0>", printable(text)).translate(HTML)
 
 
 def _is_error(each: Unwell | Alike, wanted: Wanted) -> bool:
