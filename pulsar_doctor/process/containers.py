@@ -23,6 +23,7 @@ from typing import NamedTuple
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.process.child import in_time
 from pulsar_doctor.process.identity import Process, process
+from pulsar_doctor.process.owners import belongs_to
 
 ID = re.compile(r"[0-9a-f]{64}")
 SHORTEST_ID = 6
@@ -110,7 +111,7 @@ def _is_roots(folder: Path) -> bool:
             there = each.stat()
         except OSError:
             continue
-        return there.st_uid in (0, os.geteuid()) and not there.st_mode & 0o022
+        return belongs_to(there, os.geteuid())
     return False
 
 

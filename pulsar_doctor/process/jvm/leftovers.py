@@ -18,6 +18,7 @@ from itertools import islice
 from pulsar_doctor.process.child import STEP_SECONDS, CannotAttach
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.inside import FILE, FOLDER, NEW, is_at, locked, opened
+from pulsar_doctor.process.owners import ANYTHING, belongs_to
 
 ATTACH, AGENT = ".attach_pid", ".pulsar-doctor-"
 MARK = b"pulsar-doctor\n"
@@ -62,7 +63,7 @@ def agent_folder(tmp: int, name: str, process: Process) -> Iterator[int]:
         except (NotADirectoryError, PermissionError):
             raise CannotAttach(f"/tmp/{name} is there, and somebody else's") from None
         try:
-            if not _is_folder_of(folder, process.uid):
+            if not belongs_to(os.fstat(folder), process.uid, forbidden=ANYTHING):
                 raise CannotAttach(f"/tmp/{name} is there, and somebody else's")
             if locked(folder) and is_at(folder, name, tmp):
                 try:
@@ -107,13 +108,8 @@ def _sweep_file(name: str, tmp: int, uid: int) -> None:
 
 def _sweep_folder(name: str, tmp: int, uid: int) -> None:
     with opened(name, FOLDER, tmp) as folder:
-        if _is_folder_of(folder, uid) and locked(folder):
+        if belongs_to(os.fstat(folder), uid, forbidden=ANYTHING) and locked(folder):
             _remove_folder(folder, name, tmp)
-
-
-def _is_folder_of(folder: int, uid: int) -> bool:
-    there = os.fstat(folder)
-    return there.st_uid == uid and stat.S_IMODE(there.st_mode) == 0o700
 
 
 def _unlink(file: int, name: str, tmp: int) -> None:
