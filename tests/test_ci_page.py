@@ -34,14 +34,15 @@ def shell_parts() -> list[str]:
     """What a shell is given by any of the files."""
     github, gitlab = (yaml.safe_load(text) for text in of("yaml"))
     steps = github["jobs"]["consumer"]["steps"]
-    parts = [step["run"] for step in steps if "run" in step] + gitlab["smoke"]["script"]
+    parts = [step["run"] for step in steps if "run" in step]
+    parts += gitlab["smoke"]["before_script"] + gitlab["smoke"]["script"]
     return [*of("sh"), *parts, *re.findall(r"sh '(.*)'$", of("groovy")[0], re.M)]
 
 
 @pytest.mark.usefixtures("outside")
 def test_a_shell_can_read_every_part_of_the_files() -> None:
     parts = shell_parts()
-    assert len(parts) == 7
+    assert len(parts) == 8
     for part in parts:
         subprocess.run(["sh", "-n", "-c", part], check=True)
     assert sum("sh ci/smoke.sh" in part for part in parts) == 3

@@ -76,7 +76,8 @@ HELP = f"""Starts and stops a real Apache Pulsar on this machine.
 The first start downloads Apache Pulsar {VERSION} ({megabytes(DOWNLOAD_BYTES)}), or the version of
 --pulsar-version, into the cache folder: PULSAR_DOCTOR_CACHE, else
 XDG_CACHE_HOME/pulsar-doctor, else ~/.cache/pulsar-doctor
-(~/Library/Caches/pulsar-doctor on macOS). It runs on the Java of JAVA_HOME or PATH where that
+(~/Library/Caches/pulsar-doctor on macOS). A cache folder to which others may write is not
+used. It runs on the Java of JAVA_HOME or PATH where that
 is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopback only: on free
 ports, or on those that --port and --admin-port name.
 

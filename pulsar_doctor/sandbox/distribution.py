@@ -1,4 +1,8 @@
-"""Downloads and unpacks Apache Pulsar, and finds a Java to run it."""
+"""Downloads and unpacks Apache Pulsar, and finds a Java to run it.
+
+What is in the cache folder is run. So the folder is used only if nobody but the user and root could
+change it, and an unpacked Pulsar only while all its files are those that were in the archive.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.process.owners import belongs_to, open_to_others
+from pulsar_doctor.trace.folder import for_owner
 from pulsar_doctor.wording.gate import warn
 from pulsar_doctor.wording.sizes import megabytes
 
@@ -27,6 +33,13 @@ except ImportError:
 # The archive and what is in it (see sizes.py) are there both for a moment, and need some room.
 NEEDED_BYTES = 600_000_000
 OLDEST_JAVA = 17
+# What `digest_of` gives for a folder that was unpacked from an archive whose checksum is known here
+# (versions.py). For others it is written down when they are unpacked.
+DIGESTS = {
+    "apache-pulsar-2.11.0": "b15b5e8f26b043b41f55ba502c0ad98bf2f571bd41738bae4c0996bd46df93ad",
+    "apache-pulsar-3.3.5": "bad1a15dda2e2e59cefe9c3eaa0c14fa6eb02392182585dc04d3c48cc28f9999",
+    "apache-pulsar-4.0.8": "c83c126675c23ba6a659cc3ac7fea9d60b72a7e4e936cd62ff4b7a9fbd96916e",
+}
 
 Say = Callable[[str], None]
 Fetch = Callable[[Path, Say], Path]
@@ -38,8 +51,32 @@ def to_stderr(text: str) -> None:
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Where downloads and sandboxes live; PULSAR_DOCTOR_CACHE moves it. It need not exist yet."""
-    environ = os.environ if environ is None else environ
+    """Where downloads and sandboxes live; PULSAR_DOCTOR_CACHE moves it. It need not exist yet.
+
+    Raises DoctorError where others could change what is in it.
+    """
+    return require_ours(_cache_named(os.environ if environ is None else environ))
+
+
+def require_ours(path: Path) -> Path:
+    """The same file or folder of the cache; DoctorError where others could change it."""
+    if why := open_to_others(path):
+        raise DoctorError(
+            f"{path} is not used, since what is in it is run, and {why}; "
+            "PULSAR_DOCTOR_CACHE names another folder"
+        )
+    return path
+
+
+def own_folder(path: Path) -> Path:
+    """A folder of the cache, made for its user alone where it is missing. OSError, DoctorError."""
+    for each in (*reversed(path.parents), path):
+        if not each.exists():
+            each.mkdir(0o700, exist_ok=True)
+    return require_ours(path)
+
+
+def _cache_named(environ: Mapping[str, str]) -> Path:
     if told := environ.get("PULSAR_DOCTOR_CACHE"):
         return Path(told).absolute()
     if base := environ.get("XDG_CACHE_HOME"):
@@ -61,8 +98,8 @@ def without_spaces(folder: Path) -> Path:
 @contextlib.contextmanager
 def alone(lock: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Holds a lock between processes; calls `waiting` once when another one has it."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as file:
+    own_folder(lock.parent)
+    with open(lock, "a", opener=for_owner) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -87,19 +124,72 @@ def ensure(cache: Path, name: str, sha512: str, say: Say, fetch: Fetch) -> Path:
 
 
 def made(cache: Path, name: str, say: Say, make: Callable[[Path, Path], None]) -> Path:
-    """The folder cache/name; where it is missing, `make` writes it, with a folder to work in."""
-    target = cache / name
-    if target.is_dir():
-        return target
-    with in_words(cache), alone(cache / "download.lock", lambda: say(_WAITING)):
-        if target.is_dir():
-            return target
-        for left in cache.glob("download-*/"):
-            shutil.rmtree(left, ignore_errors=True)
-        _require_space(cache)
-        with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as work:
-            make(Path(work), target)
+    """The folder cache/name; where it is missing, `make` writes it, with a folder to work in.
+
+    Raises DoctorError where it is there, and is not what was written.
+    """
+    target, record = cache / name, cache / f"{name}.sha256"
+    with in_words(cache):
+        if not target.is_dir():
+            with alone(cache / "download.lock", lambda: say(_WAITING)):
+                if not target.is_dir():
+                    _make(target, record, make)
+        _require_whole(target, DIGESTS.get(name) or _written(record))
     return target
+
+
+def _make(target: Path, record: Path, make: Callable[[Path, Path], None]) -> None:
+    for left in target.parent.glob("download-*/"):
+        shutil.rmtree(left, ignore_errors=True)
+    _require_space(target.parent)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="download-") as work:
+        home = Path(work, "home")
+        with _for_nobody_else():
+            make(Path(work), home)
+        if target.name not in DIGESTS:
+            record.write_text(digest_of(home))
+        home.rename(target)
+
+
+def _written(record: Path) -> str:
+    return record.read_text() if record.is_file() else "none"
+
+
+def digest_of(folder: Path) -> str:
+    """One SHA-256 of the names and contents of all files in a folder, and of where links lead.
+
+    Raises DoctorError for what others may write to.
+    """
+    whole = hashlib.sha256()
+    for each in sorted(folder.rglob("*"), key=str):
+        if each.is_symlink():
+            content = str(each.readlink())
+        elif not belongs_to(each.lstat(), os.geteuid()):
+            raise DoctorError(f"{each} belongs to another user, or other users may write to it")
+        elif each.is_dir():
+            continue
+        else:
+            content = sha_of(each, "sha256")
+        whole.update(f"{each.relative_to(folder)}\n{content}\n".encode())
+    return whole.hexdigest()
+
+
+def _require_whole(target: Path, digest: str) -> None:
+    if digest_of(require_ours(target)) != digest:
+        raise DoctorError(
+            f"{target} is not what was unpacked there: files were changed, added or removed; "
+            "delete it, and it is downloaded again"
+        )
+
+
+@contextlib.contextmanager
+def _for_nobody_else() -> Iterator[None]:
+    """While others get no right on a new file, whatever the user's umask is."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 _WAITING = "another pulsar-doctor is downloading Apache Pulsar; waiting for it"

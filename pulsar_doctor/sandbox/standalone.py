@@ -23,8 +23,16 @@ import httpx
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.sandbox import ports, supervisor
-from pulsar_doctor.sandbox.distribution import Say, alone, cache_folder, in_words, without_spaces
+from pulsar_doctor.sandbox.distribution import (
+    Say,
+    alone,
+    cache_folder,
+    in_words,
+    own_folder,
+    without_spaces,
+)
 from pulsar_doctor.sandbox.ports import HOST, PORTS
+from pulsar_doctor.trace.folder import for_owner
 
 MEMORY = "-Xms128m -Xmx384m -XX:MaxDirectMemorySize=256m"
 START_SECONDS = 120.0
@@ -134,12 +142,12 @@ def _folders() -> Path:
 
 
 def _spawn(plan: StandalonePlan) -> tuple[subprocess.Popen[bytes], Sandbox]:
-    plan.log.parent.mkdir(parents=True, exist_ok=True)
+    own_folder(plan.log.parent)
     with alone(cache_folder() / "sandboxes.lock"):
         _sweep()
-        _folders().mkdir(exist_ok=True)
+        own_folder(_folders())
         (plan.data / "tmp").mkdir(parents=True, exist_ok=True)
-        with plan.lock.open("a") as lock:
+        with open(plan.lock, "a", opener=for_owner) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -130,12 +130,10 @@ def _brought(version: str, say: Say) -> Path:
     return made(home.parent, home.name, say, partial(_unlisted, version, say))
 
 
-def _of_jars(version: str, say: Say, work: Path, target: Path) -> None:
-    beside = work / "home"
-    shutil.copytree(MADE_HOME, beside)
-    (beside / "lib").mkdir()
-    maven.jars(beside / "lib", list(jars_of(version)), say, version)
-    beside.rename(target)
+def _of_jars(version: str, say: Say, _: Path, target: Path) -> None:
+    shutil.copytree(MADE_HOME, target)
+    (target / "lib").mkdir()
+    maven.jars(target / "lib", list(jars_of(version)), say, version)
 
 
 def _unlisted(version: str, say: Say, work: Path, target: Path) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pulsar_doctor import __version__
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.sandbox.distribution import alone, cache_folder, java_home
+from pulsar_doctor.process.owners import open_to_others
+from pulsar_doctor.sandbox.distribution import alone, cache_folder, java_home, own_folder
 from pulsar_doctor.spark.configuration import FEW_JAVA, FEW_ROWS, JAVA_OPTIONS
 
 PREFIX = "spark-classes-"
@@ -44,10 +45,11 @@ class Archive:
 
     @property
     def file(self) -> Path | None:
-        """The file, where it is there and whole."""
+        """The file, where it is there and whole, and others cannot change it."""
         with contextlib.suppress(OSError):
             for file in self.folder.glob(f"{self.name}-*.archive"):
-                if file.stem == f"{self.name}-{file.stat().st_size}":
+                whole = file.stem == f"{self.name}-{file.stat().st_size}"
+                if whole and not open_to_others(file):
                     return file
         return None
 
@@ -94,6 +96,7 @@ class Archive:
             with contextlib.suppress(OSError):
                 if size := new.stat().st_size:
                     self.remove(PREFIX)
+                    new.chmod(0o600)
                     new.rename(self.folder / f"{self.name}-{size}.archive")
 
 
@@ -132,16 +135,22 @@ def with_archive(
 
 
 def note(spark_home: Path, *, small: bool, warm: bool, suggest: bool) -> str | None:
-    """What to say of the archive after an analysis: what --warm did, or once that it exists."""
-    if warm and not small:
-        return NOT_SMALL
+    """What to say of the archive after an analysis: what --warm did, or once that it exists.
+
+    Or why it is not used, where others could change what is in the cache folder.
+    """
+    if not small:
+        return NOT_SMALL if warm else None
+    try:
+        cache = cache_folder()
+    except DoctorError as error:
+        return str(error)
     archive = archive_here(spark_home) if warm or suggest else None
     kept = archive.file if archive else None
     if warm:
-        return KEPT.format(kept) if kept else NOT_KEPT.format(cache_folder())
+        return KEPT.format(kept) if kept else NOT_KEPT.format(cache)
     if suggest and archive and not kept:
         with contextlib.suppress(OSError):
-            archive.folder.mkdir(parents=True, exist_ok=True)
-            (archive.folder / f"{PREFIX}suggested").touch(exist_ok=False)
+            (own_folder(archive.folder) / f"{PREFIX}suggested").touch(exist_ok=False)
             return SUGGESTED
     return None

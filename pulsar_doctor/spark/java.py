@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, MissingExtra
-from pulsar_doctor.sandbox.distribution import OLDEST_JAVA, cache_folder, in_words, java_home
+from pulsar_doctor.process.owners import open_to_others
+from pulsar_doctor.sandbox.distribution import (
+    OLDEST_JAVA,
+    cache_folder,
+    in_words,
+    java_home,
+    own_folder,
+)
 
 # Spark's launcher asks for a module of Java that the bundled runtime does not have, and Java then
 # does not start at all. Spark only multiplies matrices with it.
@@ -58,15 +65,17 @@ def fitted(java: Path, cache: Path) -> Path:
     """A Java home in the cache whose bin/java is this one without the module it does not have.
 
     Its name comes from what is in it: another java is another folder, and two processes that make
-    the same one at once write the same. Raises DoctorError where the folder cannot be written.
+    the same one at once write the same. Raises DoctorError where the folder cannot be written, or
+    others may write there.
     """
     script = _SCRIPT.format(java=shlex.quote(str(java))).encode()
     home = cache / f"java-for-spark-{hashlib.sha256(script).hexdigest()[:12]}"
     target = home / "bin" / "java"
     with in_words(cache):
-        if target.is_file() and target.read_bytes() == script and os.access(target, os.X_OK):
+        own_folder(target.parent)
+        whole = target.is_file() and target.read_bytes() == script and os.access(target, os.X_OK)
+        if whole and not open_to_others(target):
             return home
-        target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=home, prefix="making-") as work:
             made = Path(work, "java")
             made.write_bytes(script)

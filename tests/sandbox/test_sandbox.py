@@ -66,7 +66,7 @@ def archive(folder: Path, names: list[str], text: bytes = b"x") -> tuple[Path, s
 
 
 def left_in(cache: Path) -> set[str]:
-    return {path.name for path in cache.iterdir()} - {"download.lock"}
+    return {path.name for path in cache.iterdir()} - {"download.lock", "pulsar.sha256"}
 
 
 def python(code: str, **more: str) -> subprocess.Popen[bytes]:
