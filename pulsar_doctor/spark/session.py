@@ -8,7 +8,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ from pulsar_doctor.spark.configuration import (
     told_elsewhere,
 )
 from pulsar_doctor.spark.masters import check_master, is_connect, is_here, is_local
+from pulsar_doctor.spark.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -209,10 +209,9 @@ def begin(where: Where) -> Iterator[Begun]:
 
     Afterwards it is gone, and so are the temporary files.
     """
-    scratch = tempfile.TemporaryDirectory(prefix="pulsar-doctor-spark-", ignore_cleanup_errors=True)
-    with scratch as folder, contextlib.ExitStack() as stack:
-        says = Path(folder) / "java.log"
-        plain, home = settings(where, Path(folder)), gateway.spark_home()
+    with scratch() as folder, contextlib.ExitStack() as stack:
+        says = folder / "java.log"
+        plain, home = settings(where, folder), gateway.spark_home()
         told = stack.enter_context(with_archive(plain, home, says, warm=where.warm))
         plain_start = not where.conf and not _in_spark_submit()
         command = gateway.command_of(told, home) if plain_start else None
