@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -18,6 +19,16 @@ from tests import manpages
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+# How a limit is written, by how the name of its constant ends; the first that is whole.
+UNITS = {
+    "BYTES": ((1 << 30, " GiB"), (1 << 20, " MiB"), (1 << 10, " KiB"), (1, " bytes")),
+    "MILLISECONDS": ((1, " ms"),),
+    "SECONDS": ((1, " s"),),
+    "": ((1, ""),),
+}
+LIMIT = re.compile(r"`([a-z_.]+)\.([A-Z_]+)`")
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +154,23 @@ def test_the_public_workflow_runs_what_the_repository_runs() -> None:
         if re.search(r":: 3\.\d+$", each)
     ]
     assert set(classified) <= set(pythons)
+
+
+def test_the_limits_that_the_security_page_lists_are_those_of_the_code() -> None:
+    lines = (ROOT / "SECURITY.md").read_text().splitlines()
+    rows = [line.split("|") for line in lines if LIMIT.search(line)]
+    assert len(rows) > 15
+    for _, _, limits, constants, _ in rows:
+        values = [
+            as_written(name, getattr(importlib.import_module(f"pulsar_doctor.{module}"), name))
+            for module, name in LIMIT.findall(constants)
+        ]
+        written = re.findall(r"[\d,]*\d(?: [GMK]iB| bytes| ms| s\b)?", limits)
+        assert set(written) == set(values), constants
+
+
+def as_written(name: str, value: float) -> str:
+    """A limit as a person reads it."""
+    ending = next(each for each in UNITS if each in name)
+    size, unit = next(each for each in UNITS[ending] if value % each[0] == 0)
+    return f"{value / size:,.0f}{unit}"

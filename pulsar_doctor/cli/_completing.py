@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_PULSAR_DOCTOR_COMPLETE"  # set by the scripts of these shells, to SHELL_complete
-PLAIN = re.compile(r"[\w./-][\w./:@+=-]{0,399}", re.ASCII)
+NAME_MOST = 400  # characters
+PLAIN = re.compile(r"[\w./-][\w./:@+=-]*", re.ASCII)
 TOPICS_SECONDS = 0.3  # somebody waits at the keyboard
 FULL = "persistent://"
 HOME = "public/default"  # the namespace of a topic that is named without one
@@ -54,7 +55,7 @@ def completion_of(shell: str, program: click.Command) -> ShellComplete:
 
 def _offered(item: CompletionItem[Any]) -> bool:
     if item.type == "plain":
-        return PLAIN.fullmatch(item.value) is not None
+        return len(item.value) <= NAME_MOST and PLAIN.fullmatch(item.value) is not None
     item.value = printable(item.value)  # what is typed: the shell completes files by itself
     return True
 
