@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pulsar_doctor.capture.boundaries import Boundaries
+from pulsar_doctor.capture.connections import TO_BROKER
 from pulsar_doctor.capture.silences import SILENCE_NS, Quiet
 from pulsar_doctor.capture.streams import WAIT_NS, WRAP, Hole, Stream
+from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
+from tests.tap.tapped import flow
 
 WINDOW = 512
 
@@ -50,3 +54,14 @@ def test_an_acknowledgement_far_ahead_of_the_stream_is_no_hole(away, lost):
     assert stream.gap == lost
     assert stream.take(0) == []
     assert stream.take(WAIT_NS) == ([Hole(lost, "missing")] if lost else [])
+
+
+@pytest.mark.parametrize(("proven_only", "joined"), [(False, True), (True, False)])
+def test_two_silences_join_a_direction_unless_only_what_is_proven_counts(proven_only, joined):
+    bounds = Boundaries(TO_BROKER, DEFAULT_MAX_MESSAGE_BYTES, proven_only=proven_only)
+    bounds.join(0)
+    for number in range(2):
+        bounds.feed(flow(number + 1), 0)
+        bounds.silence()
+    assert (bounds.in_step, bounds.likely_joins) == (joined, int(joined))
+    assert bool(bounds.feed(flow(3), 0)) is joined

@@ -42,6 +42,8 @@ PARTS = ten(batch=2).acked([*ALL], open_bits=0b01).acked([*ALL], open_bits=0b10)
         (PARTS, None, "0 to 20 of 20"),
         (ten().lost().acked([*ALL]), None, "0 to 10 of 10"),
         (ten().acked([*range(9)]).lost(), None, "0 to 10 of 10"),
+        # What is missing may be a message that nobody acknowledged.
+        (Said().lost().open().attached().flow(9).pushed([0]).acked([0]), None, "1 of 1"),
         (ten().closed(command="UNSUBSCRIBE"), False, "0 of 10"),
         (ten().acked([*ALL]).closed(command="UNSUBSCRIBE"), True, "10 of 10"),
         (ten().seek(20), False, "0 of 10"),  # they were passed over, and not acknowledged
@@ -56,6 +58,14 @@ def test_all_is_met_only_where_the_trace_proves_it(tmp_path, said, met, told):
     found = seen(tmp_path, said, Expected(acked="all"))
     assert found.met is met
     assert found.said.startswith(told)
+
+
+def test_all_that_is_seen_is_not_all_where_the_tap_knows_of_a_loss(tmp_path):
+    Meta("x").write(tmp_path)
+    (tmp_path / journal_name(1)).write_bytes(ten().acked([*ALL]).journal)
+    for lost, met in ((False, True), (True, None)):
+        (found,) = expectations(Expected(acked="all"), seen_in(tmp_path, START_US, lost=lost))
+        assert (found.met, found.said) == (met, "10 of 10 delivered messages acknowledged")
 
 
 def test_messages_without_ids_of_their_own_cannot_be_decided(tmp_path):
