@@ -20,7 +20,6 @@ from pulsar_doctor.ledger.consumers import NON_PERSISTENT, Consumer, full_name
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import open_trace
-from pulsar_doctor.trace.verifying import missing_in
 from pulsar_doctor.wire.columns import OPEN
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
@@ -60,7 +59,7 @@ def seen_in(folder: Path, begun_us: int, *, lost: bool = False, is_over: bool = 
     """What the trace in this folder shows by now. lost: commands are known to be missing."""
     trace = open_trace(folder)
     timeline = trace.timeline()
-    lost = lost or missing_in(trace, timeline).is_loss
+    lost = lost or trace.missing(timeline.set_aside).is_loss
     return TraceSeen(trace, timeline, begun_us, time.time_ns() // 1000, lost, is_over)
 
 

@@ -133,7 +133,8 @@ def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Inc
     acked = AckedRows(map(made.add, rows), opened.meta.storing)
     recorded = replace(made.finished(now_us), left_out=len(lives) - len(shown))
     accounts = {key: acked.account(key)[0] for key in acked.subscriptions if key in verdicts}
-    holes = {key: replace(each, damaged=opened.damaged) for key, each in accounts.items()}
+    lossy = opened.missing(acked.set_aside).is_loss
+    holes = {key: replace(each, incomplete=lossy) for key, each in accounts.items()}
     holes |= {(e.full_topic, e.subscription): e for e in sampled.holes if e.ranges is not None}
     return Incident(sampled.checkup, together(recorded, sampled.timelines), tuple(holes.values()))
 

@@ -52,7 +52,7 @@ SCHEMES = ("persistent", "non-persistent", "topic", "segment")
 OWN_WORDS = frozenset(
     {"Exclusive", "Shared", "Failover", "Key_Shared", "as told", "measured"}
     | {*STATUSES, measures.STATS, measures.WIRE, measures.PROCESS, "internal", "unknown"}
-    | {by_wire.REFUSED, by_wire.GAP, by_wire.DAMAGED, by_wire.LIKELY, by_wire.BETWEEN_BOUNDS}
+    | {by_wire.REFUSED, by_wire.GAP, by_wire.INCOMPLETE, by_wire.LIKELY, by_wire.BETWEEN_BOUNDS}
     | {stats_consumer.FLOW_UNSEEN, stats_consumer.CLOCK_UNSEEN, RUST_BEFORE}
     | {cursors.REPLICATOR, cursors.SHADOW, cursors.DEDUPLICATION, cursors.COMPACTION}
     | {"subscription", "topic", "broker", "available_permits", "unacked_messages", "backlog"}

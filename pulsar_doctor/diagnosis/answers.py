@@ -155,6 +155,14 @@ class NothingMoves(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class Unreliable(Unknown):
+    """What was read contradicts itself or is incomplete: a warning may not be all."""
+
+
+HIDING = (NothingMoves, Unreliable)  # behind a warning beside these there may be a stall
+
+
+@dataclass(frozen=True, slots=True)
 class TooProbable(Unknown):
     """Nothing forbids to call it healthy but the probability of a problem."""
 

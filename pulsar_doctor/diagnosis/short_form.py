@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
+    HIDING,
     NONE_OF_THESE,
     UNDECIDED,
     Finding,
     Forbids,
-    NothingMoves,
     Suspect,
 )
 from pulsar_doctor.diagnosis.ranking import EVEN, POSSIBLE
@@ -60,12 +60,12 @@ def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
     """The likeliest cause, if it is at least possible and anything that was seen speaks for it.
 
     That its check is undecided does not. A fact that forbids healthy says more than a cause that is
-    less likely than that nothing is wrong; that nothing moves, more than any that is less likely
-    than all others together.
+    less likely than that nothing is wrong; that nothing moves, or that what was read contradicts
+    itself, more than any that is less likely than all others together.
     """
     first = likeliest(diagnosis)
-    still = any(isinstance(each, NothingMoves) for each in diagnosis.unknown)
-    if first is None or first.probability < (EVEN if still else POSSIBLE):
+    hiding = any(isinstance(each, HIDING) for each in diagnosis.unknown)
+    if first is None or first.probability < (EVEN if hiding else POSSIBLE):
         return None
     if first != diagnosis.suspects[0] and any(isinstance(e, Forbids) for e in diagnosis.unknown):
         return None

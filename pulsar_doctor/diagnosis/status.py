@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
-from pulsar_doctor.diagnosis.answers import Finding, NothingMoves, TooProbable, Unknown
+from pulsar_doctor.diagnosis.answers import HIDING, Finding, TooProbable, Unknown
 from pulsar_doctor.errors import DoctorError
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
@@ -30,7 +30,7 @@ def status_of(findings: Sequence[Finding], doubts: Collection[Unknown]) -> Statu
     A warning does not decide where a stall may hide behind it.
     """
     worst = findings[0].severity if findings else "info"
-    hidden = worst == "warning" and any(isinstance(doubt, NothingMoves) for doubt in doubts)
+    hidden = worst == "warning" and any(isinstance(doubt, HIDING) for doubt in doubts)
     if worst != "info" and not hidden:
         return worst
     return "unknown" if doubts else "healthy"

@@ -26,6 +26,7 @@ from pulsar_doctor.diagnosis.answers import (
     RuledOut,
     Suspect,
     Unknown,
+    Unreliable,
 )
 from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.context import consumers_of, remedy_of, with_context
@@ -154,7 +155,8 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     suspects: Sequence[Suspect] = ()
     if undecided or found.status == "unknown":
         suspects = suspects_of(view, hypotheses, undecided, named)
-    if suspects and (view.hides_partitions or any(forbidding(view, limits[HEALTHY]))):
+    facts = view.hides_partitions or view.cannot_be or any(forbidding(view, limits[HEALTHY]))
+    if suspects and facts:
         suspects = _doubted(suspects)
     return replace(
         found,
@@ -253,10 +255,9 @@ def weighed_by(
     findings = tuple(with_context(view, finding) for finding in decided)
     not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
     of_a_sum = (Forbids(SUMS),) if view.hides_partitions else ()
-    reasons = tuple(filter(None, (*view.cannot_be, _not_known(view))))
-    unknown = (
-        *of_a_sum, *map(Unknown, reasons), *(unknown for _, unknown in weighed.unknown)
-    )  # fmt: skip
+    not_known = filter(None, (_not_known(view),))
+    reasons = (*map(Unreliable, view.cannot_be), *map(Unknown, not_known))
+    unknown = (*of_a_sum, *reasons, *(unknown for _, unknown in weighed.unknown))
     found = Diagnosis(
         topic=view.topic,
         partition=view.partition,
@@ -264,7 +265,11 @@ def weighed_by(
         type=view.type,
         status=status_of(findings, unknown),
         findings=findings,
-        not_told=(*(each.reason for each in of_a_sum), *reasons, *not_decided, *weighed.not_told),
+        not_told=(
+            *(each.reason for each in (*of_a_sum, *reasons)),
+            *not_decided,
+            *weighed.not_told,
+        ),
         unknown=unknown,
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,

@@ -29,7 +29,7 @@ from pulsar_doctor.wording.durations import moment_of
 
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
 GAP = "commands are missing from the trace, so its ledger is not known"
-DAMAGED = "the trace is damaged, and what is lost may have been of this subscription"
+INCOMPLETE = "the trace is incomplete, and what is missing may have been of this subscription"
 LIKELY = (
     "some of its commands are likely and not proven: the capture began in the middle of the "
     "connection, or lost packets, and the broker has not confirmed the numbers since"
@@ -68,7 +68,7 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         quiet_is_fine=wire.durable is False,  # whoever reads it may stop where they like
         refused=None if there else REFUSED,
         gap=gap or likely or bounds,
-        cannot_be=(DAMAGED,) if wire.damaged else (),
+        cannot_be=(INCOMPLETE,) if wire.incomplete else (),
         active=_active(views) if wire.type == "Failover" else None,
         closed=closed_of(wire, tuple(consumer_view(each, wire.now_ns) for each in wire.closed)),
         incarnations=frozenset(consumer.incarnation for consumer in wire.consumers),

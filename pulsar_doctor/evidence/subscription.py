@@ -94,7 +94,7 @@ class SubscriptionView:
     consumers: tuple[ConsumerView, ...] | None  # None: not reported
     refused: str | None = None  # why there is nobody to judge: the broker has accepted no consumer
     gap: str | None = None  # why its numbers are not known: commands are missing
-    # Why HEALTHY is not certain: impossible numbers, left out here, or a damaged trace.
+    # Why HEALTHY is not certain: numbers that contradict, left out here, or an incomplete trace.
     cannot_be: tuple[str, ...] = ()
     moment_ms: int | None = None  # when all this was so, since the epoch; None: no clock tells
     disagreements: tuple[Disagreement, ...] = ()

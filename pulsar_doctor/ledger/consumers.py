@@ -235,7 +235,7 @@ class Subscription:
     consumers: tuple[Consumer, ...]
     now_us: int
     now_ns: int
-    damaged: bool = False  # part of the trace could not be read, perhaps of this subscription
+    incomplete: bool = False  # something is missing from the trace, perhaps of this subscription
     # by their clients while they held messages, none acknowledged
     closed: tuple[Consumer, ...] = ()
     last_ack_ns: int = 0  # last acknowledgement by any consumer; 0: never

@@ -65,7 +65,9 @@ class Timeline(Incarnations):
         self.next_seq = 0
         self.now_us = 0
         self.now_ns = 0
-        self.damaged = False  # set by the reader of a trace with unreadable parts; not in `state`
+        self.incomplete = (
+            False  # something is missing from the trace; its reader knows; not in `state`
+        )
 
     def pass_time(self, ts: int, mono_ns: int) -> None:
         """Time went on and nothing else happened."""
@@ -179,7 +181,8 @@ class Timeline(Incarnations):
     def subscriptions(self) -> list[Subscription]:
         """What is to be judged, one value a subscription, in the order of their first consumers."""
         found = judged(self.consumers, self.now_us, self.now_ns, self.published)
-        return [replace(each, damaged=True) for each in found] if self.damaged else found
+        incomplete = self.incomplete or self.set_aside > 0
+        return [replace(each, incomplete=True) for each in found] if incomplete else found
 
     def state(self) -> dict[str, Any]:
         """Everything that the next row depends on, as JSON values."""

@@ -17,6 +17,7 @@ from pulsar_doctor.diagnosis.answers import (
     Suspect,
     TooProbable,
     Unknown,
+    Unreliable,
 )
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause
@@ -71,7 +72,8 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
     first = suspected_cause(diagnosis)
-    facts = (doubt(diagnosis, Forbids), doubt(diagnosis, NothingMoves), would_decide(diagnosis))
+    kinds = (Unreliable, Forbids, NothingMoves)
+    facts = (*(doubt(diagnosis, kind) for kind in kinds), would_decide(diagnosis))
     if first is None and (why := next(filter(None, facts), None)):
         return why
     if first is None and diagnosis.suspects:

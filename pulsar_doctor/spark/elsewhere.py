@@ -32,7 +32,7 @@ from pulsar_doctor.trace.folder import (
     state_of,
 )
 from pulsar_doctor.trace.index import Expired, Index, Part, index_of
-from pulsar_doctor.trace.missing import Loss, losses
+from pulsar_doctor.trace.missing import losses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,9 +56,7 @@ class There:
     files: dict[str, str] = field(default_factory=dict)  # name of a segment -> its URI
     parts: list[Part] = field(default_factory=list)
     meta: Meta | None = None
-    through: int = 0
-    until_us: int = 0
-    losses: list[Loss] = field(default_factory=list)
+    index: Index = field(default_factory=lambda: Index(Expired(), []))
     has_journal: bool = False  # an unsealed journal follows the last segment
 
     @property
@@ -98,8 +96,8 @@ def look_elsewhere(
         judged = _judged(spark, _found(spark, paths), notes)
     good = [each for each in judged if isinstance(each, There)]
     left_out += [each for each in judged if isinstance(each, LeftOut)]
-    span = selection.span(max([end_us, *(each.until_us for each in good)]))
-    empty = [each for each in good if not each.parts and span.has_some((0, each.until_us))]
+    span = selection.span(max([end_us, *(each.index.until_us for each in good)]))
+    empty = [each for each in good if not each.parts and span.has_some((0, each.index.until_us))]
     for each in good:
         each.parts = [p for p in each.parts if p.times is None or span.has_some(p.times)]
     segments = []
@@ -117,19 +115,19 @@ def look_elsewhere(
 
 def _ends(spark: SparkSession, good: Sequence[There], *, proven_only: bool) -> list[TraceEnd]:
     """How these traces end, by the ledgers that lie beside their last segments."""
-    names = [(f"{each.folder}/{state_name(each.through)}", each) for each in good]
+    names = [(f"{each.folder}/{state_name(each.index.through)}", each) for each in good]
     found = _contents(spark, [name for name, each in names if each.files])
     return [_end(each, found.get(name), proven_only=proven_only) for name, each in names]
 
 
 def _end(there: There, ledgers: bytes | None, *, proven_only: bool) -> TraceEnd:
     assert there.meta is not None
-    folder, until_us = there.folder, there.until_us
+    folder, until_us = there.folder, there.index.until_us
     unsealed = UNSEALED.format(folder) if there.has_journal else None
     if not there.files:
         return TraceEnd(folder, there.meta.trace_id, until_us, not_judged=unsealed)
     state = None if ledgers is None else state_of(ledgers)
-    timeline = restored(there.meta, state, damaged=bool(there.losses), proven_only=proven_only)
+    timeline = restored(there.meta, state, there.index, proven_only=proven_only)
     return end_of(folder, there.meta, timeline, until_us, unsealed)
 
 
@@ -181,7 +179,7 @@ def _judged(spark: SparkSession, found: Sequence[There], notes: list[str]) -> li
             notes.append(f"{each.folder}: no command was recorded there yet")
         if index.expired.rows:
             notes.append(f"{each.folder} starts later: {index.expired.rows:,} rows have expired")
-        notes += [f"{each.folder}: {loss.text}" for loss in each.losses]
+        notes += [f"{each.folder}: {loss.text}" for loss in losses(index)]
     return judged
 
 
@@ -194,8 +192,7 @@ def _as_listed(
     there.meta = meta_of(meta, there.folder)
     path = f"{there.folder}/{INDEX}"
     index = Index(Expired(), []) if listed is None else index_of(listed, path)
-    there.through, there.losses = index.through, list(losses(index))
-    there.until_us = index.until_us
+    there.index = index
     there.parts = [part for part in index.parts if part.name]
     names = {part.name for part in there.parts}
     for name in sorted(there.files.keys() - names):

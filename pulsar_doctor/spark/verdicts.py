@@ -25,6 +25,8 @@ from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.spark.at_the_end import AtTheEnd
 from pulsar_doctor.trace.folder import Meta, journals
 from pulsar_doctor.trace.graded import include_too_much
+from pulsar_doctor.trace.index import Index
+from pulsar_doctor.trace.missing import sealed_missing
 
 if TYPE_CHECKING:
     from pulsar_doctor.trace.reading import Trace
@@ -88,7 +90,7 @@ def _ledgers(path: Path, trace: Trace, replayed_most: int) -> Timeline | None:
     if sum(part.rows for part in behind) > replayed_most:
         return None
     timeline = ledgers_behind(path, timeline, behind)
-    timeline.damaged = trace.damaged
+    timeline.incomplete = trace.missing(timeline.set_aside).is_loss
     again = Trace(path, proven_only=trace.proven_only)  # Spark says itself what it leaves out
     with suppress(LookupError):
         return again.of_what_counts(timeline, trace.opened, replayed_most)
@@ -96,14 +98,14 @@ def _ledgers(path: Path, trace: Trace, replayed_most: int) -> Timeline | None:
 
 
 def restored(
-    meta: Meta, state: dict[str, Any] | None, *, damaged: bool, proven_only: bool
+    meta: Meta, state: dict[str, Any] | None, index: Index, *, proven_only: bool
 ) -> Timeline | None:
     """The ledgers that were saved; None where they are not to be had, or include too much."""
     if state is None:
         return None
     with suppress(*UNUSABLE):
         timeline = Timeline.restore(state, meta.trace_id, meta.told)
-        timeline.damaged = damaged
+        timeline.incomplete = sealed_missing(index, timeline.set_aside).is_loss
         if not (meta.capture and include_too_much(timeline, proven_only=proven_only)):
             return timeline
     return None

@@ -65,12 +65,13 @@ class Journal:
                 yield self._gap(timeline)
             if block.mono_ns < timeline.now_ns:
                 self._out_of_order |= any(row.command != GAP for row in rows_of(block))
-                timeline.damaged |= self._out_of_order
+                timeline.incomplete |= self._out_of_order
             if not block.parts:
                 timeline.pass_time(block.ts, block.mono_ns)
             for row in rows_of(block):
                 if row.conn_id is None and row.command == GAP:
                     self.gaps += 1
+                    timeline.incomplete = True
                     self.dropped += row.dropped or 0
                 try:
                     yield timeline.apply(row)
@@ -84,7 +85,7 @@ class Journal:
         followed: whether there is a journal after it. over: see `rows`.
         """
         yield from self.rows(timeline, over=over)
-        timeline.damaged |= over and self.unread_bytes > 0
+        timeline.incomplete |= over and self.unread_bytes > 0
         if followed and self.unread_bytes:
             yield self._gap(timeline)
 
@@ -106,6 +107,11 @@ class Journal:
     def damaged(self) -> bool:
         """Whether more is wrong with it than that its end is missing."""
         return self._broken or self._out_of_order or self.skipped_bytes > 0
+
+    @property
+    def lossy(self) -> bool:
+        """Whether something is missing from what was read of it, or of what lay before."""
+        return self.damaged or self.gaps > 0 or not self.follows
 
     def losses(self, *, over: bool) -> Iterator[Loss]:
         """What could not be read of it, or of what lay before. over: see `rows`."""
@@ -186,7 +192,7 @@ class Journal:
 
     def _gap(self, timeline: Timeline) -> Row:
         self.gaps += 1
-        timeline.damaged = True
+        timeline.incomplete = True
         row = Row()
         row.command, row.command_code = GAP, OURS
         row.ts, row.mono_ns = timeline.now_us, timeline.now_ns

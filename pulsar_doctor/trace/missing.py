@@ -1,14 +1,17 @@
-"""What is missing from a trace: sentences, and one exit code.
+"""What is missing from a trace: sentences, one exit code, and whether anything was lost.
 
-Every reader says these sentences (they are the notes of a Trace), `trace verify` ends with the
-code, and `tap` ends with 3 where the code says that something is missing.
+Every reader says these sentences (they are the notes of a Trace), and `trace verify` ends with the
+code. Where something was lost (`is_loss`) no verdict over the trace is healthy, in any subcommand,
+and `tap` ends with 3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.folder import journal_name
 from pulsar_doctor.trace.index import Index
 
@@ -20,7 +23,7 @@ class Missing:
     """What is missing from a trace."""
 
     damaged: bool = False  # some of what was recorded is lost
-    gaps: int = 0  # rows that are a GAP
+    gaps: int = 0  # rows that are a GAP, without those that a ring has dropped
     cut_bytes: int = 0  # of half blocks at the ends of journals
     set_aside: int = 0  # records that could not be read
     expired_rows: int = 0  # dropped by a ring
@@ -60,6 +63,36 @@ def losses(index: Index) -> Iterator[Loss]:
         if part.cut_bytes or part.damaged:
             yield loss_of(journal_name(part.number), part.cut_bytes, damaged=part.damaged)
         before = part.number
+
+
+def sealed_missing(index: Index, set_aside: int) -> Missing:
+    """What is missing from the sealed parts. set_aside: records that could not be read."""
+    lost = list(losses(index))
+    return Missing(
+        damaged=any(loss.damaged for loss in lost),
+        gaps=index.gaps - index.expired.gaps,
+        cut_bytes=sum(loss.cut_bytes for loss in lost),
+        set_aside=set_aside,
+        expired_rows=index.expired.rows,
+    )
+
+
+def unlisted(path: Path, index: Index) -> Iterator[str]:
+    """Files in the folder of a trace that are no part of it."""
+    listed = {part.name for part in index.parts}
+    listed.update(map(folder.segment_name, folder.journals(path)))  # it is about to be listed
+    for file in sorted(path.iterdir()):
+        if file.name.startswith((".", "_")) or file.name in listed:
+            continue
+        number = folder.number_of(file)
+        expired = 0 < number <= index.expired.through and file.name in names_of(file.name, number)
+        if not expired and not index.is_left_over(file.name):  # otherwise it is about to go
+            yield f"{file.name} is not in {folder.INDEX}: it is no part of this trace"
+
+
+def names_of(name: str, number: int) -> tuple[str, str]:
+    """The names that a segment of this number may bear: alone, or as one with earlier ones."""
+    return folder.segment_name(number), folder.merged_name(folder.first_in(name), number)
 
 
 def nothing_before(number: int) -> Loss:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -27,7 +28,14 @@ from pulsar_doctor.trace.graded import Graded, include_too_much, taken_back, tak
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
-from pulsar_doctor.trace.missing import Loss, gaps_in_words, losses
+from pulsar_doctor.trace.missing import (
+    Loss,
+    Missing,
+    gaps_in_words,
+    losses,
+    sealed_missing,
+    unlisted,
+)
 from pulsar_doctor.wire.columns import Row
 
 READERS = 8  # at once: a disk in the network answers several as fast as one
@@ -71,10 +79,17 @@ class Trace:
         self.note(*_why_kept(path), *_starts_later(self.opened.expired))
         self._note_missing()
 
-    @property
-    def damaged(self) -> bool:
-        """Whether some of what was recorded could not be read, as far as it has been read."""
-        return bool(self.unsealed_losses) or any(losses(self.opened))
+    def missing(self, set_aside: int) -> Missing:
+        """What it lacks, as far as it has been read. set_aside: records that could not be read."""
+        index, unsealed = read_index(self.path), self.unsealed_losses
+        sealed = sealed_missing(index, set_aside)
+        lost = any(loss.damaged for loss in unsealed) or any(unlisted(self.path, index))
+        return replace(
+            sealed,
+            damaged=sealed.damaged or lost,
+            gaps=sealed.gaps + self.unsealed_gaps,
+            cut_bytes=sealed.cut_bytes + sum(loss.cut_bytes for loss in unsealed),
+        )
 
     def note(self, *texts: str) -> None:
         """Adds notes; each is said once."""
@@ -235,6 +250,7 @@ class Trace:
             except (_SealedMeanwhileError, ChangedMeanwhileError, CompactedMeanwhileError):
                 continue
             self.note(*set_aside_notes(timeline))
+            timeline.incomplete = self.missing(timeline.set_aside).is_loss
             return self.of_what_counts(timeline, index)
 
     def of_what_counts(
@@ -256,7 +272,7 @@ class Trace:
             timeline.next_seq = row.seq
             apply(row)
         timeline.pass_time(whole.now_us, whole.now_ns)
-        timeline.next_seq, timeline.damaged = whole.next_seq, whole.damaged
+        timeline.next_seq, timeline.incomplete = whole.next_seq, whole.incomplete
         return timeline
 
     def _ledgers(self, index: Index) -> Timeline:
@@ -345,11 +361,11 @@ def set_aside_notes(timeline: Timeline) -> list[str]:
 def ledgers_at(path: Path, meta: Meta, index: Index) -> Timeline:
     """The ledgers at the end of these parts: from the newest that were saved and the rows behind.
 
-    `damaged` where a journal of theirs was. Raises ChangedMeanwhileError where the list has changed
-    and what is needed has gone.
+    `incomplete` where any of these parts is. Raises ChangedMeanwhileError where the list has
+    changed and what is needed has gone.
     """
     timeline = ledgers_behind(path, *nearest_ledgers(path, meta, index))
-    timeline.damaged = any(losses(index))
+    timeline.incomplete = sealed_missing(index, timeline.set_aside).is_loss
     return timeline
 
 

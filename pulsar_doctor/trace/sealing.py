@@ -29,6 +29,7 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.trace import compacting, folder
 from pulsar_doctor.trace.index import Part, append_part, read_index
 from pulsar_doctor.trace.journals import Journal
+from pulsar_doctor.trace.missing import sealed_missing
 from pulsar_doctor.trace.reading import SayNote, Trace, ledgers_at
 from pulsar_doctor.trace.ring import Ring
 from pulsar_doctor.trace.segments import SegmentWriter, sha256_of
@@ -250,8 +251,13 @@ class Sealer:
         self._sealed = part.number
 
     def _expire(self) -> None:
-        if self.ring is not None:
-            self.ring.expire(self.timeline.now_ns)
+        if self.ring is None:
+            return
+        self.ring.expire(self.timeline.now_ns)
+        if self.timeline.incomplete:  # what was missing may have expired with the rest
+            sealed = sealed_missing(self.ring.index, self.timeline.set_aside)
+            journal = self._journal
+            self.timeline.incomplete = sealed.is_loss or (journal is not None and journal.lossy)
 
     def _waiting(self) -> list[int]:
         return [number for number in folder.journals(self.path) if number > self._sealed]

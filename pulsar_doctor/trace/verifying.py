@@ -7,7 +7,7 @@ Columns that the program that sealed it did not know yet are not compared.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -17,13 +17,13 @@ from typing import Any
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
-from pulsar_doctor.trace.folder import INDEX, Meta
+from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.graded import taken_back_note
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
-from pulsar_doctor.trace.missing import Loss, Missing, losses
-from pulsar_doctor.trace.reading import Trace, ledgers_at_start, ledgers_of, set_aside_notes
+from pulsar_doctor.trace.missing import Loss, Missing, losses, names_of, unlisted
+from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of, set_aside_notes
 from pulsar_doctor.wire.columns import COLUMN_NAMES, GAP, Row
 
 LIVE, ENDED, KEPT, TORN, DAMAGED = "live", "ended", "kept", "torn", "damaged"
@@ -81,9 +81,8 @@ class Verification:
     @property
     def missing(self) -> Missing:
         """What it lacks."""
-        gaps = self.gaps + self.expired.gaps
         damaged = self.status == DAMAGED
-        return Missing(damaged, gaps, self.cut_bytes, self.set_aside, self.expired.rows)
+        return Missing(damaged, self.gaps, self.cut_bytes, self.set_aside, self.expired.rows)
 
     def lose(self, loss: Loss) -> None:
         """Something of a journal could not be read."""
@@ -125,7 +124,7 @@ def _verify(path: Path) -> Verification:
         found.problems.append(str(error))
         index = Index(Expired(), [])
     else:
-        found.problems.extend(_unlisted(path, index, journals))
+        found.problems.extend(unlisted(path, index))
     found.expired = index.expired
     found.names = [part.name for part in index.parts if part.name]
     timeline = _check_parts(found, meta, index)
@@ -142,36 +141,6 @@ def _verify(path: Path) -> Verification:
     elif live:
         found.status = LIVE
     return found
-
-
-def missing_in(trace: Trace, timeline: Timeline) -> Missing:
-    """What is missing from a proved trace. timeline: its ledgers, computed from it just now."""
-    path, index = trace.path, read_index(trace.path)
-    damaged = any(_unlisted(path, index, folder.journals(path)))
-    lost = [*losses(index), *trace.unsealed_losses]
-    return Missing(
-        damaged=damaged or any(loss.damaged for loss in lost),
-        gaps=index.gaps + trace.unsealed_gaps,
-        cut_bytes=sum(loss.cut_bytes for loss in lost),
-        set_aside=timeline.set_aside,
-        expired_rows=index.expired.rows,
-    )
-
-
-def _unlisted(path: Path, index: Index, journals: list[int]) -> Iterator[str]:
-    listed = {part.name for part in index.parts}
-    listed.update(folder.segment_name(number) for number in journals)  # it is about to be listed
-    for file in sorted(path.iterdir()):
-        if file.name.startswith((".", "_")) or file.name in listed:
-            continue
-        number = folder.number_of(file)
-        expired = 0 < number <= index.expired.through and file.name in _names_of(file.name, number)
-        if not expired and not index.is_left_over(file.name):  # otherwise it is about to go
-            yield f"{file.name} is not in {INDEX}: it is no part of this trace"
-
-
-def _names_of(name: str, number: int) -> tuple[str, str]:
-    return folder.segment_name(number), folder.merged_name(folder.first_in(name), number)
 
 
 def _check_parts(found: Verification, meta: Meta, index: Index) -> Timeline | None:
@@ -227,7 +196,7 @@ def _check_file(found: Verification, part: Part) -> list[str] | None:
     """The file as such; its columns, None where its rows cannot be read."""
     name = part.name or ""
     file = found.path / name
-    if name not in _names_of(name, part.number):
+    if name not in names_of(name, part.number):
         found.problems.append(f"part {part.number} bears the wrong name {name}")
         return None
     try:

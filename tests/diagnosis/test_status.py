@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.answers import HEALTHY
+from pulsar_doctor.diagnosis.answers import (
+    HEALTHY,
+    Finding,
+    NothingMoves,
+    Unknown,
+    Unreliable,
+)
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.status import status_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from tests.causes.test_rules import views_of
 from tests.support import yaml_files
@@ -25,6 +33,16 @@ FORBIDDEN = [case for case in CASES if "says" in case]
 def judged(case: dict[str, Any], causes: Sequence[Cause]) -> dict[str, Diagnosis]:
     limits = limits_of(load(), case.get("set", ()))
     return {source: diagnose(view, causes, limits) for source, view in views_of(case).items()}
+
+
+@pytest.mark.parametrize(
+    ("doubt", "status"),
+    [(Unknown, "warning"), (NothingMoves, "unknown"), (Unreliable, "unknown")],
+)
+def test_a_warning_decides_unless_a_stall_may_hide_behind_it(doubt, status):
+    warning = Finding("no-consumer", "warning", 0.9, None, "", (), "")
+    assert status_of([warning], [doubt("why")]) == status
+    assert status_of([replace(warning, severity="stalled")], [doubt("why")]) == "stalled"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

@@ -246,7 +246,7 @@ def test_ledgers_that_include_what_does_not_count_are_not_used_elsewhere(
     trace = Trace(tmp_path / "t")
     state = read_state(tmp_path / "t", trace.opened.through)
     used = [
-        restored(trace.meta, state, damaged=False, proven_only=proven_only) is not None
+        restored(trace.meta, state, trace.opened, proven_only=proven_only) is not None
         for proven_only in (False, True)
     ]
     assert used == [make is confirmed, False]

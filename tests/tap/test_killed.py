@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from pulsar_doctor import cli
+from pulsar_doctor.spark.reading import look
 from pulsar_doctor.tap.relay.__main__ import ALONE_SECONDS
 from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.trace.sealing import open_trace
@@ -65,6 +72,39 @@ def test_a_relay_that_is_killed_is_started_again_at_the_same_address(tmp_path):
     }  # fmt: skip
     assert [row.dropped for row in rows if row.command == "GAP"][:1] == [None]
     assert len(open_trace(trace).timeline().consumers) == 2
+
+
+def work(talk: Played, seconds: float) -> None:
+    """Messages come and are acknowledged, until then or until the relay is gone."""
+    until = time.monotonic() + seconds
+    with contextlib.suppress(OSError, AssertionError):
+        while time.monotonic() < until:
+            talk.deliver(2).ack(talk.entries - 1, talk.entries)
+            talk.to_broker(flow(2))
+
+
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))]
+)
+def test_whoever_waits_while_the_relay_is_down_hides_no_gap(tmp_path, number):
+    """The tap, `trace verify`, `stall-check --trace` and `analyze` agree that it is incomplete."""
+    trace, chance = tmp_path / "t", random.Random(number)
+    with played(trace) as (first, stack):
+        relay = first.tap.child(RELAY)
+        killing = threading.Timer(chance.uniform(0.05, 1.2), os.kill, (relay, signal.SIGKILL))
+        killing.start()
+        work(first, 30)
+        again = eventually(lambda: _again(first, stack)).subscribe()
+        again.entries = first.entries
+        work(again, chance.uniform(0.05, 0.5))
+        assert first.tap.end() == 3
+    assert [each["status"] for each in first.tap.events[-1]["subscriptions"]] == ["unknown"]
+    rows = [row.command for row in open_trace(trace).rows()]
+    assert rows.index("GAP") < rows.index("SUBSCRIBE", rows.index("SUBSCRIBE") + 1)
+    assert cli.run(["trace", "verify", str(trace)]) == 4
+    assert cli.run(["stall-check", "--trace", str(trace)]) == 3
+    ends = look([str(trace)], here=True).ends
+    assert [each.diagnosis.status for end in ends for each in end.verdicts] == ["unknown"]
 
 
 def test_what_is_missing_is_told_also_where_the_relay_that_wrote_it_has_died(tmp_path):

@@ -145,6 +145,7 @@ def agreed(code: int, end: dict[str, Any], verified: int) -> bool:
     It accepts an unknown verdict: it may be killed before its stall is old enough.
     """
     statuses = {each["status"] for each in end["subscriptions"]}
+    assert verified == 0 or "healthy" not in statuses
     assert end["exit_code"] == code
     if "stalled" in statuses:
         return code == 1

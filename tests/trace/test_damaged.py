@@ -25,7 +25,14 @@ from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GAP, TO_BROKER
-from pulsar_doctor.wire.journal import FILE_HEADER, next_block, pack_block
+from pulsar_doctor.wire.journal import (
+    FILE_HEADER,
+    NO_CONNECTION,
+    next_block,
+    pack_block,
+    pack_event,
+    pack_told,
+)
 from tests.trace.journals import Wire, record, relay_alive, slow_consumer, values, write_trace
 
 Run = Callable[..., tuple[int, str, str]]
@@ -133,6 +140,39 @@ def test_an_analysis_says_it_too(tmp_path: Path) -> None:
     assert statuses == ["unknown", "healthy"]
 
 
+def incomplete(path: Path, what: str) -> Path:
+    """A trace in which all that is seen is well, and from which something is missing."""
+    said = healthy(20)
+    if what == "torn":
+        return write_trace(path, [*said.blocks, said.blocks[0][:-1]])
+    event = pack_told(b"{") if what == "unread" else pack_event(GAP)
+    lost = Wire().say(TO_BROKER, event, conn_id=NO_CONNECTION)
+    return write_trace(path, [*lost.blocks, *said.blocks])
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize(("what", "code"), [("gap", 4), ("torn", 4), ("unread", 6)])
+def test_what_verify_calls_incomplete_is_never_healthy(
+    tmp_path: Path, run: Run, what: str, code: int, sealed: bool
+) -> None:
+    path = incomplete(tmp_path / "t", what)
+    if sealed:
+        with Sealer(path) as sealer:
+            sealer.finish()
+            assert [each.incomplete for each in sealer.timeline.subscriptions()] == [True]
+    ends = [] if sealed else look([str(incomplete(tmp_path / "u", what))], here=True).ends
+    with Sealer(path):
+        assert run("trace", "verify", path)[0] == code
+        for reader in (("stall-check", "--trace"), ("holes", "--trace")):
+            found, out, _ = run(*reader, path)
+            assert (found, "HEALTHY" in out, "NO WARNING" in out) == (3, False, False), reader
+        page = tmp_path / "page.html"
+        assert run("report", path, "-o", page)[0] == 0
+    assert run("stall-check", "--case", page)[0] == 3
+    assert "HEALTHY" not in page.read_text()
+    assert {each.diagnosis.status for end in ends for each in end.verdicts} <= {"unknown"}
+
+
 def test_a_part_that_is_gone_is_told_by_every_reader(tmp_path: Path, run: Run) -> None:
     path = write_trace(tmp_path / "t", healthy().blocks, parts=3)
     (path / journal_name(2)).unlink()
@@ -170,13 +210,15 @@ def test_a_journal_that_grows_is_followed_beyond_the_damage(tmp_path: Path) -> N
         before = len(rows)
         with journal.open("ab") as file:
             file.write(blocks[8][:-1] + bytes([blocks[8][-1] ^ 1]))
-        assert (sealer.follow(), sealer.timeline.damaged) == (0, False), "what follows is not there"
+        assert (sealer.follow(), sealer.timeline.incomplete) == (0, False), (
+            "what follows is not there"
+        )
         with journal.open("ab") as file:
             file.write(b"".join(blocks[9:]))
         assert sealer.follow() > 10
         assert rows[before].command == GAP
-        assert sealer.timeline.damaged
-        assert all(each.damaged for each in sealer.timeline.subscriptions())
+        assert sealer.timeline.incomplete
+        assert all(each.incomplete for each in sealer.timeline.subscriptions())
 
 
 def test_pieces_of_any_size_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

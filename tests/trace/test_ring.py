@@ -16,6 +16,7 @@ from pulsar_doctor.errors import InputError, TraceError
 from pulsar_doctor.ledger.incarnations import ENDED_KEPT_MOST
 from pulsar_doctor.trace import folder, ring
 from pulsar_doctor.trace.keeping import kept_in
+from pulsar_doctor.trace.missing import EXPIRED_CODE, GAPS_CODE
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.ring import MIB, RingLimits, shares
 from pulsar_doctor.trace.sealing import Sealer, open_trace
@@ -263,6 +264,24 @@ def test_commands_that_were_dropped_and_then_expired_are_counted(tmp_path: Path)
     assert found.problems == []
     records = 5 + 30
     assert found.seen == records + 7 + 5
+    assert found.missing.exit_code == GAPS_CODE
+
+
+def test_a_gap_that_has_expired_leaves_no_doubt_about_whoever_came_later(tmp_path: Path) -> None:
+    said = Wire().open()
+    said.say(TO_CLIENT, pack_event(GAP, dropped=7), conn_id=-1).wait(1).subscribe()
+    for _ in range(30):
+        said.wait(1).flow(1)
+    path = ring_trace(tmp_path, [], 1, ring_seconds=10)
+    doubted = []
+    with relay_alive(path), Sealer(path) as sealer:
+        for _ in rotating(path, said.blocks, parts=12):
+            sealer.follow()
+            doubted += [each.incomplete for each in sealer.timeline.subscriptions()]
+    assert doubted == sorted(doubted, reverse=True)
+    assert set(doubted) == {True, False}
+    assert verify(path).missing.exit_code == EXPIRED_CODE
+    assert not any(each.incomplete for each in Trace(path).timeline().subscriptions())
 
 
 @pytest.mark.parametrize("step", [1, 2])

@@ -64,7 +64,7 @@ class Account:
     backlog_wrong: bool | None = None  # it cannot be right; None: one reading does not show it
     # of numbers that are not known, in a trace or where internal stats lack ledgers
     bounds: Bounds | None = None
-    damaged: bool = False  # from a trace that lacks something: nothing is certainly well
+    incomplete: bool = False  # from a trace that lacks something: nothing is certainly well
 
     @property
     def full_topic(self) -> str:
@@ -127,7 +127,8 @@ class Account:
     def status(self) -> str:
         """unknown where ranges are not told; warning where a load forgets, or nearly.
 
-        A warning, too, where the backlog's counter is wrong; else unknown where a trace is damaged.
+        A warning, too, where the backlog's counter is wrong; else unknown where a trace lacks
+        something.
         """
         if self.ranges is None and self.bounds is None and self.durable is not False:
             return "unknown"
@@ -137,7 +138,7 @@ class Account:
         full = (self.record_bytes or 0) >= NEAR * RECORD_BYTES_MOST
         if ahead or full or (self.share_of_limit or 0) >= NEAR:
             return "warning"
-        return "unknown" if self.damaged else "healthy"
+        return "unknown" if self.incomplete else "healthy"
 
 
 def account(observed: Observed, storing: Storing) -> Account:

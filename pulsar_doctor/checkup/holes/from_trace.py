@@ -27,7 +27,7 @@ from pulsar_doctor.ledger.acks.ranges import Axis, Range
 from pulsar_doctor.ledger.acks.subscription import of_rows
 from pulsar_doctor.ledger.acks.written import Written
 from pulsar_doctor.ledger.consumers import split_partition
-from pulsar_doctor.wire.columns import Row
+from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED, Row
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.acks.biographies import Biography
@@ -61,10 +61,11 @@ def holes_of_trace(
     if batch_index_acks is not None:
         storing = replace(storing, batch_index_acks=batch_index_acks)
     acked = AckedRows(trace.rows(), storing, until_us=at_us)
+    incomplete = trace.missing(acked.set_aside).is_loss
     for key in acked.subscriptions:
         if _is_asked(key, topics, subscription):
             account, found.biographies[key] = acked.account(key)
-            found.accounts.append(replace(account, damaged=trace.damaged))
+            found.accounts.append(replace(account, incomplete=incomplete))
     if not found.accounts:
         there = (
             ", ".join(f"{name} on {topic}" for topic, name in acked.subscriptions)
@@ -85,8 +86,13 @@ class AckedRows:
         self, rows: Iterable[Row], storing: Storing, *, until_us: int | None = None
     ) -> None:
         self._storing, kept = storing, storing.batch_index_acks
-        self._told = of_rows(rows, until_us=until_us, batch_index_acks=kept)
+        self.set_aside = 0  # records that could not be read
+        self._told = of_rows(map(self._counted, rows), until_us=until_us, batch_index_acks=kept)
         self.subscriptions = sorted(self._told)
+
+    def _counted(self, row: Row) -> Row:
+        self.set_aside += row.command == UNPARSED and row.error_code == SET_ASIDE
+        return row
 
     def account(self, key: SubscriptionKey) -> tuple[Account, list[Biography]]:
         """Its ranges, and the entries in its holes."""

@@ -226,12 +226,11 @@ def _judged(
     """The last verdicts, and whether something is missing from the trace."""
     from pulsar_doctor.tap.running import reconcile
     from pulsar_doctor.trace.sealing import open_trace
-    from pulsar_doctor.trace.verifying import missing_in
 
     try:
         trace = open_trace(folder, screen.say)
         timeline = trace.timeline()
-        missing = missing_in(trace, timeline)
+        missing = trace.missing(timeline.set_aside)
         reconcile(outcome, folder, screen.warn)
     except TraceError as error:
         outcome.note("the trace is damaged")

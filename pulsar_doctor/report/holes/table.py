@@ -37,7 +37,7 @@ from pulsar_doctor.wording.printable import many, printable
 BLOCKS_MOST = 20
 MARGIN = 2  # characters before and behind a chart
 FINE = "NO WARNING"
-DAMAGED = "the trace is damaged: acknowledgements of it may be among what is lost"
+INCOMPLETE = "the trace is incomplete: acknowledgements may be among what is missing"
 PARTIAL = (
     "Batches that are acknowledged in part are in no range, and not counted here. Brokers without "
     "apache/pulsar#26474 forget these acknowledgements at an unload, if there are at most {few} "
@@ -80,7 +80,7 @@ def write(found: Acknowledged, out: TextIO) -> None:
 
 
 def _is_shown(account: Account) -> bool:
-    return account.ranges != 0 or account.backlog_wrong is True or account.damaged
+    return account.ranges != 0 or account.backlog_wrong is True or account.incomplete
 
 
 def _nothing(account: Account) -> str:
@@ -134,8 +134,8 @@ def hole_lines(account: Account) -> Iterator[LabelledLine]:
     for origin in account.origins:
         yield from _origin(origin)
     yield "note", PARTIAL.format(few=count(account.storing.few))
-    if account.damaged:
-        yield "not reported", DAMAGED
+    if account.incomplete:
+        yield "not reported", INCOMPLETE
     for missing in account.not_told:
         yield "not reported", printable(missing)
 

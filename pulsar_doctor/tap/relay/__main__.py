@@ -196,11 +196,12 @@ async def serve(config: Config) -> None:
         )
         listeners.connections = connections
         server = await listen(listeners, dialler, config.listen_host, config.listen_port)
+        if config.generation:
+            # What the one before had not written when it died, before whoever has waited since. It
+            # is no command, so not counted.
+            journal.add_block([pack_event(GAP)], 0, Read(*moment(), NO_CONNECTION, 0, Frames()))
         answer(Listens(shown((config.listen_host, server.sockets[0].getsockname()[1]))))
         await loop.connect_read_pipe(lambda: Control(connections, over, alone), sys.stdin)
-        if config.generation:
-            # What the one before had not written when it died. It is no command, so not counted.
-            journal.add_block([pack_event(GAP)], 0, Read(*moment(), NO_CONNECTION, 0, Frames()))
         ticker = loop.create_task(_tick(journal, alone))
         leaver = loop.create_task(_leave(connections, over, alone))
         learner = loop.create_task(dialler.targets.learn())
