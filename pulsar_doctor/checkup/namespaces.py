@@ -56,7 +56,14 @@ def _of_fleet(
         stopping = Stopping()
         until = nullcontext if request.kept is not None else stopping.window
         fleet = Fleet(
-            admin, scope, triage.needs_no_watching, request.plan, until, keep, request.progress
+            admin,
+            scope,
+            triage.needs_no_watching,
+            request.plan,
+            until,
+            keep,
+            request.progress,
+            judge.subscription,
         )
         for diagnosis in _out_of_the_loop(
             _judged(fleet, triage, recorder, checkup, request, stopping)

@@ -381,6 +381,18 @@ def test_a_listed_suspect_that_is_gone_is_unread():
     assert [unread.topic for unread in fleet.unread] == [A]
 
 
+@pytest.mark.parametrize("subscriptions", [{}, None])
+@pytest.mark.parametrize(("asked_for", "unread"), [(None, 1), ("s", 1), ("other", 0)])
+def test_what_waits_by_the_list_and_is_not_reported_then_is_unread(
+    subscriptions, asked_for, unread
+):
+    now = {"msgInCounter": 1, "subscriptions": subscriptions}
+    with cluster({A: now, B: stats(5)}, {A: stats(1000), B: stats(5)}) as broker:
+        _, fleet = survey(broker.url, subscription=asked_for)
+    reason = "s was listed with 1000 entries waiting, and a moment later not reported"
+    assert fleet.unread == [Unread(A, reason)][:unread]
+
+
 def test_a_topic_that_moves_between_brokers_is_examined_once():
     host = "127.0.0.1:{}"
     with cluster({A: stats(), B: stats(5)}) as second:

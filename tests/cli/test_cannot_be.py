@@ -1,4 +1,4 @@
-"""Numbers that cannot be are said to be so, and nothing that holds one is called healthy."""
+"""What cannot be, or contradicts itself, is said to be so, and is not called healthy."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def with_number(place: str, name: str, value: float) -> dict[str, Any]:
 
 @pytest.fixture
 def judged(check: Check, tmp_path: Path) -> Callable[..., Any]:
-    def judged(stats: dict[str, Any], samples: int = 1) -> Any:
+    def judged(stats: dict[str, Any] | str, samples: int = 1) -> Any:
         files = [tmp_path / f"{at}.json" for at in range(samples)]
         for file in files:
-            file.write_text(json.dumps(stats))
+            file.write_text(stats if isinstance(stats, str) else json.dumps(stats))
         named = [word for file in files for word in ("--stats", str(file))]
         ran = check(None, *named, "-o", "json")
         return ran.code, ran.err if ran.code == 2 else ran.document["subscriptions"][0]
@@ -147,3 +147,56 @@ def test_what_cannot_be_reads_as_not_told() -> None:
     assert consumer.cannot_be == (
         f"{NAME}availablePermits is {-LONG}, which is impossible: nothing is judged by it",
     )
+
+
+def written_twice(place: str, first: str) -> str:
+    """The same document, with another value of one field in front of its own."""
+    name, _, written = place.partition(": ")
+    text = json.dumps(quiet())
+    assert f'"{name}": {written}' in text
+    return text.replace(f'"{name}": {written}', f'"{name}": {first}, "{name}": {written}', 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "first", "says"),
+    [
+        ("msgBacklog: 0", "1000", "subscriptions.billing.msgBacklog is both 1000 and 0"),
+        ("availablePermits: 1000", "0", f"{NAME}availablePermits is both 0 and 1000"),
+        ("consumers: ", "[]", "subscriptions.billing.consumers is both a list and a list"),
+        ("billing: ", '{"msgBacklog": 7}', "subscriptions.billing.msgBacklog is both 7 and 0"),
+        ("subscriptions: ", '{"billing": {"msgBacklog": 7}}', "msgBacklog is both 7 and 0"),
+    ],
+)
+def test_a_field_with_two_values_is_said_and_is_not_healthy(
+    judged: Any, place: str, first: str, says: str
+) -> None:
+    code, verdict = judged(written_twice(place, first))
+    assert (code, verdict["status"]) == (3, "unknown")
+    assert says in verdict["not_told"][0]
+
+
+def test_what_is_written_twice_alike_or_that_nobody_reads_is_nothing_strange(judged: Any) -> None:
+    assert judged(written_twice("msgBacklog: 0", "0"))[0] == 0
+    assert judged(json.dumps(quiet()).replace("{", '{"mine": 1, "mine": 2, ', 1))[0] == 0
+
+
+@pytest.mark.parametrize("absent", [{}, {"consumers": None}])
+def test_consumers_that_are_not_reported_are_not_none(judged: Any, absent: dict[str, None]) -> None:
+    stats = with_number("subscription", "msgBacklog", 5000)
+    billing = stats["subscriptions"]["billing"]
+    del billing["consumers"]
+    billing |= {"type": "Exclusive", "isDurable": True} | absent
+    code, verdict = judged(stats)
+    assert (code, verdict["status"], verdict["findings"]) == (3, "unknown", [])
+    code, verdict = judged(stats | {"subscriptions": {"billing": billing | {"consumers": []}}})
+    assert (code, verdict["findings"][0]["code"]) == (0, "no-consumer")
+
+
+def test_a_stuck_consumer_beside_a_wrong_counter_is_judged(judged: Any) -> None:
+    stats = with_number("subscription", "msgBacklog", -5)
+    for consumer in stats["subscriptions"]["billing"]["consumers"]:
+        consumer |= {"availablePermits": 0, "unackedMessages": 50}
+    code, verdict = judged(stats, 2)
+    assert (code, verdict["status"]) == (3, "unknown")
+    named = {each["code"] for each in (*verdict["findings"], *verdict["suspects"])}
+    assert "permits-exhausted" in named

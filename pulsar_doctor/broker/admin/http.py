@@ -10,7 +10,6 @@ nothing and gets nothing.
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -35,6 +34,7 @@ from pulsar_doctor.broker.admin.cluster import (
 from pulsar_doctor.broker.admin.refusals import AdminError, BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import credentials, expires_at
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.fields import decoded
 from pulsar_doctor.errors import InputError
 
 ATTEMPTS = 3
@@ -283,7 +283,7 @@ def _parsed(response: httpx.Response, body: bytearray, what: str) -> Any:
         raise refusals.no_rest_api(response)
     try:
         bodies.require_few(body)
-        return json.loads(body)
+        return decoded(body)
     except bodies.TooMany:
         raise refusals.of_values(response.url, what) from None
     except (ValueError, RecursionError) as error:

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pulsar_doctor.broker.stats.fields import object_of
+
 LEVELS = 4  # namespace, bundle, kind, topic: their names lead to the stats of one topic
 TOPIC_CHARACTERS = 1 << 26  # more than this is no topic's stats
 SPACE = re.compile(r"[ \t\r\n]*")
-DECODER = json.JSONDecoder()
+DECODER = json.JSONDecoder(object_pairs_hook=object_of)
 
 StreamedEntry = tuple[tuple[str, ...], Any]
 

@@ -16,7 +16,7 @@ metrics, what the list shows to be at rest is only so as of up to a minute ago.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -37,6 +37,7 @@ from pulsar_doctor.broker.sampling.part import SampledPart
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.wording.sentences import say
 
 LIST_RENEWED_SECONDS = 60  # statsUpdateFrequencyInSecs of a broker, by default
 WAVE_TOPICS = 512  # sampled in one window
@@ -56,6 +57,7 @@ class Fleet:
     until: Until = nullcontext  # around each window; returns what ends it early
     keep: Callable[[StatsAnswer], None] | None = None  # called with each reading
     progress: Callable[[int, int, str], None] | None = None  # called with done, in all, of what
+    subscription: str | None = None  # the only one that is judged
     stopped: bool = field(default=False, init=False)  # a window was ended early
     metrics_unread: str | None = field(default=None, init=False)  # why it is unknown what waits
     not_loaded: list[str] = field(default_factory=list, init=False)  # as in `Sampled`
@@ -67,6 +69,8 @@ class Fleet:
     _now: LiveTopics = field(default_factory=LiveTopics, init=False)
     _unlisted: set[str] = field(default_factory=set, init=False)  # suspects that no list names
     _suspects: list[str] = field(default_factory=list, init=False)
+    # Entries that wait by the list, of suspects, by subscription.
+    _listed: dict[str, Mapping[str, int]] = field(default_factory=dict, init=False)
     _attended: dict[str, set[str]] = field(default_factory=dict, init=False)  # by partitions
     _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
 
@@ -153,11 +157,30 @@ class Fleet:
             self._attended.setdefault(window.topic, set()).update(window.attended)
         if waits or window is None or not self.needs_no_watching(window):
             self._suspects.append(topic.topic)
+            self._listed[topic.topic] = self._waiting_in(window)
             if not listed:
                 self._unlisted.add(topic.topic)
             return None
         if self.keep and reading is not None:
             self.keep(reading)
+        return window
+
+    def _waiting_in(self, window: TopicWindow | None) -> Mapping[str, int]:
+        told = window.window.last.topic.subscriptions if window else None
+        return {
+            name: stats.msg_backlog
+            for name, stats in (told or {}).items()
+            if stats.msg_backlog and self.subscription in (None, name)
+        }
+
+    def _read(self, window: TopicWindow) -> TopicWindow:
+        """The window of a suspect. What waits by the list, and is not in it, is unread."""
+        full, told = full_name(window.topic, window.partition), window.window.last.topic
+        for name, entries in self._listed.pop(full, {}).items():
+            if name not in (told.subscriptions or {}):
+                waits = say("{:entries}", entries)
+                reason = f"{name} was listed with {waits} waiting, and a moment later not reported"
+                self.unread.append(Unread(full, reason))
         return window
 
     def _sort_out(self) -> None:
@@ -200,7 +223,7 @@ class Fleet:
             for window in once.windows:
                 if self.needs_no_watching(window):
                     enough.add(full_name(window.topic, window.partition))
-                    yield window
+                    yield self._read(window)
             left += [topic for topic in some if topic not in enough]
             self._keep_of(enough, readings)
         self._suspects = left
@@ -212,7 +235,7 @@ class Fleet:
                 self.unread += [Unread(topic, STOPPED) for topic in wave]
                 continue
             for window in await self._wave(done, wave):
-                yield self._among_partitions(window)
+                yield self._among_partitions(self._read(window))
 
     async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
         with self.until() as enough:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pulsar_doctor.broker.stats.fields import object_of
+
 NOTHING: Any = object()  # a value that is left out
 UNTOLD: Mapping[str, Any] = {}  # a consumer of whom nothing is told
 CONSUMERS = "consumers"
@@ -256,7 +258,7 @@ class Mending:
 
 def as_object(entries: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these fields. Nobody is beside the one consumer of an Exclusive one."""
-    made = dict(entries)
+    made = object_of(entries)
     consumers = made.get(CONSUMERS)
     if isinstance(consumers, list) and len(consumers) > 1 and made.get("type") == ALONE:
         made[CONSUMERS] = [each for each in consumers if each is not UNTOLD]

@@ -2,7 +2,8 @@
 
 A field that is missing or null was not told and reads as None, never as 0. A field of a wrong type
 is an InputError with its path: `subscriptions.billing.consumers[0].availablePermits is "x", not a
-whole number`. Unknown fields are not looked at.
+whole number`. A field that is written more than once with different values was not told either, and
+its object says so. Unknown fields are not looked at.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -24,12 +25,55 @@ ROOT = "the document"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 SHOWN = 40  # characters of a wrong value
+JOINED_LEVELS = 3  # subscriptions, one of them, what it holds
+
+
+class Contradictory(dict[str, Any]):
+    """A JSON object that writes a field more than once, with different values; without these."""
+
+    def __init__(self) -> None:
+        self.contradictions: dict[str, tuple[Any, Any]] = {}  # by field: its first and last value
+
+
+def object_of(pairs: Sequence[tuple[str, Any]], levels: int = JOINED_LEVELS) -> dict[str, Any]:
+    """The object of these fields. Objects of one name are made one, down to so many levels."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    told: dict[str, list[Any]] = {}
+    for key, value in pairs:
+        told.setdefault(key, []).append(value)
+    whole = Contradictory()
+    for key, values in told.items():
+        if len(values) > 1 and levels and all(isinstance(each, dict) for each in values):
+            whole[key] = object_of([pair for each in values for pair in _pairs(each)], levels - 1)
+        elif any(_differ(values[0], each) for each in values[1:]):
+            whole.contradictions[key] = values[0], values[-1]
+        else:
+            whole[key] = values[0]
+    return whole
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return type(one) is not type(other) or one != other
+
+
+def _pairs(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield from document.items()
+    if isinstance(document, Contradictory):
+        for key, values in document.contradictions.items():
+            yield from ((key, value) for value in values)
+
+
+def decoded(text: str | bytes | bytearray) -> Any:
+    """The JSON of text. Raises ValueError or RecursionError where it is none."""
+    return json.loads(text, object_pairs_hook=object_of)
 
 
 def document_of(text: str | bytes, what: str) -> Any:
     """The JSON of text, which `what` names in errors. Raises InputError where it is none."""
     try:
-        return json.loads(text)
+        return decoded(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{what} is not readable JSON: {error}") from None
 
@@ -139,6 +183,13 @@ class Fields:
         if not re.fullmatch(r"[\w-]+", name):
             return f"{self.path}[{shown(name)}]"
         return f"{self.path}.{name}" if self.path else name
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Fields that are written more than once, each with a sentence."""
+        if isinstance(self.document, Contradictory):
+            for name, (one, other) in self.document.contradictions.items():
+                values = f"both {shown(one)} and {shown(other)}"
+                yield name, f"{self.where(name)} is {values}: nothing is judged by it"
 
     def _told(self, name: str, kind: str, right: Callable[[Any], bool]) -> Any:
         value = None if name in self.ignored else self.document.get(name)

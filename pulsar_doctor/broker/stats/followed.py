@@ -2,15 +2,13 @@
 
 A broker writes all of these fields; only a document that was copied by hand, cut or shortened lacks
 some. The totals of a partitioned topic are left alone: they do not hold what these follow from.
+That nobody is attached never follows: whoever removes names removes all that shows a consumer.
 
 - Shared and Key_Shared count unacknowledged messages, and the number of the subscription is the sum
   of those of its consumers. Where the listed ones hold less, the list is not whole. One consumer
   that does not report its number holds the rest; otherwise one consumer of which nothing is known
   stands for those that are not listed. The broker reads the sum after its parts: what is sent
   within a second does not count.
-- Exclusive names its active consumer whenever there is one (since 2.2). The fields around that name
-  are written, but not the name: nobody is attached. Failover is not judged so: brokers are known
-  that leave it without an active consumer (apache/pulsar #1061, #7827).
 - The size of the backlog of a topic is measured from the slowest durable cursor on, and no less
   than what is there. Where it is 0, no durable subscription has a backlog.
 
@@ -26,7 +24,7 @@ from dataclasses import replace
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 
 UNLISTED = ConsumerStats()  # stands for those that are not in the list
-ALONE, SHARING = "Exclusive", ("Shared", "Key_Shared", None)  # None: the type is not reported
+SHARING = ("Shared", "Key_Shared", None)  # None: the type is not reported
 
 
 def completed(stats: TopicStats) -> TopicStats:
@@ -41,17 +39,9 @@ def completed(stats: TopicStats) -> TopicStats:
 def _completed(topic: TopicStats, stats: SubscriptionStats) -> SubscriptionStats:
     if stats.msg_backlog is None and topic.backlog_size == 0 and stats.is_durable:
         stats = replace(stats, msg_backlog=0)
-    if stats.consumers is None:
-        return replace(stats, consumers=()) if _nobody_is_attached(stats) else stats
     if stats.type not in SHARING or not stats.consumers:
         return stats
     return replace(stats, consumers=_whole(stats, stats.consumers))
-
-
-def _nobody_is_attached(stats: SubscriptionStats) -> bool:
-    # The type is written just before the name, and durability after it and the consumers.
-    written = stats.type == ALONE and stats.is_durable is not None
-    return written and stats.active_consumer_name is None
 
 
 def _whole(stats: SubscriptionStats, listed: Sequence[ConsumerStats]) -> tuple[ConsumerStats, ...]:

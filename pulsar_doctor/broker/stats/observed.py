@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog, backlog_of, is_durable
+from pulsar_doctor.broker.stats.backlog import Backlog, backlog_of, is_durable
 from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.cursors import COMPACTION, CursorOwner, judged_cursors, owner_of
 from pulsar_doctor.broker.stats.fields import shown
@@ -231,7 +231,7 @@ class Observed:
                 said += stats.cannot_be
                 said += [line for each in stats.consumers or () for line in each.cannot_be]
         counter = self.backlog.counter
-        if counter is not None and counter < COUNTER_LEAST and self.backlog.entries is None:
+        if counter is not None and counter < 0 and self.backlog.entries is None:
             said.append(sentence(f"msgBacklog of {shown(self.subscription)}", counter))
         return tuple(dict.fromkeys(said))
 

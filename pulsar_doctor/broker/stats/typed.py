@@ -63,6 +63,7 @@ class _Form(NamedTuple):
     inner: list[tuple[str, str, _Form, Callable[..., Any]]]
     moments: list[str]
     bounded: list[tuple[str, str, LeastMost]]
+    keys: set[str]
 
 
 def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> V:
@@ -75,12 +76,16 @@ def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNOR
 
 
 def _read(form: _Form, ignored: IgnoredFields, told: Fields) -> Any:
-    kind, plain, inner, moments, bounded = form
+    kind, plain, inner, moments, bounded, keys = form
     values = {name: read(told, key) for name, key, read in plain}
     if moments:
         values["never"] = told.never(*moments)
     if bounded:
-        values["cannot_be"] = _take_out(values, bounded, told)
+        wrong = _take_out(values, bounded, told)
+        values["cannot_be"] = (
+            *wrong,
+            *(text for key, text in told.contradictions() if key in keys),
+        )
     for name, key, one, read_all in inner:
         values[name] = read_all(told, key, partial(_read, one, ignored), ignored.get(one.kind, ()))
     return kind(**values)
@@ -101,9 +106,10 @@ def _take_out(
 
 @cache
 def _form(kind: Any) -> _Form:
-    form, hints = _Form(kind, [], [], [], []), get_type_hints(kind)
+    form, hints = _Form(kind, [], [], [], [], set()), get_type_hints(kind)
     for name in (field.name for field in fields(kind) if field.name != "cannot_be"):
         key = re.sub("_([a-z])", lambda letter: letter[1].upper(), name.removesuffix("_ms"))
+        form.keys.add(key)
         hint = get_args(hints[name])[0]
         if name.endswith("_ms"):
             form.plain.append((name, key, Fields.time_ms))
