@@ -2,7 +2,7 @@
 
 A consumer goes through all segments of its trace, and a percentile through all of its FLOWs: so a
 trace that has a segment more is read anew, whole, and one that has the same segments not at all.
-The same document comes of it as if all had been read. What was saved by another version, or with
+The same document comes of it as if all had been read. What was saved in another format, or with
 another step of the timeline, floor of stalls or kind of percentiles, is read anew, too.
 """
 
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor import __version__
 from pulsar_doctor.spark.aggregations import Tables
 from pulsar_doctor.spark.aggregations.subscriptions import subscriptions
 from pulsar_doctor.spark.manifests import Manifest
@@ -31,6 +30,8 @@ from pulsar_doctor.spark.source import TraceSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# Raised with each change to a saved table: its columns, or how its rows are counted.
+ANALYSIS_FORMAT = 1
 TABLES = ("consumers", "gaps", "stalls", "timeline", "holes", "brief_stalls")
 STEPS_MOST = 10 * STEPS  # of a timeline that keeps to the step that it was saved with
 
@@ -72,7 +73,7 @@ def incremental(
     """What is to be read of a source, where so much is saved already."""
     exact = source.events <= EXACT_EVENTS_MOST
     proven = " proven" * source.selection.proven_only
-    terms = f"{__version__}{proven} bucket={bucket_us} floor={floor_us} exact={exact:d}"
+    terms = f"format={ANALYSIS_FORMAT}{proven} bucket={bucket_us} floor={floor_us} exact={exact:d}"
     by_trace = {
         name: list(segments)
         for name, segments in groupby(source.segments, key=lambda each: each.trace_id)
@@ -122,7 +123,7 @@ def _told(manifest: Manifest, made_of: Mapping[str, str], terms: str) -> Iterato
         )
     if other:
         yield (
-            f"{_traces(other)} saved by another version, or with another step, stall "
+            f"{_traces(other)} saved in another format, or with another step, stall "
             "floor or kind of percentiles, read anew"
         )
 

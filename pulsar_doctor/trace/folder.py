@@ -40,6 +40,8 @@ LOCK_RETRY_SECONDS = 0.05
 SMALL_BYTES_MOST = 16 << 20
 INDEX_BYTES_MOST = 256 << 20
 STATE_BYTES_MOST = 1 << 30
+# Raised with each change to how a timeline saves its ledgers, or to what a command does to them.
+LEDGER_FORMAT = 1
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
 STAY_INSIDE = os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
@@ -227,7 +229,7 @@ def state_bytes(state: Mapping[str, Any]) -> bytes:
     room for those of a thousand too. Without them its end is read anew, and knows less.
     """
     body = zlib.compress(json.dumps(state, separators=(",", ":")).encode(), PACKED_LEVEL)
-    head = {"program_version": __version__, "crc32": zlib.crc32(body)}
+    head = {"format": LEDGER_FORMAT, "crc32": zlib.crc32(body)}
     return json.dumps(head).encode() + b"\n" + body
 
 
@@ -235,7 +237,7 @@ def read_state(folder: Path, number: int) -> dict[str, Any] | None:
     """The ledgers at the end of a part; None where they are not there or not to be relied on.
 
     They can always be had from the sealed rows, so a damaged file is no error; nor is one of
-    another version, which may keep its ledgers differently.
+    another format.
     """
     try:
         return state_of(read_bytes(folder / state_name(number), STATE_BYTES_MOST))
@@ -247,7 +249,7 @@ def state_of(content: bytes) -> dict[str, Any] | None:
     """The ledgers in the content of their file; None where they are not to be relied on."""
     try:
         head, _, body = content.partition(b"\n")
-        if json.loads(head) != {"program_version": __version__, "crc32": zlib.crc32(body)}:
+        if json.loads(head) != {"format": LEDGER_FORMAT, "crc32": zlib.crc32(body)}:
             return None
         bytes_most = min(STATE_BYTES_MOST, max(SMALL_BYTES_MOST, PACKED_MOST * len(body)))
         state = json.loads(zlib.decompressobj().decompress(body, bytes_most))

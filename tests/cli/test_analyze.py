@@ -20,6 +20,7 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import TraceError
+from pulsar_doctor.spark import incremental
 from pulsar_doctor.spark.reading import Looked, look, read_traces
 from pulsar_doctor.spark.running import aggregated
 from pulsar_doctor.trace.folder import META, segment_name
@@ -232,7 +233,7 @@ def test_what_is_saved_twice_is_there_once(
 
 @pytest.mark.slow
 def test_what_is_saved_and_has_not_changed_is_not_read_again(
-    tmp_path: Path, analyze: Analyze, spark: SparkSession
+    tmp_path: Path, analyze: Analyze, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The document is the one that comes of reading all; what was saved is taken as it is."""
     first, second, third = (tmp_path / f"{name}.ptrace" for name in ("a", "b", "c"))
@@ -250,7 +251,10 @@ def test_what_is_saved_and_has_not_changed_is_not_read_again(
     assert document(out) == expected
     assert "3 traces of 3 as saved" in err
     _, out, err = analyze(first, second, third, "--save", saved, "--stall-floor", "2s", *bucket)
-    assert "3 traces saved by another version, or with another step, stall floor" in err
+    assert "3 traces saved in another format, or with another step, stall floor" in err
+    monkeypatch.setattr(incremental, "ANALYSIS_FORMAT", 0)
+    _, _, err = analyze(first, second, third, "--save", saved, "--stall-floor", "2s", *bucket)
+    assert "3 traces saved in another format, or with another step, stall floor" in err
     shutil.rmtree(second)
     made_traces.sealed(second, slow_consumer(60), "b", parts=3)
     _, out, err = analyze(first, second, third, "--save", saved, "--stall-floor", "2s", *bucket)

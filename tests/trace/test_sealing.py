@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,12 +100,18 @@ def test_a_crash_within_a_step_changes_nothing(
         assert outcome(copy) == undisturbed, f"cut at {cut}"
 
 
-OTHER_VERSION = json.dumps({"program_version": "0", "timeline": Timeline("trace-1").state()})
+EMPTY = zlib.compress(json.dumps(Timeline("trace-1").state()).encode())
+OTHER_FORMAT = {"format": folder.LEDGER_FORMAT + 1, "crc32": zlib.crc32(EMPTY)}
+OF_0_1_0 = {"program_version": "0.1.0", "crc32": zlib.crc32(EMPTY)}
 
 
 @pytest.mark.parametrize(
-    "state", [None, b"", b"{}", OTHER_VERSION.encode(), b'{"program_version":"', b"[1]"]
-)
+    "state",
+    [
+        None, b"", b"{}", b'{"format":', b"[1]",
+        *(json.dumps(head).encode() + b"\n" + EMPTY for head in (OTHER_FORMAT, OF_0_1_0)),
+    ],
+)  # fmt: skip
 def test_without_the_saved_ledgers_they_come_from_the_rows(
     tmp_path: Path, undisturbed: tuple[object, ...], state: bytes | None
 ) -> None:
@@ -114,6 +121,14 @@ def test_without_the_saved_ledgers_they_come_from_the_rows(
     saved = path / ".state-000001"
     saved.unlink() if state is None else saved.write_bytes(state)
     assert outcome(path) == undisturbed
+
+
+def test_saved_ledgers_that_look_otherwise_have_another_format(
+    undisturbed: tuple[object, ...],
+) -> None:
+    """If this fails, raise LEDGER_FORMAT: programs of the other format must not trust these."""
+    looks = {1: 952427549}
+    assert looks[folder.LEDGER_FORMAT] == zlib.crc32(json.dumps(undisturbed[2]).encode())
 
 
 def test_a_long_journal_is_written_in_row_groups(
