@@ -1,4 +1,4 @@
 """pulsar-doctor: explains why an Apache Pulsar consumer is stuck, and what to do about it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 HOME_PAGE = ""  # not known yet; [project.urls] in pyproject.toml is the only other place for it

@@ -316,11 +316,9 @@ def _head(name: str, number: int, summary: str) -> list[str]:
 
 
 def released() -> str:
-    """The date of this version: its pages bear it, whenever they are made."""
-    found = re.search(
-        rf"^## \[{re.escape(__version__)}\] - (\d{{4}}-\d\d-\d\d)$", CHANGELOG.read_text(), re.M
-    )
-    assert found, f"CHANGELOG.md has no dated section for {__version__}"
+    """The date of the newest version with one: pages bear it, whenever they are made."""
+    found = re.search(r"^## \[.+\] - (\d{4}-\d\d-\d\d)$", CHANGELOG.read_text(), re.M)
+    assert found, "CHANGELOG.md has no dated section"
     return found[1]
 
 
