@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from measured import Run, doctor, table
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
     from pulsar_doctor.sandbox.standalone import Sandbox
 
@@ -58,7 +58,7 @@ def asked(sandbox: Sandbox) -> Iterator[Counter[str]]:
         counted.update(kind(path) for path in ASKED.findall(log.read().decode("utf-8", "replace")))
 
 
-def loaded(admin: httpx.Client, namespace: str) -> int:
+def loaded(admin: httpx2.Client, namespace: str) -> int:
     """How many topics of a namespace the broker has loaded at this moment, by its metrics."""
     label = f'namespace="{namespace}"'
     for line in admin.get("/metrics/").text.splitlines():
@@ -67,7 +67,7 @@ def loaded(admin: httpx.Client, namespace: str) -> int:
     return 0
 
 
-def in_broker_stats(admin: httpx.Client, namespace: str) -> int:
+def in_broker_stats(admin: httpx2.Client, namespace: str) -> int:
     """How many topics of a namespace broker-stats tells, at most a minute old."""
     told = admin.get("/admin/v2/broker-stats/topics").json().get(namespace, {})
     return sum(len(kind) for bundle in told.values() for kind in bundle.values())
@@ -75,12 +75,12 @@ def in_broker_stats(admin: httpx.Client, namespace: str) -> int:
 
 async def create(url: str, namespace: str, topics: int) -> None:
     """Topics with two subscriptions each."""
-    import httpx
+    import httpx2
 
     slots = asyncio.Semaphore(AT_ONCE)
-    limits = httpx.Limits(max_connections=AT_ONCE)
+    limits = httpx2.Limits(max_connections=AT_ONCE)
     base = f"{url}/admin/v2/persistent/{namespace}"
-    async with httpx.AsyncClient(timeout=60, trust_env=False, limits=limits) as admin:
+    async with httpx2.AsyncClient(timeout=60, trust_env=False, limits=limits) as admin:
 
         async def one(number: int) -> None:
             async with slots:
@@ -119,7 +119,7 @@ def stuck(sandbox: Sandbox, topics: list[str], messages: int) -> Iterator[None]:
         client.close()
 
 
-def unload_some(admin: httpx.Client, namespace: str) -> None:
+def unload_some(admin: httpx2.Client, namespace: str) -> None:
     """Unloads every fourth bundle of a namespace."""
     edges = admin.get(f"/admin/v2/namespaces/{namespace}").json()["bundles"]["boundaries"]
     for low, high in list(pairwise(edges))[::4]:
@@ -135,7 +135,7 @@ def until(done: Callable[[], bool], seconds: float, what: str) -> None:
         time.sleep(1)
 
 
-def many_topics(sandbox: Sandbox, admin: httpx.Client, topics: int, window: str) -> None:
+def many_topics(sandbox: Sandbox, admin: httpx2.Client, topics: int, window: str) -> None:
     """A namespace of thousands of topics, some of them not loaded: what a fleet run costs."""
     namespace = f"public/fleet-{secrets.token_hex(4)}"
     policies: dict[str, Any] = {"bundles": {"numBundles": BUNDLES}}
@@ -181,7 +181,7 @@ def tell(run: Run, output: str, questions: Counter[str]) -> None:
         print(run.err[-500:])
 
 
-def one_topic(sandbox: Sandbox, admin: httpx.Client, runs: int) -> None:
+def one_topic(sandbox: Sandbox, admin: httpx2.Client, runs: int) -> None:
     """One plain topic, and one of 100 partitions: requests, and how long an answer takes."""
     suffix = secrets.token_hex(4)
     plain = f"persistent://public/default/plain-{suffix}"
@@ -230,13 +230,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="of one topic (default %(default)s)")
     parser.add_argument("--window", default="10s", help="of the many (default %(default)s)")
     wanted = parser.parse_args()
-    import httpx
+    import httpx2
 
     from pulsar_doctor.sandbox.lifetime import running
 
     with (
         running(reuse=False) as sandbox,
-        httpx.Client(base_url=sandbox.admin_url, timeout=60, trust_env=False) as admin,
+        httpx2.Client(base_url=sandbox.admin_url, timeout=60, trust_env=False) as admin,
     ):
         doctor("stall-check", "nosuch", "--window", "0s", "--admin-url", sandbox.admin_url)
         if wanted.topics:

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import settings
 
@@ -227,9 +227,9 @@ def connected_to(broker: Sandbox) -> Iterator[pulsar.Client]:
 
 
 @pytest.fixture
-def admin(broker: Sandbox) -> Iterator[httpx.Client]:
+def admin(broker: Sandbox) -> Iterator[httpx2.Client]:
     """The broker's REST API, for tests that set the scene: they may write."""
-    with httpx.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
+    with httpx2.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
         yield admin
 
 

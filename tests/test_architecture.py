@@ -22,7 +22,7 @@ PACKAGE = ROOT / "pulsar_doctor"
 BIN = Path(sys.executable).parent
 ARROWS_MOST, LAYERS_MOST, CHAIN_MOST = 115, 12, 20  # python tests/architecture.py --figures
 HEAVY = (
-    "rich", "pulsar", "_pulsar", "pyarrow", "httpx", "pyspark", "google.protobuf", "asyncio",
+    "rich", "pulsar", "_pulsar", "pyarrow", "httpx2", "pyspark", "google.protobuf", "asyncio",
 )  # fmt: skip
 HELP = f"""
 import sys

@@ -73,7 +73,7 @@ def test_while_the_program_is_read_in_it_ends_as_any_program_does(module):
 
 IN_THE_COMMAND = [
     ("stall-check", "pulsar_doctor.cli.stall_check"),
-    ("stall-check", "httpx"),
+    ("stall-check", "httpx2"),
     ("tap", "pulsar_doctor.diagnosis.causes"),
     ("tap", "rich.console"),
     ("consume", "pulsar_doctor.consume.session"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncGenerator, Iterator
 
-import httpx
+import httpx2
 
 ANSWER_BYTES = 128 << 20  # one document; 20,000 subscriptions of a topic have about 60 MB
 ANSWER_VALUES = 12_000_000  # what a document may hold, counted by its signs before it is read
@@ -35,8 +35,8 @@ class TooMany(ValueError):
     """A document holds more values than it may."""
 
 
-async def pieces_of(response: httpx.Response, most: int) -> AsyncGenerator[bytes, None]:
-    """The body, unpacked, in pieces of at most PIECE_BYTES. Raises TooLong, httpx's errors."""
+async def pieces_of(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
+    """The body, unpacked, in pieces of at most PIECE_BYTES. Raises TooLong, httpx2's errors."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpacker = None if coding in PLAIN else Unpacker(coding, response.request)
     read = 0
@@ -50,15 +50,15 @@ async def pieces_of(response: httpx.Response, most: int) -> AsyncGenerator[bytes
         unpacker.end()
 
 
-async def body_of(response: httpx.Response, most: int = ANSWER_BYTES) -> bytearray:
-    """The whole body, unpacked. Raises TooLong, httpx's errors."""
+async def body_of(response: httpx2.Response, most: int = ANSWER_BYTES) -> bytearray:
+    """The whole body, unpacked. Raises TooLong, httpx2's errors."""
     body = bytearray()
     async for piece in pieces_of(response, most):
         body += piece
     return body
 
 
-async def beginning_of(response: httpx.Response, most: int = REFUSAL_BYTES) -> bytearray:
+async def beginning_of(response: httpx2.Response, most: int = REFUSAL_BYTES) -> bytearray:
     """At most so much of the body."""
     body = bytearray()
     try:
@@ -76,9 +76,9 @@ def require_few(body: bytes | bytearray) -> None:
 
 
 class Unpacker:
-    """One body that is packed once. Raises httpx.DecodingError for any other."""
+    """One body that is packed once. Raises httpx2.DecodingError for any other."""
 
-    def __init__(self, coding: str, request: httpx.Request) -> None:
+    def __init__(self, coding: str, request: httpx2.Request) -> None:
         self._request = request
         if coding not in WINDOWS:
             raise self._wrong("no coding that was asked for")
@@ -109,5 +109,5 @@ class Unpacker:
         if self._begun and not self._stream.eof:
             raise self._wrong("cut off")
 
-    def _wrong(self, why: str) -> httpx.DecodingError:
-        return httpx.DecodingError(why, request=self._request)
+    def _wrong(self, why: str) -> httpx2.DecodingError:
+        return httpx2.DecodingError(why, request=self._request)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-import httpx
+import httpx2
 
 from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN_BYTES, body_of
 from pulsar_doctor.broker.input_files import require_files, text_of
@@ -90,7 +90,7 @@ class ClientCredentials:
     async def _buy(self) -> tuple[str, float]:
         host = urlsplit(self._issuer).hostname or self._issuer
         try:
-            async with httpx.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
+            async with httpx2.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
                 endpoint = await self._endpoint(http)
                 status, told = await _short(
                     http, http.build_request("POST", endpoint, data=self._form)
@@ -102,12 +102,12 @@ class ClientCredentials:
                 )
             sold = json.loads(told)
             return _clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
             raise DoctorError(
                 f"the OAuth2 issuer {host} gives no token ({type(error).__name__}); see issuerUrl"
             ) from None  # the request holds the secret
 
-    async def _endpoint(self, http: httpx.AsyncClient) -> str:
+    async def _endpoint(self, http: httpx2.AsyncClient) -> str:
         known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
         _, told = await _short(http, http.build_request("GET", known))
         endpoint = str(json.loads(told)["token_endpoint"])
@@ -116,8 +116,8 @@ class ClientCredentials:
         return endpoint
 
 
-async def _short(http: httpx.AsyncClient, request: httpx.Request) -> tuple[int, bytearray]:
-    """Status and body of what an issuer answers. Raises TooLong, httpx's errors."""
+async def _short(http: httpx2.AsyncClient, request: httpx2.Request) -> tuple[int, bytearray]:
+    """Status and body of what an issuer answers. Raises TooLong, httpx2's errors."""
     request.headers["Accept-Encoding"] = ACCEPTED
     response = await logged(http.send(request, stream=True), request)
     try:

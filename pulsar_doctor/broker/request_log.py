@@ -6,14 +6,14 @@ import logging
 import time
 from collections.abc import Awaitable
 
-import httpx
+import httpx2
 
 from pulsar_doctor.wording.addresses import bare
 
 LOG = logging.getLogger("pulsar_doctor.requests")
 
 
-async def logged(answer: Awaitable[httpx.Response], request: httpx.Request) -> httpx.Response:
+async def logged(answer: Awaitable[httpx2.Response], request: httpx2.Request) -> httpx2.Response:
     """The answer. Its line has neither credentials nor a query, and the time until its headers."""
     began = time.perf_counter()
     outcome = "interrupted"
@@ -21,7 +21,7 @@ async def logged(answer: Awaitable[httpx.Response], request: httpx.Request) -> h
         response = await answer
         outcome = str(response.status_code)
         return response
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         outcome = type(error).__name__
         raise
     finally:

@@ -115,14 +115,14 @@ def topics(ctx: click.Context, typed: str) -> Iterable[str]:
 
 async def _topics_of(ctx: click.Context, namespace: str) -> Iterable[str]:
     import anyio
-    import httpcore  # noqa: F401
+    import httpcore2  # noqa: F401
 
     from pulsar_doctor.broker.admin import Admin
     from pulsar_doctor.broker.settings import load
 
     where = load(ctx.find_root().ensure_object(dict), os.environ)
     async with Admin(where) as admin:
-        await anyio.sleep(0)  # imports what httpx needs at its first request: it is not the broker
+        await anyio.sleep(0)  # imports what httpx2 needs at its first request: it is not the broker
         with anyio.fail_after(TOPICS_SECONDS):
             found = await admin.topics(namespace)
     partitions = tuple(f"{name}-partition-" for name in found.partitioned)

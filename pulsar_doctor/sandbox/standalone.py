@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.sandbox import ports, supervisor
@@ -242,7 +242,7 @@ def _environment(plan: StandalonePlan) -> dict[str, str]:
 def _wait_until_healthy(sandbox: Sandbox, process: subprocess.Popen[bytes]) -> None:
     """Until the broker's health check answers ok and the default namespace is there."""
     deadline = time.monotonic() + START_SECONDS
-    with httpx.Client(base_url=sandbox.admin_url, timeout=10, trust_env=False) as client:
+    with httpx2.Client(base_url=sandbox.admin_url, timeout=10, trust_env=False) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise DiedError(_failure(sandbox.log, "ended before it was healthy"))
@@ -252,10 +252,10 @@ def _wait_until_healthy(sandbox: Sandbox, process: subprocess.Popen[bytes]) -> N
     raise DoctorError(_failure(sandbox.log, f"was not healthy after {START_SECONDS:.0f} s"))
 
 
-def _answers(client: httpx.Client, path: str) -> bool:
+def _answers(client: httpx2.Client, path: str) -> bool:
     try:
         return client.get(path).status_code == 200
-    except httpx.HTTPError:
+    except httpx2.HTTPError:
         return False
 
 

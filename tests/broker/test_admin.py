@@ -17,7 +17,7 @@ from importlib.abc import MetaPathFinder
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -477,11 +477,11 @@ def test_another_port_of_a_known_host_is_a_stranger(listed):
     ],
 )
 def test_who_belongs_to_a_cluster(url, belongs, unproven):
-    bases = [httpx.URL("http://a:8080/pulsar"), httpx.URL("https://secure")]
+    bases = [httpx2.URL("http://a:8080/pulsar"), httpx2.URL("https://secure")]
     for proven, expected in ((True, belongs), (False, unproven)):
         members = Members(bases, proven=proven)
         members.add(["b:8080", "c", "[::1]:8080", "[::", "", "x/b"])
-        assert members.has(httpx.URL(url)) is expected
+        assert members.has(httpx2.URL(url)) is expected
 
 
 def test_a_redirect_within_the_admin_urls_hosts_needs_no_list():

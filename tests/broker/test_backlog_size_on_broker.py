@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx2
 import pulsar
 
 from pulsar_doctor.consume import attach
@@ -13,7 +13,7 @@ from tests.support import eventually
 
 def told(admin_url: str, topic: str) -> tuple[int, dict[str, int]]:
     """The size of the topic's backlog, and how many entries each durable subscription has."""
-    stats: Any = httpx.get(f"{admin_url}/admin/v2/{topic.replace('://', '/')}/stats").json()
+    stats: Any = httpx2.get(f"{admin_url}/admin/v2/{topic.replace('://', '/')}/stats").json()
     each = stats["subscriptions"].items()
     return stats["backlogSize"], {name: s["msgBacklog"] for name, s in each if s["isDurable"]}
 
@@ -43,7 +43,7 @@ def test_it_is_0_only_where_nothing_waits(broker, client, topic) -> None:
     reader = client.create_reader(topic, pulsar.MessageId.earliest)  # keeps nothing
     waits(one=0)
     reader.close()
-    httpx.put(f"{broker.admin_url}/admin/v2/{topic.replace('://', '/')}/unload")  # a new ledger
+    httpx2.put(f"{broker.admin_url}/admin/v2/{topic.replace('://', '/')}/unload")  # a new ledger
     eventually(one.is_connected)
     waits(one=0)
     attach.produce(client, topic, 3)

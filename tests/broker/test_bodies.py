@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import repeat
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ from tests.broker.http_broker import Asked, Reply, serving
 from tests.broker.test_admin import SECRET, STATS, always, ask, refusal, stats
 
 MIB = 1 << 20
-REQUEST = httpx.Request("GET", "http://127.0.0.1/")
+REQUEST = httpx2.Request("GET", "http://127.0.0.1/")
 
 
 def bomb(mib: int, blank: bytes = b" ") -> bytes:

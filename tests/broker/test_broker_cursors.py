@@ -8,7 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.broker.stats.cursors import SUBSCRIPTION, CursorOwner, owner_of
@@ -180,7 +180,7 @@ def test_a_replicator_that_is_not_connected_is_never_healthy(
 
 
 @pytest.fixture
-def replicated(broker: Sandbox, admin: httpx.Client) -> Iterator[str]:
+def replicated(broker: Sandbox, admin: httpx2.Client) -> Iterator[str]:
     """A namespace that is deduplicated and replicated to a cluster where nobody answers."""
     west = {"serviceUrl": "http://127.0.0.1:1", "brokerServiceUrl": "pulsar://127.0.0.1:1"}
     tenant, cluster = admin.get("/admin/v2/tenants/public").json(), f"west-{token_hex(4)}"
@@ -215,7 +215,7 @@ def test_in_a_namespace_they_are_named_too(
 
 
 def test_on_a_broker_they_are_named_until_they_move_on(
-    broker: Sandbox, admin: httpx.Client, client: pulsar.Client, replicated: str, tmp_path: Path
+    broker: Sandbox, admin: httpx2.Client, client: pulsar.Client, replicated: str, tmp_path: Path
 ) -> None:
     topic = f"persistent://{replicated}/orders"
     path = topic.replace("persistent://", "/admin/v2/persistent/")

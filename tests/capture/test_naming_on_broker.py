@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 pulsar = pytest.importorskip("pulsar")
@@ -184,7 +184,7 @@ def test_stats_in_a_file_name_the_consumers_of_a_capture(broker, client, topic, 
             consumer.acknowledge(consumer.receive(timeout_millis=5000))
             time.sleep(1.5)
         name = topic.partition("://")[2]
-        answer = httpx.get(f"{broker.admin_url}/admin/v2/persistent/{name}/stats")
+        answer = httpx2.get(f"{broker.admin_url}/admin/v2/persistent/{name}/stats")
     rows = list(open_trace(tmp_path / "live").rows())
     assert any(row.command == "ACK" and row.consumer_name is None for row in rows)
     (tmp_path / "stats.json").write_text(answer.text)
@@ -213,7 +213,7 @@ def test_ledgers_tell_whose_topic_it_is_where_only_one_was_asked(broker, client,
     for kind in ("stats", "internalStats"):
         path = topics["wanted"].replace("://", "/")
         kept[kind] = tmp_path / f"{kind}.json"
-        kept[kind].write_text(httpx.get(f"{broker.admin_url}/admin/v2/{path}/{kind}").text)
+        kept[kind].write_text(httpx2.get(f"{broker.admin_url}/admin/v2/{path}/{kind}").text)
     files = "--stats", str(kept["stats"]), "--internal-stats", str(kept["internalStats"])
     more = (*files, "--topic", topics["wanted"])
     with capturing(broker, tmp_path / "t", 10, *more):

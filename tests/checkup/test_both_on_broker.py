@@ -46,12 +46,12 @@ def hoarded(broker, client, topic, tmp_path):
 
 
 def broker_stats(broker: Any, topic: str) -> Any:
-    import httpx
+    import httpx2
 
     path = topic.replace("://", "/")
 
     def stats() -> Any:
-        return httpx.get(f"{broker.admin_url}/admin/v2/{path}/stats").json()
+        return httpx2.get(f"{broker.admin_url}/admin/v2/{path}/stats").json()
 
     return stats
 
@@ -117,7 +117,7 @@ def test_without_a_broker_the_trace_is_judged_alone_and_that_is_said(
 
 
 def test_internal_stats_alone_decide_what_they_can(broker, client, topic, tmp_path: Path) -> None:
-    import httpx
+    import httpx2
 
     consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
     attach.produce(client, topic, 5)
@@ -127,7 +127,7 @@ def test_internal_stats_alone_decide_what_they_can(broker, client, topic, tmp_pa
         for _ in range(acknowledged):
             consumer.acknowledge(consumer.receive(timeout_millis=5000))
         file = tmp_path / "internal.json"
-        file.write_text(httpx.get(path).text)
+        file.write_text(httpx2.get(path).text)
         (row,) = judged(broker, "--internal-stats", str(file))[1]["subscriptions"]
         return row["subscription"], row["status"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.cli import run
@@ -138,13 +138,13 @@ def test_a_mistyped_subcommand(
 def without_consumers(broker: Sandbox, local: str) -> None:
     """A subscription of a non-persistent topic, which the broker removes once a minute."""
     name = f"{broker.admin_url}/admin/v2/non-persistent/{NAMESPACE}/{local}"
-    httpx.put(f"{name}/subscription/live", json={}, trust_env=False)
+    httpx2.put(f"{name}/subscription/live", json={}, trust_env=False)
 
 
 def test_each_kind_of_topic_says_which_it_is(broker: Sandbox, topic: str) -> None:
     local = topic.rpartition("/")[2]
     fleeting = f"{NP}{local}"
-    with httpx.Client(base_url=f"{broker.admin_url}/admin/v2", trust_env=False) as admin:
+    with httpx2.Client(base_url=f"{broker.admin_url}/admin/v2", trust_env=False) as admin:
         admin.put(f"/persistent/{NAMESPACE}/{local}").raise_for_status()
         for parts, name in ((3, f"{local}-parts"), (1, f"{local}-one")):
             admin.put(f"/persistent/{NAMESPACE}/{name}/partitions", json=parts).raise_for_status()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pulsar
 
 from pulsar_doctor.consume import attach
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 20.0
 class Stage:
     """Topics of its own for each behaviour; all clients come through one relay."""
 
-    def __init__(self, broker: Sandbox, relay: Relay, observer: Sealer, admin: httpx.Client):
+    def __init__(self, broker: Sandbox, relay: Relay, observer: Sealer, admin: httpx2.Client):
         self.broker = broker
         self.service_url = relay.service_url
         self.admin = admin
@@ -221,7 +221,7 @@ def staging(broker: Sandbox) -> Iterator[Stage]:
     """A relay in front of this broker, and its trace, gone at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="conformance-") as folder,
-        httpx.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin,
+        httpx2.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin,
         relaying(broker.service_url, Path(folder) / "t.ptrace") as relay,
         contextlib.ExitStack() as stack,
     ):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.broker.settings import Settings
@@ -39,7 +39,7 @@ def path(topic: str) -> str:
     return "/admin/v2/" + topic.replace("://", "/")
 
 
-def held(admin: httpx.Client, topic: str) -> dict[str, int]:
+def held(admin: httpx2.Client, topic: str) -> dict[str, int]:
     """The exact backlog of each subscription."""
     answer = admin.get(f"{path(topic)}/stats?getPreciseBacklog=true").raise_for_status().json()
     return {name: each["msgBacklog"] for name, each in answer["subscriptions"].items()}
@@ -238,7 +238,7 @@ def test_neither_a_namespace_nor_a_match_nor_a_part_is_made(broker, admin, parti
     assert "there is no topic that matches" in run.stderr
 
 
-def command_runs(admin: httpx.Client, command: str) -> bool:
+def command_runs(admin: httpx2.Client, command: str) -> bool:
     """What pulsar-admin would do over the REST API, which is quicker than to start it."""
     pulsar_admin, topics, what, *rest = shlex.split(command)
     assert (pulsar_admin, topics) == ("pulsar-admin", "topics")

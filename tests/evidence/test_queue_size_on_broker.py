@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import httpx
+import httpx2
 import pulsar
 
 from pulsar_doctor.broker.stats.observed import Observed
@@ -31,7 +31,7 @@ def sent(admin_url: str, topic: str, messages: int) -> ConsumerView:
 
     def found() -> ConsumerView | None:
         told = topic_stats(
-            httpx.get(f"{admin_url}/admin/v2/{topic.replace('://', '/')}/stats").json()
+            httpx2.get(f"{admin_url}/admin/v2/{topic.replace('://', '/')}/stats").json()
         )
         view = by_stats.subscription_view(Observed(topic, None, "s", Window((Sample(None, told),))))
         [consumer] = view.consumers or (None,)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pulsar
 import pytest
 
@@ -33,7 +33,7 @@ def consume(broker: Sandbox, *arguments: str) -> dict:
     return json.loads(run.stdout)
 
 
-def stats(admin: httpx.Client, topic: str) -> dict:
+def stats(admin: httpx2.Client, topic: str) -> dict:
     path = topic.replace("persistent://", "")
     tenant, namespace, name = path.split("/")
     answer = admin.get(f"/admin/v2/persistent/{tenant}/{namespace}/{quote(name)}/stats")
@@ -41,7 +41,7 @@ def stats(admin: httpx.Client, topic: str) -> dict:
     return answer.json()
 
 
-def broker_consumers(admin: httpx.Client, topic: str) -> dict[str, dict]:
+def broker_consumers(admin: httpx2.Client, topic: str) -> dict[str, dict]:
     (subscription,) = stats(admin, topic)["subscriptions"].values()
     return {consumer["consumerName"]: consumer for consumer in subscription["consumers"]}
 
@@ -86,7 +86,7 @@ def test_a_zero_queue_shows_one_flow_of_1_for_each_receive(broker, tmp_path):
 class Tapped:
     """A session on the test's topic, with the ledger held against the broker's number."""
 
-    def __init__(self, running: Session, admin: httpx.Client, topic: str) -> None:
+    def __init__(self, running: Session, admin: httpx2.Client, topic: str) -> None:
         self.running, self.admin, self.topic = running, admin, topic
 
     def agree(self, name: str) -> int:
@@ -247,7 +247,7 @@ def observing(trace: Path) -> Iterator[Sealer]:
         observer.close()
 
 
-def limit_unacked(admin: httpx.Client, topic: str, limit: int) -> None:
+def limit_unacked(admin: httpx2.Client, topic: str, limit: int) -> None:
     path = topic.replace("persistent://", "/admin/v2/persistent/")
 
     def set_and_seen() -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.evidence.process_told import ClientConsumer
@@ -83,7 +83,7 @@ def consumer(pid: int) -> ClientConsumer:
     return found
 
 
-def granted(admin: httpx.Client, topic: str) -> int:
+def granted(admin: httpx2.Client, topic: str) -> int:
     """All permits that the only consumer of a topic was ever granted."""
     told = admin.get(f"/admin/v2/{topic.replace('://', '/')}/stats").json()
     (each,) = told["subscriptions"]["s"]["consumers"]
@@ -190,13 +190,13 @@ def test_every_part_of_a_topic_has_its_own_ledger_and_the_parent_its_queue(
     assert partitions == {0, 1, 2}
 
 
-def _is_accounted_for(child: ClientConsumer, admin: httpx.Client) -> bool:
+def _is_accounted_for(child: ClientConsumer, admin: httpx2.Client) -> bool:
     """Whether both ledgers agree; the broker's does once it has read the last FLOW."""
     given_back = granted(admin, child.topic) - child.queue_size
     return bool(child.unsent_permits + given_back == _gone(child, admin))
 
 
-def _gone(child: ClientConsumer, admin: httpx.Client) -> int:
+def _gone(child: ClientConsumer, admin: httpx2.Client) -> int:
     """How many messages of a child went to its parent: sent to it, and not in its queue."""
     told = admin.get(f"/admin/v2/{child.topic.replace('://', '/')}/stats").json()
     (each,) = told["subscriptions"]["s"]["consumers"]

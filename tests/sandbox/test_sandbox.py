@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.broker.settings import Settings
@@ -283,7 +283,7 @@ def test_a_setting_stands_once_whether_it_was_there_or_not() -> None:
     assert conf == "# port\nbrokerServicePort=7\nbindAddress=0.0.0.0\nlisteningInterface=lo\n"
 
 
-def test_batch_index_acknowledgement_is_on_when_asked_for(admin: httpx.Client) -> None:
+def test_batch_index_acknowledgement_is_on_when_asked_for(admin: httpx2.Client) -> None:
     conf = admin.get("/admin/v2/brokers/configuration/runtime").json()
     assert conf["acknowledgmentAtBatchIndexLevelEnabled"] == "true"
 
@@ -499,7 +499,7 @@ def test_start_status_reuse_and_stop(
             "data": Like(rf"{tmp_path}/sandboxes/{number}"),
             "log": Like(rf"{tmp_path}/logs/{number}\.log"),
         }
-        assert httpx.get(where["admin_url"] + "/admin/v2/brokers/health").text == "ok"
+        assert httpx2.get(where["admin_url"] + "/admin/v2/brokers/health").text == "ok"
         assert json.loads(doctor(tmp_path, "sandbox", "status", "-o", "json").stdout) == where
         assert json.loads(doctor(tmp_path, "sandbox", "start", "-o", "json").stdout) == where
         assert doctor(tmp_path, "sandbox", "start", "--batch-index-acks").returncode == 3

@@ -13,7 +13,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx
+import httpx2
 
 from pulsar_doctor.broker.admin.segment_numbers import FIELDS, TOPIC_LINE
 from tests.scalable.replaying import STATES
@@ -26,7 +26,7 @@ WANTED = (
 )
 
 
-def reading(admin: httpx.Client, topic: str) -> dict[str, Any]:
+def reading(admin: httpx2.Client, topic: str) -> dict[str, Any]:
     listed = admin.get("/admin/v2/broker-stats/topics").json()
     metrics = admin.get("/metrics/")
     name = "|".join((*FIELDS, TOPIC_LINE))
@@ -47,7 +47,7 @@ def reading(admin: httpx.Client, topic: str) -> dict[str, Any]:
 
 
 def record(url: str, topic: str, state: str, seconds: str = "6") -> None:
-    with httpx.Client(base_url=url) as admin:
+    with httpx2.Client(base_url=url) as admin:
         told = admin.get("/admin/v2/brokers/configuration/runtime").json()
         first = reading(admin, topic)
         time.sleep(float(seconds))

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 import _pulsar
-import httpx
+import httpx2
 import pulsar
 
 from pulsar_doctor.consume.attach import TYPES
@@ -46,7 +46,7 @@ class Scene:
     """What a scenario plays with. Changes in place: consumers and threads come in as it plays."""
 
     service_url: str
-    admin: httpx.Client
+    admin: httpx2.Client
     topic: str
     client: Any = None
     subscription: str = SUBSCRIPTION
@@ -261,7 +261,7 @@ def scene(service_url: str, admin_url: str, topic: str) -> Iterator[Scene]:
     """An empty scene; closes its threads, consumers and processes at the end."""
     with ExitStack() as stack:
         admin = stack.enter_context(
-            httpx.Client(base_url=admin_url, timeout=PATIENCE_SECONDS, trust_env=False)
+            httpx2.Client(base_url=admin_url, timeout=PATIENCE_SECONDS, trust_env=False)
         )
         # Closing busy clients makes it complain; nobody reads that here.
         quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from pulsar_doctor.sandbox.ports import HOST
 from pulsar_doctor.spark.java import spark_java_home
@@ -67,8 +67,8 @@ class SparkCluster:
     def alive(self) -> int:
         """Workers that the master counts on."""
         try:
-            answer = httpx.get(f"{self.web_url}/json/", timeout=10, trust_env=False)
-        except httpx.TransportError:
+            answer = httpx2.get(f"{self.web_url}/json/", timeout=10, trust_env=False)
+        except httpx2.TransportError:
             return 0
         # While it starts it answers with its start page, whatever it is asked.
         told = "json" in answer.headers.get("content-type", "")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from pulsar_doctor.sandbox import distribution, supervisor, versions
 from pulsar_doctor.sandbox.ports import HOST
@@ -110,13 +110,13 @@ class Broker(Node):
         try:
             with self.admin() as admin:
                 return all(admin.get(path).status_code == 200 for path in READY)
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return False
 
-    def admin(self) -> httpx.Client:
+    def admin(self) -> httpx2.Client:
         """Its REST API."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        return httpx.Client(base_url=self.admin_url, headers=headers, timeout=60, trust_env=False)
+        return httpx2.Client(base_url=self.admin_url, headers=headers, timeout=60, trust_env=False)
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Cluster:
         """Of the brokers, for clients."""
         return {broker.port for broker in self.brokers}
 
-    def admin(self) -> httpx.Client:
+    def admin(self) -> httpx2.Client:
         """The REST API of the first broker."""
         return self.brokers[0].admin()
 
@@ -142,7 +142,7 @@ class Cluster:
         path = topic.replace("://", "/")
         living = next(broker for broker in self.brokers if broker.process is not None)
         url = f"{living.admin_url}/lookup/v2/topic/{path}"
-        answer = httpx.get(url, timeout=60, trust_env=False, follow_redirects=True)
+        answer = httpx2.get(url, timeout=60, trust_env=False, follow_redirects=True)
         answer.raise_for_status()
         (owner,) = (b for b in self.brokers if b.service_url == answer.json()["brokerUrl"])
         return owner
@@ -183,7 +183,7 @@ def place(brokers: Cluster, topic: str, broker: Broker) -> None:
     eventually(lambda: brokers.owner(topic) is broker, 30)
 
 
-def follow(admin: httpx.Client, method: str, url: str, **more: Any) -> httpx.Response:
+def follow(admin: httpx2.Client, method: str, url: str, **more: Any) -> httpx2.Response:
     answer = admin.request(method, url, follow_redirects=True, **more)
     answer.raise_for_status()
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.ledger.timeline import Timeline
@@ -26,9 +26,9 @@ class BrokerSamples(Looking):
 
     def look(self) -> None:
         from_ns = time.monotonic_ns()
-        answer = httpx.get(self._url, timeout=30, trust_env=False)
+        answer = httpx2.get(self._url, timeout=30, trust_env=False)
         until_ns = time.monotonic_ns()
-        if answer.status_code == httpx.codes.OK:
+        if answer.status_code == httpx2.codes.OK:
             self.rounds.append(self._samples(answer.json(), from_ns, until_ns))
         super().look()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.tap.relaying import Relay, relaying
@@ -125,7 +125,7 @@ def peace(client: RealClient, topic: str) -> list[Any]:
     return seen
 
 
-def trouble(client: RealClient, topic: str, admin: httpx.Client, port: int) -> None:
+def trouble(client: RealClient, topic: str, admin: httpx2.Client, port: int) -> None:
     """The topic is unloaded, the connection is cut: every message comes nevertheless."""
     for first, strike in (
         (1000, lambda: unload(admin, topic)),
@@ -148,7 +148,7 @@ def assert_no_other_complaints(pair: Pair) -> None:
     assert not other, "\n".join(other)
 
 
-def unload(admin: httpx.Client, topic: str) -> None:
+def unload(admin: httpx2.Client, topic: str) -> None:
     admin.put(
         topic.replace("persistent://", "/admin/v2/persistent/") + "/unload"
     ).raise_for_status()

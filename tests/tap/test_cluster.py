@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.tap.relaying import Relay, relaying
@@ -230,7 +230,7 @@ def assigned_brokers(trace: Path) -> set[str]:
 
 def consumers_at(broker: Broker, topic: str) -> list[str]:
     url = f"{broker.admin_url}/admin/v2/{topic.replace('://', '/')}/stats"
-    answer = httpx.get(url, timeout=30, trust_env=False, follow_redirects=True)
+    answer = httpx2.get(url, timeout=30, trust_env=False, follow_redirects=True)
     if answer.status_code == 404:  # no such topic here
         return []
     consumers = answer.raise_for_status().json()["subscriptions"].get("s", {"consumers": []})

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.tap.relaying import Relay, relaying
@@ -160,7 +160,7 @@ def test_pulsar_rs_asks_on_until_what_it_holds_for_the_application_is_full(
         assert len(client.receive(1500).numbers) == 1500
 
 
-def sent_and_no_more(admin: httpx.Client, topic: str) -> int:
+def sent_and_no_more(admin: httpx2.Client, topic: str) -> int:
     """How many messages the consumer has; 0 while it asks for more."""
     before = consumer_of(admin, topic)
     time.sleep(0.5)
@@ -168,7 +168,7 @@ def sent_and_no_more(admin: httpx.Client, topic: str) -> int:
     return int(now["msgOutCounter"]) if now == before and not now["availablePermits"] else 0
 
 
-def consumer_of(admin: httpx.Client, topic: str) -> dict[str, Any]:
+def consumer_of(admin: httpx2.Client, topic: str) -> dict[str, Any]:
     """The only one, as the broker tells it."""
     told = admin.get(f"/admin/v2/{topic.replace('://', '/')}/stats").json()
     (consumer,) = told["subscriptions"]["s"]["consumers"]

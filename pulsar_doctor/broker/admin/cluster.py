@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import cycle
 
-import httpx
+import httpx2
 
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, Refused
@@ -32,7 +32,7 @@ class Members:
     proven: certificates are held against the names of hosts (not with `tls_allow_insecure`).
     """
 
-    def __init__(self, bases: Iterable[httpx.URL], *, proven: bool) -> None:
+    def __init__(self, bases: Iterable[httpx2.URL], *, proven: bool) -> None:
         self._origins = {origin_of(base) for base in bases}
         self._listed: set[tuple[str, int]] = set()
         self._proven = proven
@@ -41,7 +41,7 @@ class Members:
         """Brokers that the cluster lists as `host:port`; what is no such name is passed over."""
         self._listed.update(place for told in brokers if (place := place_of(told)))
 
-    def has(self, url: httpx.URL) -> bool:
+    def has(self, url: httpx2.URL) -> bool:
         """Whether this address belongs to the cluster, as far as it has told."""
         scheme, host, port = origin_of(url)
         if (scheme, host, port) in self._origins or (host, port) in self._listed:
@@ -49,10 +49,10 @@ class Members:
         return scheme == "https" and self._proven and host in {listed for listed, _ in self._listed}
 
 
-class ReadOnly(httpx.AsyncBaseTransport):
+class ReadOnly(httpx2.AsyncBaseTransport):
     """Where requests are sent. members: the cluster's, may grow. at_once: requests, about.
 
-    httpx looks through all connections of a pool for each request, so there are several small
+    httpx2 looks through all connections of a pool for each request, so there are several small
     pools, taken in turn. tls is called at the first https request: loading authorities is slow.
     """
 
@@ -62,10 +62,10 @@ class ReadOnly(httpx.AsyncBaseTransport):
         self._members = members
         self._tls = tls
         self._pools = -(-at_once // POOL_CONNECTIONS)
-        self._turns: dict[str, Iterator[httpx.AsyncHTTPTransport]] = {}
-        self._open: list[httpx.AsyncHTTPTransport] = []
+        self._turns: dict[str, Iterator[httpx2.AsyncHTTPTransport]] = {}
+        self._open: list[httpx2.AsyncHTTPTransport] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Sends a GET to the cluster; raises Refused for anything else, and nothing is sent."""
         if request.method != "GET":
             raise Refused(f"pulsar-doctor only reads: it sends no {request.method} to a broker")
@@ -84,12 +84,12 @@ class ReadOnly(httpx.AsyncBaseTransport):
         for pool in self._open:
             await pool.aclose()
 
-    def _pools_for(self, scheme: str) -> Iterator[httpx.AsyncHTTPTransport]:
+    def _pools_for(self, scheme: str) -> Iterator[httpx2.AsyncHTTPTransport]:
         # Without https the context is not used; this one would trust nobody.
         context = self._tls() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=POOL_CONNECTIONS)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=POOL_CONNECTIONS)
         pools = [
-            httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
+            httpx2.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
             for _ in range(self._pools)
         ]
         self._open += pools
@@ -101,13 +101,13 @@ def places_of(admin_url: str) -> str:
     return ", ".join(refusals.place(base) for base in bases_of(admin_url))
 
 
-def bases_of(admin_url: str) -> list[httpx.URL]:
+def bases_of(admin_url: str) -> list[httpx2.URL]:
     """The addresses of the admin URL. Raises InputError, never with credentials in it."""
     scheme, separator, rest = admin_url.partition("://")
     addresses = [f"{scheme}://{address}" for address in rest.split(",") if address]
     try:
-        bases = [httpx.URL(address) for address in addresses] if separator else []
-    except httpx.InvalidURL:
+        bases = [httpx2.URL(address) for address in addresses] if separator else []
+    except httpx2.InvalidURL:
         bases = []
     if not bases or scheme not in ("http", "https") or not all(base.host for base in bases):
         raise InputError("the admin URL is not an http:// or https:// address; see --admin-url")
@@ -116,19 +116,22 @@ def bases_of(admin_url: str) -> list[httpx.URL]:
     return bases
 
 
-def url_of(base: httpx.URL, path: str, params: Mapping[str, str] | None) -> httpx.URL:
+def url_of(base: httpx2.URL, path: str, params: Mapping[str, str] | None) -> httpx2.URL:
     """The address of a path of the REST API, behind whatever path the admin URL has.
 
     A path that begins with a slash, as /metrics/, is beside the REST API.
     """
     root = base.raw_path.decode().partition("?")[0].rstrip("/")
     below = path if path.startswith("/") else f"/admin/v2/{path}"
-    return httpx.URL(f"{refusals.place(base)}{root}{below}", params=params)
+    return httpx2.URL(f"{refusals.place(base)}{root}{below}", params=params)
 
 
-def target_of(url: httpx.URL, location: str) -> httpx.URL:
+def target_of(url: httpx2.URL, location: str) -> httpx2.URL:
     """Where a redirect leads. Raises BrokerFailed."""
-    target = url.join(location)  # httpx has read it already: it is an address
+    try:
+        target = url.join(location)
+    except httpx2.InvalidURL:
+        target = httpx2.URL()
     if target.scheme not in ("http", "https") or not target.host or target.userinfo:
         raise BrokerFailed(
             f"{refusals.place(url)} redirects to something that is not a broker's address"
@@ -143,12 +146,12 @@ def tls_context(settings: Settings, certificate: Certificate | None) -> ssl.SSLC
 
 
 def _system_trust() -> ssl.SSLContext:
-    context = httpx.create_ssl_context(trust_env=False)
+    context = httpx2.create_ssl_context(trust_env=False)
     context.load_default_certs()
     return context
 
 
-def origin_of(url: httpx.URL) -> tuple[str, str, int]:
+def origin_of(url: httpx2.URL) -> tuple[str, str, int]:
     """Scheme, host and port, also where the port is the scheme's own."""
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
@@ -156,7 +159,7 @@ def origin_of(url: httpx.URL) -> tuple[str, str, int]:
 def place_of(broker: str) -> tuple[str, int] | None:
     """Host and port of `host:port`; None where there is no host."""
     try:
-        _, host, port = origin_of(httpx.URL(f"http://{broker}"))
-    except httpx.InvalidURL:
+        _, host, port = origin_of(httpx2.URL(f"http://{broker}"))
+    except httpx2.InvalidURL:
         return None
     return (host, port) if host else None

@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from pulsar_doctor import __version__
 from pulsar_doctor.broker import bodies
@@ -71,7 +71,7 @@ class Http:
         self._strangers: dict[str, str] = {}  # its place -> why nothing is sent to it
         self._listing = asyncio.Lock()
         certificate = self._credentials.certificate or settings.certificate
-        self._client = httpx.AsyncClient(
+        self._client = httpx2.AsyncClient(
             transport=ReadOnly(
                 self._members,
                 lambda: tls_context(settings, certificate),
@@ -113,7 +113,7 @@ class Http:
     @asynccontextmanager
     async def stream(
         self, path: str, what: str, *, broker: str | None = None
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[httpx2.Response]:
         """An answer whose body is still to be read; only its beginning is tried again.
 
         broker: `host:port` as the cluster lists it, None: the admin URL.
@@ -133,7 +133,7 @@ class Http:
         async with self._slots:
             return await self._again(self._listed, self._bases)
 
-    async def _again(self, ask: Callable[[httpx.URL], Awaitable[T]], bases: list[httpx.URL]) -> T:
+    async def _again(self, ask: Callable[[httpx2.URL], Awaitable[T]], bases: list[httpx2.URL]) -> T:
         """Asks, and asks again after a while where that may help; the next address each time."""
         attempts = max(ATTEMPTS, len(bases))
         for attempt in range(attempts - 1):
@@ -145,17 +145,17 @@ class Http:
             await asyncio.sleep(BACKOFF_SECONDS * 2**attempt)
         return await ask(bases[(attempts - 1) % len(bases)])
 
-    async def _document(self, url: httpx.URL, what: str, *, follow: bool = True) -> RestAnswer:
+    async def _document(self, url: httpx2.URL, what: str, *, follow: bool = True) -> RestAnswer:
         response, body = await self._whole(url, what, follow=follow)
         return RestAnswer(_parsed(response, body, what), clock_ms(response))
 
-    async def _text(self, url: httpx.URL, what: str) -> str:
+    async def _text(self, url: httpx2.URL, what: str) -> str:
         _, body = await self._whole(url, what)
         return body.decode("utf-8", "replace")
 
     async def _whole(
-        self, url: httpx.URL, what: str, *, follow: bool = True
-    ) -> tuple[httpx.Response, bytearray]:
+        self, url: httpx2.URL, what: str, *, follow: bool = True
+    ) -> tuple[httpx2.Response, bytearray]:
         """The answer, and its body."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -168,7 +168,7 @@ class Http:
         except TimeoutError:
             raise refusals.of_time(url, what, self._timeout_seconds) from None
 
-    async def _opened(self, url: httpx.URL, what: str, *, follow: bool = True) -> httpx.Response:
+    async def _opened(self, url: httpx2.URL, what: str, *, follow: bool = True) -> httpx2.Response:
         """The answer with status 200 or 204, its body not yet read."""
         response = await (self._followed(url, what) if follow else self._sent(url, what))
         if response.status_code in (200, 204):
@@ -179,8 +179,8 @@ class Http:
             await response.aclose()
         raise refusals.of_status(response, body, what, expired_at=_expired(response))
 
-    async def _followed(self, url: httpx.URL, what: str) -> httpx.Response:
-        seen: list[httpx.URL] = []
+    async def _followed(self, url: httpx2.URL, what: str) -> httpx2.Response:
+        seen: list[httpx2.URL] = []
         while (response := await self._sent(url, what)).has_redirect_location:
             await response.aclose()
             seen.append(url)
@@ -193,20 +193,20 @@ class Http:
             await self._require_member(url)
         return response
 
-    async def _sent(self, url: httpx.URL, what: str) -> httpx.Response:
+    async def _sent(self, url: httpx2.URL, what: str) -> httpx2.Response:
         headers = await self._credentials.headers()
         request = self._client.build_request("GET", url, headers=headers)
         return await reading(self._client.send(request, stream=True), url, what)
 
-    async def _broker(self, broker: str) -> httpx.URL:
+    async def _broker(self, broker: str) -> httpx2.URL:
         try:
-            base = httpx.URL(f"{self._bases[0].scheme}://{broker}")
-        except httpx.InvalidURL:
+            base = httpx2.URL(f"{self._bases[0].scheme}://{broker}")
+        except httpx2.InvalidURL:
             raise InputError(f"{broker!r} is not a broker; write host:port") from None
         await self._require_member(base)
         return base
 
-    async def _require_member(self, url: httpx.URL) -> None:
+    async def _require_member(self, url: httpx2.URL) -> None:
         """Raises Refused where this address is none of the cluster's."""
         async with self._listing:
             known = self._members.has(url)
@@ -218,7 +218,7 @@ class Http:
                 "a broker of this cluster, name it in --admin-url too (http://a:8080,b:8080)"
             )
 
-    async def _why_not(self, url: httpx.URL) -> str | None:
+    async def _why_not(self, url: httpx2.URL) -> str | None:
         """Reads the cluster's list of brokers: None where it names this one."""
         place = refusals.place(url)
         try:
@@ -234,7 +234,7 @@ class Http:
         self._strangers[place] = "it is not in the cluster's list of brokers"
         return self._strangers[place]
 
-    async def _listed(self, base: httpx.URL) -> list[str]:
+    async def _listed(self, base: httpx2.URL) -> list[str]:
         """The active brokers, told by the admin URL itself: no redirect is followed for it."""
         try:
             return await self._names(base, "brokers")
@@ -250,22 +250,22 @@ class Http:
             raise first
         return told
 
-    async def _names(self, base: httpx.URL, path: str) -> list[str]:
+    async def _names(self, base: httpx2.URL, path: str) -> list[str]:
         what = f"the list of {path.partition('/')[0]}"
         answer = await self._document(url_of(base, path, None), what, follow=False)
         return names_in(answer.document, what)
 
 
-async def reading(step: Awaitable[T], url: httpx.URL, what: str) -> T:
+async def reading(step: Awaitable[T], url: httpx2.URL, what: str) -> T:
     """One step on the network; its failures as AdminError."""
     try:
         return await step
     except bodies.TooLong as error:
         raise refusals.of_size(url, what, error.most) from None
-    except httpx.TimeoutException as error:
+    except httpx2.TimeoutException as error:
         seconds = error.request.extensions["timeout"]["read"]
         raise refusals.of_time(url, what, seconds) from None
-    except (httpx.TransportError, httpx.DecodingError, ssl.SSLError) as error:
+    except (httpx2.TransportError, httpx2.DecodingError, ssl.SSLError) as error:
         raise refusals.of_connection(error, url, what) from error
 
 
@@ -276,7 +276,7 @@ def names_in(told: Any, what: str) -> list[str]:
     return told
 
 
-def _parsed(response: httpx.Response, body: bytearray, what: str) -> Any:
+def _parsed(response: httpx2.Response, body: bytearray, what: str) -> Any:
     if bytes(body[:UNSET_BYTES]).strip() in UNSET and len(body) <= UNSET_BYTES:
         return None
     if not refusals.is_json(response):
@@ -291,7 +291,7 @@ def _parsed(response: httpx.Response, body: bytearray, what: str) -> Any:
         raise BrokerFailed(f"what {where} says of {what} is not JSON: {error}") from None
 
 
-def clock_ms(response: httpx.Response) -> int | None:
+def clock_ms(response: httpx2.Response) -> int | None:
     """The broker's clock when it answered, epoch ms, to the second; None where not told."""
     try:
         return int(parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000)
@@ -299,7 +299,7 @@ def clock_ms(response: httpx.Response) -> int | None:
         return None
 
 
-def _expired(response: httpx.Response) -> float | None:
+def _expired(response: httpx2.Response) -> float | None:
     """When the token that was sent expired, by the broker's clock; None where it has not."""
     sent = {"Authorization": response.request.headers.get("Authorization", "")}
     expires, now_ms = expires_at(sent), clock_ms(response)

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import httpx
+import httpx2
 
 from pulsar_doctor.broker.bodies import ANSWER_VALUES
 from pulsar_doctor.errors import DoctorError
@@ -48,13 +48,13 @@ class BrokerFailed(AdminError):
     """The broker answered with a failure of its own, or with what cannot be read."""
 
 
-def place(url: httpx.URL) -> str:
+def place(url: httpx2.URL) -> str:
     """Where a broker is, without anything secret that its address may carry."""
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}" + (f":{url.port}" if url.port else "")
 
 
-def of_connection(error: BaseException, url: httpx.URL, what: str) -> AdminError:
+def of_connection(error: BaseException, url: httpx2.URL, what: str) -> AdminError:
     """What a failed connection means. what: the thing asked for."""
     where = place(url)
     for cause in _causes(error):
@@ -67,13 +67,11 @@ def of_connection(error: BaseException, url: httpx.URL, what: str) -> AdminError
             return Unreachable(
                 f"nothing listens at {where}; is the broker up? See --admin-url", again=True
             )
-    if isinstance(error, httpx.ConnectError):
+    if isinstance(error, httpx2.ConnectError):
         return Unreachable(f"cannot connect to {where}: {error}; see --admin-url", again=True)
-    if isinstance(error, httpx.DecodingError):
+    if isinstance(error, httpx2.DecodingError):
         return BrokerFailed(f"what {where} says of {what} cannot be unpacked")
-    if "location header" in str(error):  # httpx reads it even where it is not to follow it
-        return BrokerFailed(f"{where} redirects to something that is not an address")
-    if isinstance(error, httpx.RemoteProtocolError) and not CLOSED.search(str(error)):
+    if isinstance(error, httpx2.RemoteProtocolError) and not CLOSED.search(str(error)):
         hint = ", or it wants https://" if url.scheme == "http" else ""
         return Unreachable(
             f"what answers at {where} does not speak HTTP; is it the broker's binary port{hint}? "
@@ -87,12 +85,12 @@ def of_connection(error: BaseException, url: httpx.URL, what: str) -> AdminError
     )
 
 
-def of_time(url: httpx.URL, what: str, seconds: float) -> AdminError:
+def of_time(url: httpx2.URL, what: str, seconds: float) -> AdminError:
     """The answer did not come in time. Not asked again: that makes a slow broker slower."""
     return Unreachable(f"{place(url)} did not answer for {what} within {seconds:g}s")
 
 
-def of_size(url: httpx.URL, what: str, most: int) -> AdminError:
+def of_size(url: httpx2.URL, what: str, most: int) -> AdminError:
     """The answer is longer than is read. Not asked again: it would be as long."""
     return BrokerFailed(
         f"{place(url)} answers with more than {most >> 20} MiB of {what}, unpacked: it was not "
@@ -100,7 +98,7 @@ def of_size(url: httpx.URL, what: str, most: int) -> AdminError:
     )
 
 
-def of_values(url: httpx.URL, what: str) -> AdminError:
+def of_values(url: httpx2.URL, what: str) -> AdminError:
     """The answer holds more than can be kept."""
     return BrokerFailed(
         f"what {place(url)} answers for {what} holds more than {ANSWER_VALUES:,} values: it was "
@@ -110,7 +108,11 @@ def of_values(url: httpx.URL, what: str) -> AdminError:
 
 
 def of_status(
-    response: httpx.Response, body: bytes | bytearray, what: str, *, expired_at: float | None = None
+    response: httpx2.Response,
+    body: bytes | bytearray,
+    what: str,
+    *,
+    expired_at: float | None = None,
 ) -> AdminError:
     """What a status other than 200 means. expired_at: when the token that was sent expires."""
     status, where, why = response.status_code, place(response.url), _reason(response, body)
@@ -127,7 +129,7 @@ def of_status(
     )
 
 
-def no_rest_api(response: httpx.Response) -> AdminError:
+def no_rest_api(response: httpx2.Response) -> AdminError:
     """Something else than a broker answers."""
     kind = "a web page" if "html" in response.headers.get("Content-Type", "") else "something else"
     return Unreachable(
@@ -136,12 +138,12 @@ def no_rest_api(response: httpx.Response) -> AdminError:
     )
 
 
-def is_json(response: httpx.Response) -> bool:
+def is_json(response: httpx2.Response) -> bool:
     """Whether the answer says that it is JSON."""
     return "json" in response.headers.get("Content-Type", "").lower()
 
 
-def _of_tls(error: ssl.SSLError, url: httpx.URL) -> AdminError:
+def _of_tls(error: ssl.SSLError, url: httpx2.URL) -> AdminError:
     where = place(url)
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unreachable(
@@ -159,7 +161,7 @@ def _of_tls(error: ssl.SSLError, url: httpx.URL) -> AdminError:
     return Unreachable(f"{where} does not speak TLS ({reason}); use http:// or its TLS port")
 
 
-def _unauthorized(response: httpx.Response, where: str, expired_at: float | None) -> str:
+def _unauthorized(response: httpx2.Response, where: str, expired_at: float | None) -> str:
     sent = response.request.headers
     if expired_at is not None:
         when = datetime.fromtimestamp(expired_at, UTC)
@@ -169,7 +171,7 @@ def _unauthorized(response: httpx.Response, where: str, expired_at: float | None
     return f"{where} wants credentials (401); give --auth-plugin and --auth-params"
 
 
-def _reason(response: httpx.Response, body: bytes | bytearray) -> str:
+def _reason(response: httpx2.Response, body: bytes | bytearray) -> str:
     """The broker's own words, one line, in brackets; nothing of the credentials."""
     try:
         told = json.loads(body)["reason"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.support import eventually
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
     import pulsar
 
 SUBSCRIPTION = "s"
@@ -132,14 +132,14 @@ def path_of(topic: str) -> str:
     return topic.replace("://", "/")
 
 
-def cursor_of(admin: httpx.Client, topic: str) -> dict[str, Any]:
+def cursor_of(admin: httpx2.Client, topic: str) -> dict[str, Any]:
     """The subscription's cursor, as the broker tells it."""
     told = admin.get(f"/admin/v2/{path_of(topic)}/internalStats").raise_for_status().json()
     cursor: dict[str, Any] = told["cursors"][SUBSCRIPTION]
     return cursor
 
 
-def settled(admin: httpx.Client, topic: str, ranges: int) -> None:
+def settled(admin: httpx2.Client, topic: str, ranges: int) -> None:
     """Waits until so many ranges are there, at least, and the number stays."""
 
     def count() -> int:
@@ -153,13 +153,13 @@ def settled(admin: httpx.Client, topic: str, ranges: int) -> None:
     eventually(is_settled, timeout=60)
 
 
-def unloaded(admin: httpx.Client, topic: str) -> None:
+def unloaded(admin: httpx2.Client, topic: str) -> None:
     """An orderly unload."""
     admin.put(f"/admin/v2/{path_of(topic)}/unload").raise_for_status()
 
 
 def in_odd_order(
-    client: pulsar.Client, admin: httpx.Client, topic: str, runs: int, ledgers: int, seed: int
+    client: pulsar.Client, admin: httpx2.Client, topic: str, runs: int, ledgers: int, seed: int
 ) -> Ids:
     """Runs of one to three messages that are acknowledged, with a delayed one before each.
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.ledger.acks.persisting import Storing, record_bytes
@@ -53,7 +53,10 @@ def standing(broker: Sandbox) -> Iterator[dict[str, str]]:
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(broker.service_url, logger=quiet)
     try:
-        with ExitStack() as held, httpx.Client(base_url=broker.admin_url, trust_env=False) as admin:
+        with (
+            ExitStack() as held,
+            httpx2.Client(base_url=broker.admin_url, trust_env=False) as admin,
+        ):
             topics = {
                 origin: f"persistent://public/default/holes-{origin}-{secrets.token_hex(4)}"
                 for origin in ORIGINS
@@ -120,7 +123,7 @@ def test_each_is_drawn(broker: Sandbox, scene: dict[str, str]) -> None:
 
 
 def test_a_trace_tells_the_same_and_what_became_of_each_entry(
-    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str, tmp_path: Path
+    broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str, tmp_path: Path
 ) -> None:
     client.subscribe(topic, SUBSCRIPTION, _shared()).close()
     published(client, topic, 60, lambda _: False)
@@ -157,7 +160,7 @@ def test_a_subscription_without_holes_has_nothing_wrong(
 
 
 def test_the_whole_document_of_a_live_subscription(
-    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str
+    broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str
 ) -> None:
     """Of 30 entries 0, 5, 6 and 20 to 29 stay open: three ranges, two holes with three entries."""
     consumer = client.subscribe(topic, SUBSCRIPTION, _shared())
@@ -214,7 +217,7 @@ def test_of_an_empty_backlog_the_positions_are_told(
 
 
 def test_a_counter_that_drifted_to_0_is_not_believed_and_an_unload_mends_it(
-    broker: Sandbox, admin: httpx.Client, topic: str
+    broker: Sandbox, admin: httpx2.Client, topic: str
 ) -> None:
     drifted = SCENARIOS["backlog-counter-wrong"]
     with stage(drifted, broker.service_url, broker.admin_url, topic):
@@ -247,7 +250,7 @@ def _record_bytes(ledger: int, ranges: list[tuple[int, int]]) -> int:
     return sum(8 + 2 * (1 + (ledger > 127)) + 2 for _ in ranges)
 
 
-def told_of(admin: httpx.Client, topic: str, what: str, **asked: str) -> dict[str, Any]:
+def told_of(admin: httpx2.Client, topic: str, what: str, **asked: str) -> dict[str, Any]:
     answer = admin.get(f"/admin/v2/{path_of(topic)}/{what}", params=asked).raise_for_status()
     document: dict[str, Any] = answer.json()
     return document
@@ -264,7 +267,7 @@ def test_a_reload_where_few_ranges_are_persisted_delivers_again_what_was_foretol
     default_broker: Sandbox, default_client: pulsar.Client, topic: str,
     runs: int, ledgers: int, kept: int,
 ) -> None:  # fmt: skip
-    with httpx.Client(base_url=default_broker.admin_url, timeout=30, trust_env=False) as admin:
+    with httpx2.Client(base_url=default_broker.admin_url, timeout=30, trust_env=False) as admin:
         acknowledged = in_odd_order(default_client, admin, topic, runs, ledgers, 3)
         settled(admin, topic, runs)
         if ledgers > 1:  # bit arrays go to a ledger of the cursor's own, which is there in a second
@@ -286,7 +289,7 @@ def test_a_reload_where_few_ranges_are_persisted_delivers_again_what_was_foretol
     [(1_500, 1, 1), (10_001, 1, 2), (10_500, 1, 3), (12_345, 3, 4), (11_111, 4, 5)],
 )
 def test_a_reload_delivers_again_what_was_foretold(
-    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str,
+    broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str,
     runs: int, ledgers: int, seed: int,
 ) -> None:  # fmt: skip
     acknowledged = in_odd_order(client, admin, topic, runs, ledgers, seed)
@@ -308,7 +311,7 @@ def test_a_reload_delivers_again_what_was_foretold(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_second_reload_forgets_nothing_more(
-    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str
+    broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str
 ) -> None:
     in_odd_order(client, admin, topic, 10_200, 1, 9)
     settled(admin, topic, 10_200)
@@ -320,7 +323,7 @@ def test_a_second_reload_forgets_nothing_more(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_records_size_is_what_the_broker_says(
-    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str
+    broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str
 ) -> None:
     in_odd_order(client, admin, topic, 2_000, 2, 7)
     settled(admin, topic, 2_000)
@@ -329,7 +332,7 @@ def test_the_records_size_is_what_the_broker_says(
 
 @pytest.mark.slow
 def test_parts_of_batches_come_again_and_are_no_part_of_the_forecast(
-    broker: Sandbox, client: pulsar.Client, admin: httpx.Client, topic: str
+    broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str
 ) -> None:
     import pulsar
 
@@ -374,7 +377,7 @@ def test_bit_arrays_keep_what_was_foretold(
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(in_bits.service_url, logger=quiet)
     try:
-        with httpx.Client(base_url=in_bits.admin_url, timeout=30, trust_env=False) as admin:
+        with httpx2.Client(base_url=in_bits.admin_url, timeout=30, trust_env=False) as admin:
             acknowledged = in_odd_order(client, admin, topic, runs, ledgers, seed)
             settled(admin, topic, runs)
             foretold = holes_of(in_bits, topic)
@@ -398,7 +401,7 @@ def test_a_namespace_is_read_and_nothing_is_woken(
     later = asleep.replace("asleep", "later")
     with (
         standing(default_broker) as scene,
-        httpx.Client(base_url=default_broker.admin_url, timeout=30, trust_env=False) as admin,
+        httpx2.Client(base_url=default_broker.admin_url, timeout=30, trust_env=False) as admin,
     ):
         default_client.create_producer(asleep).close()
         unloaded(admin, asleep)
@@ -418,7 +421,7 @@ def test_a_namespace_is_read_and_nothing_is_woken(
         assert [found[topic][name] for name in names] == [told[origin][name] for name in names]
 
 
-def loaded(admin: httpx.Client) -> set[str]:
+def loaded(admin: httpx2.Client) -> set[str]:
     """The topics of public/default that the broker says it has loaded."""
     bundles = admin.get("/admin/v2/broker-stats/topics").json().get("public/default", {})
     return {topic for bundle in bundles.values() for topic in bundle.get("persistent", {})}
@@ -435,7 +438,7 @@ BITS = Storing((4, 0), 2000, 100, bit_arrays=True)
 SIZE = "nonContiguousDeletedMessagesRangesSerializedSize"
 
 
-def is_told(admin: httpx.Client, topic: str, storing: Storing) -> bool:
+def is_told(admin: httpx2.Client, topic: str, storing: Storing) -> bool:
     """Whether the broker's figure for the record is ours."""
     stats = admin.get(f"/admin/v2/{path_of(topic)}/stats").json()
     text = cursor_of(admin, topic)["individuallyDeletedMessages"]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pulsar
 import pytest
 
@@ -190,7 +190,7 @@ class Running:
 
 
 def main(service_url: str, web_url: str, first: str, end: str, *given: str) -> None:
-    admin = httpx.Client(base_url=web_url, timeout=30)
+    admin = httpx2.Client(base_url=web_url, timeout=30)
     client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     for seed in range(int(first), int(end)):
         life = Life.of(seed, **dict(each.split("=") for each in given))

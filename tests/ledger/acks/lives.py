@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pulsar
 
 from pulsar_doctor.broker.settings import Settings
@@ -50,7 +50,7 @@ class Life:
 
     seed: int
     client: pulsar.Client
-    admin: httpx.Client
+    admin: httpx2.Client
     topic: str
     weights: dict[str, int] = field(default_factory=lambda: WEIGHTS)
     consumers: list[pulsar.Consumer] = field(default_factory=list)
@@ -246,11 +246,11 @@ def ranges_of(text: str) -> list[Range]:
 @contextlib.contextmanager
 def tapped(
     broker: Sandbox, folder: Path, settings: Settings | None = None
-) -> Iterator[tuple[pulsar.Client, httpx.Client]]:
+) -> Iterator[tuple[pulsar.Client, httpx2.Client]]:
     """A client that comes through a tap. settings: with which the tap asks the broker."""
     with relaying(broker.service_url, folder, RelayOptions(settings=settings)) as relay:
         client = pulsar.Client(relay.service_url, logger=quiet)
-        with httpx.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
+        with httpx2.Client(base_url=broker.admin_url, timeout=30, trust_env=False) as admin:
             try:
                 yield client, admin
             finally:
@@ -258,7 +258,7 @@ def tapped(
 
 
 def lived(
-    client: pulsar.Client, admin: httpx.Client, seeds: Sequence[int], weights: dict[str, int]
+    client: pulsar.Client, admin: httpx2.Client, seeds: Sequence[int], weights: dict[str, int]
 ) -> list[Life]:
     """Lives them one after the other."""
     lives = []

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from pulsar_doctor.ledger.balance import Ledger
@@ -31,7 +31,7 @@ def coordinator() -> Iterator[Sandbox]:
 def consumer_of(sandbox: Sandbox, topic: str) -> dict[str, Any]:
     """What the broker says of the only consumer."""
     path = topic.replace("persistent://", f"{sandbox.admin_url}/admin/v2/persistent/")
-    subscription = httpx.get(f"{path}/stats", trust_env=False).json()["subscriptions"]["s"]
+    subscription = httpx2.get(f"{path}/stats", trust_env=False).json()["subscriptions"]["s"]
     (found,) = subscription["consumers"]
     return dict(found) | {"backlog": subscription["msgBacklog"]}
 
