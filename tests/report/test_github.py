@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
+
+from pulsar_doctor.checkup.expected import Expectation
 from tests.report.checkups import (
     actions_on,
     assert_actions_in_order,
@@ -14,6 +18,17 @@ from tests.report.checkups import (
 )
 
 COMMAND = re.compile(r"::(?:error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)")
+
+UNMET = Expectation(
+    "--expect-acked all",
+    False,
+    "0 of 200 delivered messages acknowledged; worker-1 of billing on orders holds 200",
+    action="see what it did: pulsar-doctor trace summary t.ptrace",
+    topic="persistent://public/default/orders",
+    subscription="billing",
+    consumer="worker-1",
+    delivered=200,
+)
 
 
 def read(text: str) -> str:
@@ -99,3 +114,46 @@ def test_many_with_one_cause_share_an_annotation() -> None:
     assert first.startswith("::warning title=warning%3A 48 subscriptions%3A s0%2C s1%2C s2 and 45")
     assert "permits-exhausted%2C backlog 480 in all::" in first
     assert notice.endswith("48 subscriptions judged, 48 warning")
+
+
+def test_an_expectation_that_is_not_met_is_in_every_format_for_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    for name in ("junit", "github"):
+        run = checkup([verdict("healthy")])
+        run.expectations = (UNMET, Expectation("--expect-consumers 1", True, "1 consumer came"))
+        text = written(name, run)
+        assert UNMET.said in text.replace("%3A", ":"), name
+        assert UNMET.action in text, name
+        assert "1 consumer came" not in text
+    told = page.read_text()
+    assert "### pulsar-doctor stall" in told
+    assert "| \N{CROSS MARK} \\-\\-expect\\-acked all |" in told
+    assert "| \N{WHITE HEAVY CHECK MARK} \\-\\-expect\\-consumers 1 |" in told
+    assert "worker\\-1 of billing on orders holds 200" in told
+
+
+def test_no_name_acts_on_the_page_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    evil = "a|b<img src=x>`c`[d](http://e)\n# f"
+    written("github", checkup([verdict("stalled", evil)]))
+    [row] = [line for line in page.read_text().splitlines() if line.startswith("| stalled")]
+    assert (
+        "a\\|b&lt;img src=x\\>\\`c\\`\\[d\\]\\(http\\://e\\)\N{REPLACEMENT CHARACTER}\\# f" in row
+    )
+
+
+def test_a_name_makes_no_link_and_no_formula_on_the_page_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    written("github", checkup([verdict("stalled", "www.evil.example WWW.x $a$ &b")]))
+    [row] = [line for line in page.read_text().splitlines() if line.startswith("| stalled")]
+    dollar = "<span>$</span>"
+    assert f"www\\.evil.example WWW\\.x {dollar}a{dollar} &amp;b" in row

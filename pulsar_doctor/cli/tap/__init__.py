@@ -78,7 +78,7 @@ def command(asked: TapRequest) -> int:
     copy.
 
     As a check in CI it ends by itself (--for). Each --expect-… that is not met prints one line and
-    makes the exit code 1. With -o junit, github or sarif, stdout has only that report, at the end,
+    makes the exit code 1. With -o junit or github, stdout has only that report, at the end,
     and CMD's own stdout goes to stderr; github also adds a table to the file that
     GITHUB_STEP_SUMMARY names.
 

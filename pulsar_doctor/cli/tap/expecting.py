@@ -64,7 +64,7 @@ def expectations_of(
 def report(
     diagnoses: Sequence[Diagnosis], expectations: Sequence[Expectation], asked: TapRequest
 ) -> None:
-    """The document of -o junit, github or sarif."""
+    """The document of -o junit or github."""
     from pulsar_doctor.checkup.result import Checkup
     from pulsar_doctor.report.stall_check import formats
     from pulsar_doctor.report.stall_check.wanted import Wanted

@@ -133,7 +133,7 @@ class TapRequest:
     changes: tuple[str, ...] = set_option()
     fail_on: FailOn = fail_on_option()
     accept_unknown: bool = accept_unknown_option()
-    output: Literal["table", "jsonl", "junit", "github", "sarif"] = output_option(
-        "table", "jsonl", "junit", "github", "sarif"
+    output: Literal["table", "jsonl", "junit", "github"] = output_option(
+        "table", "jsonl", "junit", "github"
     )
     cmd: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED)  # empty: none is started
