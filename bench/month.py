@@ -36,7 +36,7 @@ from pulsar_doctor.trace import ring
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired, Index, Part, write_index
 from pulsar_doctor.trace.sealing import open_trace
-from pulsar_doctor.trace.segments import SCHEMA, SegmentWriter, sha256_of
+from pulsar_doctor.trace.segments import PARQUET, SCHEMA, sha256_of
 from pulsar_doctor.wire.journal import FILE_HEADER
 from tests.trace.said import Said
 
@@ -102,10 +102,10 @@ def write(bodies: list[Path], trace: Path, seconds: float, count: int, places: r
         rows, of = (first, 0) if at == 0 else (last, 2) if at == count - 1 else (usual, 1)
         first_seq = len(first) + (at - 1) * len(usual) if at else 0
         path = trace / folders.segment_name(at + 1)
-        writer = SegmentWriter(path)
-        writer.add_batch(moved(rows, at - of, first_seq, round((at - of) * seconds * 1e6)))
-        writer.close()
-        until_us = writer.last_us or 0
+        batch = moved(rows, at - of, first_seq, round((at - of) * seconds * 1e6))
+        table = pa.Table.from_batches([batch])
+        pq.write_table(table, path, **PARQUET)
+        first_us, until_us = (each.value for each in pc.min_max(table["ts"]).values())
         parts.append(
             Part(
                 number=at + 1,
@@ -119,8 +119,8 @@ def write(bodies: list[Path], trace: Path, seconds: float, count: int, places: r
                 until_ns=rows["mono_ns"][-1].as_py() + round((at - of) * seconds * 1e6) * 1000,
                 gaps=0,
                 dropped=0,
-                first_us=writer.first_us,
-                last_us=writer.last_us,
+                first_us=first_us,
+                last_us=until_us,
             )
         )
     return parts

@@ -197,7 +197,7 @@ def _as_listed(
     names = {part.name for part in there.parts}
     for name in sorted(there.files.keys() - names):
         at = number_in(name)
-        about_to_go = at <= index.expired.through or index.is_left_over(name)
+        about_to_go = at <= index.expired.through
         if not about_to_go and not _is_there(spark, f"{there.folder}/{journal_name(at)}"):
             raise TraceError(
                 f"{there.folder}/{name} is not in {INDEX}; `pulsar-doctor trace verify` tells more"

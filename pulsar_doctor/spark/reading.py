@@ -287,7 +287,7 @@ def _segments(
     told = Told(notes, ends, REPLAYED_MOST // max(1, len(opened)))
     for each in opened:
         try:
-            found += _of_trace_as_it_is(each, span, told)
+            found += _of_trace(each.path, each.trace, span, told)
         except TraceError as error:
             if left_out is None:
                 raise
@@ -325,16 +325,6 @@ def _below(root: Path, name: str) -> Iterator[Path]:
         if name in files:
             folders.clear()
             yield Path(folder)
-
-
-def _of_trace_as_it_is(opened: Opened, span: TimeSpan, told: Told) -> list[Segment]:
-    from pulsar_doctor.trace.reading import CompactedMeanwhileError, Trace
-
-    try:
-        return _of_trace(opened.path, opened.trace, span, told)
-    except CompactedMeanwhileError:
-        again = Trace(opened.path, proven_only=opened.trace.proven_only)
-        return _of_trace(opened.path, again, span, told)
 
 
 def _of_trace(path: Path, trace: Trace, span: TimeSpan, told: Told) -> list[Segment]:

@@ -10,7 +10,6 @@ import fcntl
 import fnmatch
 import json
 import os
-import re
 import stat
 import time
 import zlib
@@ -29,7 +28,6 @@ META = "_meta.json"
 INDEX = "_segments.jsonl"
 RING = "_ring.json"
 KEPT = "_kept"
-MERGED = re.compile(r"seg-(\d{6,})\.from-(\d{6,})\.parquet")
 WHY_KEPT = "_kept.json"
 RELAY_LOCK = ".relay.lock"
 SEAL_LOCK = ".seal.lock"
@@ -55,17 +53,6 @@ def journal_name(number: int) -> str:
 def segment_name(number: int) -> str:
     """Of the segment of a part."""
     return f"seg-{number:06d}.parquet"
-
-
-def merged_name(first: int, number: int) -> str:
-    """Of the segment that the parts from the first to this one have become."""
-    return f"seg-{number:06d}.from-{first:06d}.parquet"
-
-
-def first_in(name: str) -> int:
-    """The first part that is in a segment of this name; of one that was sealed, its own."""
-    of_many = MERGED.fullmatch(name)
-    return int(of_many[2]) if of_many else number_in(name)
 
 
 def state_name(number: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,16 +40,6 @@ class Part:
     dropped: int | None = None  # commands that are missing according to these
     first_us: int | None = None  # least `ts` of the rows
     last_us: int | None = None  # greatest `ts`, not always the last: a clock may be set back
-
-    @property
-    def first_number(self) -> int:
-        """The first of the parts that this one was made of, by the name of its segment."""
-        return folder.first_in(self.name) if self.name else self.number
-
-    @property
-    def is_merged(self) -> bool:
-        """Whether it was made of several."""
-        return self.name is not None and folder.MERGED.fullmatch(self.name) is not None
 
     @property
     def times(self) -> tuple[int, int] | None:
@@ -109,28 +98,6 @@ class Index:
     def dropped(self) -> int:
         """Commands that these say are missing."""
         return self.expired.dropped + sum(part.dropped or 0 for part in self.parts)
-
-    def is_left_over(self, name: str) -> bool:
-        """Whether a segment that is not listed was made one with others, or was to be.
-
-        It belongs to a part of this list, which has the same rows, and is about to go.
-        """
-        number = folder.number_in(name)
-        listed = self._part_with(number)
-        if listed is None or listed.name == name:
-            return False
-        merged = name == folder.merged_name(folder.first_in(name), number)
-        return merged or (name == folder.segment_name(number) and listed.is_merged)
-
-    def is_inside(self, number: int) -> bool:
-        """Whether a part of that number has become one with later ones."""
-        listed = self._part_with(number)
-        return listed is not None and number < listed.number
-
-    def _part_with(self, number: int) -> Part | None:
-        at = bisect_left(self.parts, number, key=lambda part: part.number)
-        found = self.parts[at] if at < len(self.parts) else None
-        return found if found is not None and found.first_number <= number else None
 
 
 def read_index(trace_dir: Path) -> Index:

@@ -58,7 +58,7 @@ def losses(index: Index) -> Iterator[Loss]:
     """What the sealed parts say of the journals that they were."""
     before = index.expired.through
     for part in index.parts:
-        if part.first_number != before + 1:
+        if part.number != before + 1:
             yield nothing_before(part.number)
         if part.cut_bytes or part.damaged:
             yield loss_of(journal_name(part.number), part.cut_bytes, damaged=part.damaged)
@@ -85,14 +85,9 @@ def unlisted(path: Path, index: Index) -> Iterator[str]:
         if file.name.startswith((".", "_")) or file.name in listed:
             continue
         number = folder.number_of(file)
-        expired = 0 < number <= index.expired.through and file.name in names_of(file.name, number)
-        if not expired and not index.is_left_over(file.name):  # otherwise it is about to go
+        expired = 0 < number <= index.expired.through
+        if not expired or file.name != folder.segment_name(number):  # otherwise it is about to go
             yield f"{file.name} is not in {folder.INDEX}: it is no part of this trace"
-
-
-def names_of(name: str, number: int) -> tuple[str, str]:
-    """The names that a segment of this number may bear: alone, or as one with earlier ones."""
-    return folder.segment_name(number), folder.merged_name(folder.first_in(name), number)
 
 
 def nothing_before(number: int) -> Loss:

@@ -55,10 +55,6 @@ class ChangedMeanwhileError(Exception):
     """What the list named has gone: the list has changed."""
 
 
-class CompactedMeanwhileError(TraceError):
-    """A segment that the list named has become one with others."""
-
-
 class Trace:
     """A trace that can be read. Raises TraceError where the folder is none or is damaged.
 
@@ -182,7 +178,7 @@ class Trace:
         columns: at least these are filled in. since_us: rows before that moment may be left out.
         after: only parts with a higher number; behind: only rows with a higher number. Rows that a
         ring drops before they are reached are left out: the numbers of the rows show it, and so do
-        the notes. One that is compacted meanwhile is read on as it then is.
+        the notes.
         """
         if not self.meta.capture:
             yield from self._every_row(columns, since_us=since_us, after=after, behind=behind)
@@ -220,9 +216,6 @@ class Trace:
                         yield row
             except ChangedMeanwhileError:
                 self._note_expired(part)
-            except CompactedMeanwhileError:
-                yield from self._every_row(columns, since_us=since_us, after=after, behind=behind)
-                return
             behind = part.last_seq or 0
         after = max(after, index.through)
         if not journals:
@@ -247,7 +240,7 @@ class Trace:
                 timeline = self._ledgers(index)
                 for _ in self._unsealed(timeline, index.through, journals):
                     pass
-            except (_SealedMeanwhileError, ChangedMeanwhileError, CompactedMeanwhileError):
+            except (_SealedMeanwhileError, ChangedMeanwhileError):
                 continue
             self.note(*set_aside_notes(timeline))
             timeline.incomplete = self.missing(timeline.set_aside).is_loss
@@ -324,7 +317,6 @@ class Trace:
                 for name in fnmatch.filter(names - known, "seg-*.parquet")
                 if folder.number_in(name) > index.expired.through
                 and folder.journal_name(folder.number_in(name)) not in names
-                and not index.is_left_over(name)
             )
             if not strange:
                 return index
@@ -446,13 +438,8 @@ def _may_expire(path: Path, part: Part) -> Iterator[None]:
     try:
         yield
     except TraceError:
-        index = read_index(path)
-        if index.expired.through >= part.number:
+        if read_index(path).expired.through >= part.number:
             raise ChangedMeanwhileError from None
-        if part.name and index.is_left_over(part.name):
-            raise CompactedMeanwhileError(
-                f"{path} was compacted while it was being read: read it again"
-            ) from None
         raise
 
 

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.trace import compacting, folder
+from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.index import Part, append_part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.missing import sealed_missing
@@ -100,7 +100,6 @@ class Sealer:
         self.ring = Ring.of(self.path)  # None: the trace keeps everything
         index = read_index(self.path) if self.ring is None else self.ring.index
         self._sealed = index.through
-        compacting.sweep(self.path, index)
         self.timeline = ledgers_at(self.path, self._meta, index)  # after the last row that was read
         self._sweep_left_over()
         self._sweep_journals()

@@ -72,6 +72,14 @@ DICTIONARIES = [
     "message_ids.list.element.ledger_id",
     "message_ids.list.element.ack_set",
 ]
+# How a segment is written.
+PARQUET: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": DICTIONARIES,
+    "column_encoding": dict.fromkeys(DIFFERENCES, "DELTA_BINARY_PACKED"),
+    "write_page_checksum": True,
+}
 # Read as what they are in the file, each text once: a small file may name a large one often.
 TEXTS = [c.name for c in COLUMNS if c.type in ("string", "binary")]
 GROUP_BYTES_MOST = 1 << 29  # uncompressed
@@ -82,18 +90,11 @@ class SegmentWriter:
     """Writes rows to a file that is a segment once it is closed. Overwrites what is there.
 
     room: called before so many more bytes are written; if it says no, left_out becomes true, the
-    file is emptied, and nothing more is written. schema: of batches that are added as they are.
+    file is emptied, and nothing more is written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        room: Callable[[int], bool] | None = None,
-        *,
-        schema: pa.Schema = SCHEMA,
-    ) -> None:
+    def __init__(self, path: Path, room: Callable[[int], bool] | None = None) -> None:
         self.path = path
-        self.schema = schema
         self._sink = _Sink(path, room)
         self.row_count = 0
         self.first_us: int | None = None  # least `ts`, once it is closed
@@ -104,12 +105,8 @@ class SegmentWriter:
         try:
             self._parquet = pq.ParquetWriter(
                 self._sink,
-                schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=DICTIONARIES,
-                column_encoding=dict.fromkeys(DIFFERENCES, "DELTA_BINARY_PACKED"),
-                write_page_checksum=True,
+                SCHEMA,
+                **PARQUET,
             )
         except BaseException:
             self._sink.close()
@@ -129,17 +126,6 @@ class SegmentWriter:
         if self.row_count % BATCH_ROWS == 0:
             self._batch()
             if self.row_count % GROUP_ROWS == 0:
-                self._group()
-
-    def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Adds rows of its schema as they are; not to be mixed with `add`."""
-        while len(batch):
-            more = batch.slice(0, GROUP_ROWS - self.row_count % GROUP_ROWS)
-            batch = batch.slice(len(more))
-            self._batches.append(more)
-            self.row_count += len(more)
-            self._group_bytes += more.nbytes
-            if self.row_count % GROUP_ROWS == 0 or self._group_bytes > GROUP_BYTES:
                 self._group()
 
     def _weigh(self, row: Row) -> None:
@@ -179,7 +165,7 @@ class SegmentWriter:
 
     def _group(self) -> None:
         if self._batches:
-            table = pa.Table.from_batches(self._batches, self.schema)
+            table = pa.Table.from_batches(self._batches, SCHEMA)
             self._note_times(table["ts"])
             self._parquet.write_table(table, row_group_size=GROUP_ROWS)
             self._batches = []
@@ -301,20 +287,6 @@ def count_rows(path: Path) -> int:
     """How many rows a segment has, with every page read and its checksum compared."""
     with _said_as_damage(path):
         return sum(batch.num_rows for batch in _batches(path, None, None, None))
-
-
-def whole(path: Path, sha256: str) -> pa.Table:
-    """All rows of a small segment with all columns that it has, as they are. Raises TraceError."""
-    with _said_as_damage(path):
-        with open_regular(path) as file:
-            content = file.read() or b""
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise ValueError(CHANGED)
-        source = pa.BufferReader(content)
-        with pq.ParquetFile(source, page_checksum_verification=True) as file:
-            _names(file)
-            _require_small(file, range(file.num_row_groups))
-            return file.read(use_threads=False)
 
 
 def read_names(path: Path) -> list[str]:

@@ -22,7 +22,7 @@ from pulsar_doctor.trace.graded import taken_back_note
 from pulsar_doctor.trace.index import Expired, Index, Part, read_index
 from pulsar_doctor.trace.journals import Journal
 from pulsar_doctor.trace.later import LaterTimeline
-from pulsar_doctor.trace.missing import Loss, Missing, losses, names_of, unlisted
+from pulsar_doctor.trace.missing import Loss, Missing, losses, unlisted
 from pulsar_doctor.trace.reading import ledgers_at_start, ledgers_of, set_aside_notes
 from pulsar_doctor.wire.columns import COLUMN_NAMES, GAP, Row
 
@@ -62,7 +62,6 @@ class Verification:
     dropped: int = 0  # commands that are missing according to these rows
     set_aside: int = 0  # records that could not be read: rows that are UNPARSED
     expired: Expired = field(default_factory=Expired)  # dropped by a ring earlier
-    names: list[str] = field(default_factory=list)  # of the listed segments
     until_us: int | None = None
     cut_bytes: int = 0  # of half blocks at the ends of journals
     problems: list[str] = field(default_factory=list)  # what is wrong
@@ -99,9 +98,7 @@ def verify(path: Path) -> Verification:
     for _ in range(ATTEMPTS):
         found = _verify(path)
         try:
-            index = read_index(path)
-            merged = any(name and index.is_left_over(name) for name in found.names)
-            if index.expired == found.expired and not (merged and found.problems):
+            if read_index(path).expired == found.expired:
                 break
         except TraceError:
             break
@@ -126,7 +123,6 @@ def _verify(path: Path) -> Verification:
     else:
         found.problems.extend(unlisted(path, index))
     found.expired = index.expired
-    found.names = [part.name for part in index.parts if part.name]
     timeline = _check_parts(found, meta, index)
     if timeline is not None:
         _check_journals(found, timeline, index.through, journals)
@@ -196,7 +192,7 @@ def _check_file(found: Verification, part: Part) -> list[str] | None:
     """The file as such; its columns, None where its rows cannot be read."""
     name = part.name or ""
     file = found.path / name
-    if name not in names_of(name, part.number):
+    if name != folder.segment_name(part.number):
         found.problems.append(f"part {part.number} bears the wrong name {name}")
         return None
     try:

@@ -38,7 +38,6 @@ NEEDED = {
     "trace show": ["DIR"],
     "trace summary": ["DIR"],
     "trace verify": ["DIR"],
-    "trace compact": ["DIR"],
     "capture": ["--trace", "DIR"],
     "examine": ["1", "orders"],
     "produce": ["orders"],

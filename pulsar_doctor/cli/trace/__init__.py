@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +41,6 @@ def command() -> None:
       pulsar-doctor trace show incident.ptrace --consumer slow --since 30s
       pulsar-doctor trace show incident.ptrace --command FLOW -o jsonl | jq .permits
       pulsar-doctor trace verify incident.ptrace
-      pulsar-doctor trace compact ring.ptrace
     """
 
 
@@ -135,39 +133,6 @@ def verify(folder: Path, *, output: str) -> int:
     else:
         print_page(*verification_lines(found))
     return found.missing.exit_code
-
-
-@command.command("compact")
-@folder_argument
-@adding(output=output_option("table", "json"))
-@talk_options
-def compact(folder: Path, *, output: str) -> None:
-    """Makes few large segments of many small ones: the same rows, in the same order.
-
-    A ring seals a segment every minute or less, and a month of them is slow to list. A merged
-    segment holds at most an hour, 500,000 rows or 64 MiB, and of a ring at most a tenth of what it
-    keeps. Readers always find a complete trace, before, during and after, even after a crash. It
-    needs disk space for the new segments beside the old ones. A trace that is being written is
-    refused (2), and a merged one is left as it is. Kept copies of a ring stay.
-
-    \b
-    Example:
-      pulsar-doctor trace compact /var/lib/taps/billing.ptrace
-    """
-    with needing("trace", "compacting a trace"):
-        from pulsar_doctor.trace.compacting import compact as compact_trace
-    from pulsar_doctor.report.paper import print_page
-    from pulsar_doctor.wording.sizes import in_words
-
-    _open(folder)
-    done = compact_trace(folder)
-    if output == "json":
-        tell_json({"schema": "pulsar-doctor/trace-compact/1", **asdict(done)}, indent=1)
-        return
-    print_page(
-        f"{done.segments_before:,} segments are now {done.segments:,} ({done.merged:,} new), "
-        f"{in_words(done.bytes_before)} are {in_words(done.bytes)}; {done.rows:,} rows as before"
-    )
 
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
