@@ -26,7 +26,6 @@ WIDTH = 78
 ENVIRONMENT = (
     ("context", "PULSAR_DOCTOR_CONTEXT", "The current context; set to nothing: none."),
     ("client_conf", "PULSAR_CLIENT_CONF", "Pulsar's own variable for --client-conf."),
-    ("json_version", "PULSAR_DOCTOR_JSON_VERSION", "The same as --json-version."),
     ("sandbox", "PULSAR_DOCTOR_CACHE", "The folder that Apache Pulsar is downloaded to."),
     (None, "NO_COLOR", "The same as --no-color."),
     (None, "LC_ALL", "Set to C, what is printed has characters of ASCII only."),

@@ -169,18 +169,6 @@ def output_option(*formats: str) -> Any:
     )  # fmt: skip
 
 
-def _json_version(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        os.environ["PULSAR_DOCTOR_JSON_VERSION"] = value  # what the report looks at
-
-
-json_version_option = click.option(
-    "--json-version", type=click.Choice(["2", "3"]), expose_value=False, callback=_json_version,
-    envvar="PULSAR_DOCTOR_JSON_VERSION", show_envvar=True,
-    help="Names in JSON: 3, or 2 as before 0.2.0; removed in 0.3.0.",
-)  # fmt: skip
-
-
 # Fields that several requests have.
 topics_argument = partial(
     argument, metavar="[TOPIC]...", nargs=-1, shell_complete=_completing.topics

@@ -27,7 +27,6 @@ from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_option,
     interval_option,
-    json_version_option,
     option,
     output_option,
     set_option,
@@ -91,7 +90,6 @@ class ExamineRequest:
 
 @click.command(cls=Sections)
 @taking(ExamineRequest)
-@json_version_option
 @connection_options
 def command(asked: ExamineRequest) -> int:
     """Examines a running client, without a restart.

@@ -6,7 +6,7 @@ import click
 
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._completing import offering
-from pulsar_doctor.cli._options import json_version_option, talk_options
+from pulsar_doctor.cli._options import talk_options
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell, tell_json
 from pulsar_doctor.wording.spelling import near
@@ -23,14 +23,12 @@ def _names(ctx: click.Context, typed: str) -> list[str]:
 
 @click.command(cls=Sections)
 @click.argument("name", required=False, shell_complete=_names)
-@json_version_option
 @talk_options
 def command(name: str | None) -> None:
     """Prints the JSON Schema of a document.
 
     Without NAME it lists the names. NAME is what a document has in its field `schema`, without the
     version. Fields may be added within a version, so a program has to ignore what it does not know.
-    Of documents that --json-version 2 changes, it prints that version with --json-version 2.
 
     \b
     pulsar-doctor schema

@@ -16,11 +16,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report import json_versions
 from pulsar_doctor.report.stall_check.schema import schema as of_verdicts
 from pulsar_doctor.report.tap.document import SCHEMA as TAP
 from pulsar_doctor.report.tap.document import SHOWN
-from pulsar_doctor.tap.observer.events import Snapshot, Verdict
+from pulsar_doctor.tap.observer.events import Verdict
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 DOCUMENTS: dict[str, Any] = json.loads(
@@ -68,7 +67,7 @@ def _shaped(shape: Any) -> JsonSchema:
     if shape == "any":
         return {}
     if shape.startswith("="):
-        return {"const": json_versions.schema(shape[1:])}
+        return {"const": f"pulsar-doctor/{shape[1:]}"}
     if shape.startswith("$"):  # with properties, so that a test can close it
         return {"anyOf": [_verdict_with({}, shape[1:]), {"type": "null"}]}
     return {"type": [shape, "null"]}
@@ -112,16 +111,11 @@ def _row() -> JsonSchema:
 
 
 def _event(name: str, kind: type) -> JsonSchema:
-    ours = {"const": json_versions.schema(TAP)}
+    ours = {"const": TAP}
     head = {"schema": ours, "event": {"const": name}, "at": {"type": "string"}}
     if kind is Verdict:
         return _verdict_with(head | {"before": _typed(get_type_hints(kind)["before"])})
-    properties = json_versions.renamed(name, _fields_of(kind)["properties"])
-    if kind is Snapshot:
-        each = properties["consumers"]["items"]
-        each["properties"] = json_versions.renamed("snapshot", each["properties"])
-        each["required"] = list(each["properties"])
-    properties = head | properties
+    properties = head | _fields_of(kind)["properties"]
     return {"type": "object", "required": list(properties), "properties": properties}
 
 

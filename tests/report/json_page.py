@@ -1,4 +1,4 @@
-"""The tables of docs/json.md, made from the numbers of a consumer and from the names they had.
+"""The tables of docs/json.md, made from the table of the numbers of a consumer.
 
 `python -m tests.report.json_page` writes them; a test fails while the page differs.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pulsar_doctor.evidence.measures import PROCESS, STATS, WIRE
 from pulsar_doctor.evidence.numbers import NUMBERS, REPORTED, Number
-from pulsar_doctor.report.json_versions import EVIDENCE, NAMES, SCHEMAS
 
 END = "<!-- end -->"
 PAGE = Path(__file__).parents[2] / "docs" / "json.md"
@@ -18,11 +17,6 @@ SOURCES = {STATS: "statistics", WIRE: "trace", PROCESS: "process"}
 IN_FINDINGS = ("unacked_entries", "queued", "permits_refilled", "permits_owed", "parked_permits",
                "refill_threshold", "largest_batch", "sending_after", "pace", "holds_since",
                "since_work")  # fmt: skip
-WHERE = {
-    "consumer": "`consumers[]`", "snapshot": "`consumers[]` of a tap's event `snapshot`",
-    "refused": "a tap's event `refused`", "passed_by": "a tap's event `passed_by`",
-    "suspect": "`for`, `against` and `missing` of a suspect", "moved": "`moved` of `--after`",
-}  # fmt: skip
 
 
 def page() -> str:
@@ -30,7 +24,6 @@ def page() -> str:
     tables = {
         "numbers": _numbers(REPORTED),
         "more": _numbers(NUMBERS[name] for name in IN_FINDINGS),
-        "renamed": _renamed(),
     }
     text = PAGE.read_text("utf-8")
     for name, lines in tables.items():
@@ -46,22 +39,6 @@ def _numbers(rows: Iterable[Number]) -> Iterator[str]:
         sources = ", ".join(SOURCES[source] for source in row.sources)
         broker = f"`{row.broker}`" if row.broker else ""
         yield f"| `{row.name}` | {row.unit} | {broker} | {sources} | {row.meaning} |"
-
-
-def _renamed() -> Iterator[str]:
-    yield "| where | old name | name |"
-    yield "| --- | --- | --- |"
-    for new, old in SCHEMAS.items():
-        yield f"| `schema` | `pulsar-doctor/{old}` | `pulsar-doctor/{new}` |"
-    for kind, names in NAMES.items():
-        for new, old in names.items():
-            yield f"| {WHERE[kind]} | `{old}` | `{new}` |"
-    for code, evidence in EVIDENCE.items():
-        where = f"`evidence` of {code}" if code else "`evidence`"
-        for new, olds in evidence.items():
-            for old in olds:
-                if old != new:
-                    yield f"| {where} | `{old}` | `{new}` |"
 
 
 if __name__ == "__main__":

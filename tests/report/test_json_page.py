@@ -1,4 +1,4 @@
-"""docs/json.md lists the numbers and the old names as the code has them."""
+"""docs/json.md lists the numbers as the code has them."""
 
 from __future__ import annotations
 

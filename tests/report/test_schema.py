@@ -14,7 +14,6 @@ import pytest
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.report.json_versions import VARIABLE
 from pulsar_doctor.report.schemas import names, schema_of
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.tap.document import event_json
@@ -51,24 +50,6 @@ def test_it_is_printed_and_is_a_schema(capsys: pytest.CaptureFixture[str]) -> No
     assert all(shipped.is_valid(json.loads(line)) for line in printed("jsonl").splitlines())
     assert shipped.is_valid(whole() | {"later": 1}), "fields may be added"
     assert not shipped.is_valid(whole() | {"schema": "pulsar-doctor/stall-check/1"})
-
-
-def test_version_2_has_schemas_until_it_is_removed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "3")
-
-    def shown(*arguments: str) -> Any:
-        assert run(["schema", *arguments]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    new, old = shown("stall-check"), shown("stall-check", "--json-version", "2")
-    versions = [each["$defs"]["document"]["properties"]["schema"]["const"] for each in (new, old)]
-    assert versions == ["pulsar-doctor/stall-check/3", "pulsar-doctor/stall-check/2"]
-    fields = [each["$defs"]["consumer"]["properties"].keys() for each in (new, old)]
-    assert fields[0] - fields[1] >= {"receiver_queue_size"}
-    assert fields[1] - fields[0] >= {"queue_size"}
-    assert shown("holes") == shown("holes", "--json-version", "2"), "it has one version only"
 
 
 def first(document: Any, *way: str) -> Any:
@@ -150,9 +131,9 @@ def test_each_document_has_a_schema_that_is_whole_and_is_printed(
 
 def test_no_schema_of_a_document_is_missing() -> None:
     """Whatever the code calls a schema; samples and saved are files, which no program prints."""
-    named = re.compile(r"pulsar-doctor/([a-z-]+)/\d|^SCHEMA = \"([a-z-]+)/\d", re.M)
+    named = re.compile(r"pulsar-doctor/([a-z-]+)/\d")
     texts = (path.read_text("utf-8") for path in PACKAGE.rglob("*.py"))
-    found = {one or other for text in texts for one, other in named.findall(text)}
+    found = {name for text in texts for name in named.findall(text)}
     assert found - {"samples", "saved"} <= set(names())
     assert len(found) > 12
 

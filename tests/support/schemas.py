@@ -7,25 +7,21 @@ closed: a field that it does not know is wrong, though whoever reads our JSON mu
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
-from unittest.mock import patch
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from pulsar_doctor.report.json_versions import SCHEMAS, VARIABLE
 from pulsar_doctor.report.schemas import names, schema_of
 
 SHIPPED = Draft202012Validator
 OURS = "pulsar-doctor/"
 OPEN = "judged"  # a part of others, which are closed themselves
 NAMES = frozenset(names())
-OLD = dict(each.split("/") for each in SCHEMAS.values())  # of --json-version 2
 _right = deque[str](maxlen=20)  # once is enough
 LOOKED_AT_MOST = 200  # of a list of verdicts
 
@@ -60,14 +56,13 @@ def check_text(text: str) -> None:
 
 def check(document: Mapping[str, Any]) -> None:
     """Fails where it says of itself that it is ours and is not as its schema says."""
-    kind, _, version = str(document.get("schema")).removeprefix(OURS).partition("/")
+    kind = str(document.get("schema")).removeprefix(OURS).partition("/")[0]
     if kind not in NAMES:
         return
-    is_old = version == OLD.get(kind)
     part = dict(document)
     if "subscriptions" in part:
         part["subscriptions"] = _some(part["subscriptions"])
-    found = _validator(kind, document.get("event"), is_old).iter_errors(part)
+    found = _validator(kind, document.get("event")).iter_errors(part)
     wrong = max(_errors(found), key=_depth, default=None)
     assert wrong is None, f"{kind}{wrong.json_path[1:]}: {wrong.message}"
 
@@ -93,9 +88,8 @@ def _some(verdicts: Any) -> Any:
 
 
 @cache
-def _validator(kind: str, event: str | None, is_old: bool) -> Any:
-    with patch.dict(os.environ, {VARIABLE: "2" if is_old else "3"}):
-        shipped = schema_of(kind)
+def _validator(kind: str, event: str | None) -> Any:
+    shipped = schema_of(kind)
     SHIPPED.check_schema(shipped)
     defs = shipped.get("$defs", {})
     closed = {each: _closed(told, each == OPEN) for each, told in defs.items()}

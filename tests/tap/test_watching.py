@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.diagnosis.fitted import sure
-from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.trace.consumers import refusal_lines
 from pulsar_doctor.tap.events import now_us
 from pulsar_doctor.trace.sealing import open_trace
@@ -38,7 +37,7 @@ from tests.tap.tapped import (
 )
 
 TOPIC = "persistent://public/default/orders"
-SCHEMA = schema("tap/2")
+SCHEMA = "pulsar-doctor/tap/2"
 SOON = ("--set", "permits-exhausted.refill_wait=1s", "--set", "permits-exhausted.quiet_after=0s")
 
 

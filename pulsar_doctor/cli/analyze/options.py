@@ -28,7 +28,7 @@ SECTIONS = {
     "The analysis": ("bucket", "top", "stall_floor", "strict", "sql"),
     "Spark": ("master", "remote", "conf", "warm"),
     "What to keep": ("save_dir", "save_mode", "save_format"),
-    "Verdict and output": ("fail_on", "accept_unknown", "output", "json_version"),
+    "Verdict and output": ("fail_on", "accept_unknown", "output"),
 }
 
 

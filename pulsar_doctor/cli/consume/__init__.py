@@ -19,7 +19,7 @@ from pulsar_doctor.cli._calls import (
     told,
 )
 from pulsar_doctor.cli._commands import sectioned
-from pulsar_doctor.cli._options import connection_options, json_version_option, taking
+from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli.consume.ending import last_word, shortfall
 from pulsar_doctor.cli.consume.options import (
     OWN_MESSAGES,
@@ -63,7 +63,6 @@ Examples:
 @work_options
 @delay_options
 @taking(ConsumeRequest)
-@json_version_option
 @connection_options
 def command(asked: ConsumeRequest) -> int:
     """Attaches real consumers, and shows every FLOW and permit.

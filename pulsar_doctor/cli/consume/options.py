@@ -37,7 +37,7 @@ SECTIONS = {
     ),
     "Deferred messages": ("receiver_delay", "delay_from"),
     "The run": (
-        "count", "timeout", "trace_dir", "changes", "accept_unknown", "output", "json_version"
+        "count", "timeout", "trace_dir", "changes", "accept_unknown", "output"
     ),
 }  # fmt: skip
 

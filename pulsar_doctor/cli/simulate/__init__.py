@@ -11,7 +11,7 @@ import click
 
 from pulsar_doctor.cli._calls import checks, say
 from pulsar_doctor.cli._commands import sectioned
-from pulsar_doctor.cli._options import json_version_option, taking, talk_options
+from pulsar_doctor.cli._options import taking, talk_options
 from pulsar_doctor.cli.simulate.options import (
     MESSAGES_MOST,
     RATE_SECONDS,
@@ -41,7 +41,6 @@ Examples:
 
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(SimulateRequest)
-@json_version_option
 @talk_options
 def command(asked: SimulateRequest) -> None:
     """Predicts what other receiver queue sizes would do.

@@ -44,7 +44,7 @@ SECTIONS = {
         "round_trip",
     ),
     "From a trace": ("trace_dir", "topic", "subscription"),
-    "The run": ("seed", "output", "json_version"),
+    "The run": ("seed", "output"),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import click
 
 from pulsar_doctor.cli._calls import checks, connected, say, say_more, settings, told
 from pulsar_doctor.cli._commands import Sections
-from pulsar_doctor.cli._options import connection_options, json_version_option, taking
+from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
@@ -93,7 +93,6 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
     "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
     help="Print the JSON Schema of -o json and -o jsonl, and end.",
 )  # fmt: skip
-@json_version_option
 @connection_options
 def command(asked: StallCheckRequest) -> int:
     """Explains why a subscription is stuck, and what to do.

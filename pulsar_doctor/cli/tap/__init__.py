@@ -12,7 +12,7 @@ import click
 
 from pulsar_doctor.cli._calls import accepted, checks, connected, told
 from pulsar_doctor.cli._commands import sectioned
-from pulsar_doctor.cli._options import connection_options, json_version_option, taking
+from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli._screens import lines_on, screen_of
 from pulsar_doctor.cli.tap.options import SECTIONS, TapRequest
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
@@ -54,7 +54,6 @@ apply, it is 1. With CMD its own code, when that is not 0.
     cls=sectioned(SECTIONS), epilog=EPILOG, context_settings={"ignore_unknown_options": False}
 )
 @taking(TapRequest)
-@json_version_option
 @connection_options
 def command(asked: TapRequest) -> int:
     """Relays a client to the broker, and records every permit.
@@ -87,18 +86,18 @@ def command(asked: TapRequest) -> int:
 
     \b
     listening  service_url to give to clients, upstream, trace_dir (null: it is temporary)
-    snapshot   about once a second: consumers, one object each, with incarnation, consumer_name,
-               topic, partition, subscription, type, client_version, client_addr,
-               receiver_queue_size, refill_threshold, available_permits (at most, while
-               parked_permits is null), unsent_permits_min, flow_count, messages, acknowledged,
-               unacked_messages, last_flow_seconds, next_flow (messages, at_most, seconds), certain,
+    snapshot   about once a second: consumers, one object each, with incarnation, name, topic,
+               partition, subscription, type, client_version, address, receiver_queue_size,
+               refill_threshold, available_permits (at most, while parked_permits is null),
+               parked_permits, unsent_permits_min, flows, msg_out_counter, acknowledged,
+               unacked_messages, since_last_flow, next_flow (messages, at_most, seconds), certain,
                status, code; and unread_bytes: of the journal, not looked at yet
     verdict    one that changed: before (null: the first), and all of stall-check's JSON
     gap        dropped commands are missing in the trace at row seq (null: nobody knows how many)
-    refused    why a client did not get through, each reason once: reason, client_addr and
+    refused    why a client did not get through, each reason once: reason, address and
                client_version of the first one; `trace summary` counts them
     passed_by  a lookup of topic was answered, and for 10 s nobody subscribed to it or produced:
-               its client (client_addr, client_version) may have gone past the tap
+               its client (address, client_version) may have gone past the tap
     counters   after SIGUSR1: those of the relay and of the observer
     sealed     after SIGUSR2: everything up to then is in Parquet
     kept       path of the copy of a ring, and its reason

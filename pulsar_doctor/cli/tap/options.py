@@ -54,7 +54,7 @@ SECTIONS = {
     "As a check in CI": ("consumers", "acked", "within_seconds"),
     "The trace": ("trace_dir", "seal_every", "ring_seconds", "max_bytes"),
     "Verdict and output": (
-        "compare_broker", "changes", "fail_on", "accept_unknown", "output", "json_version"
+        "compare_broker", "changes", "fail_on", "accept_unknown", "output"
     ),
 }  # fmt: skip
 

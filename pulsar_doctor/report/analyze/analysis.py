@@ -30,7 +30,6 @@ from pulsar_doctor.report.analyze.verdicts import (
     statuses,
     unwell,
 )
-from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.paper import STYLES
 from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
@@ -39,7 +38,7 @@ from pulsar_doctor.spark.verdicts import TraceVerdict
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
-SCHEMA = "analyze/2"
+SCHEMA = "pulsar-doctor/analyze/2"
 TOP = 10
 VERDICTS_MOST = 10_000  # of a document; the worst
 
@@ -47,7 +46,7 @@ VERDICTS_MOST = 10_000  # of a document; the worst
 def analysis_json(analysis: Analysis) -> dict[str, Any]:
     """The document of `-o json`. Moments are ISO 8601 in UTC, what is not known is null."""
     return {
-        "schema": schema(SCHEMA),
+        "schema": SCHEMA,
         "events": analysis.events,
         "traces": analysis.traces,
         "first": _plain(analysis.first),

@@ -9,12 +9,11 @@ from pulsar_doctor.consume.deferring import ON_TIME_MS, Lateness
 from pulsar_doctor.consume.totals import AckTotals, DelayTotals, RunTotals
 from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
 from pulsar_doctor.ledger.consumers import Consumer
-from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.document import finding_json, without_permits_json
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 
-SCHEMA = "consume/2"
+SCHEMA = "pulsar-doctor/consume/2"
 LIMIT_HOLDS = "in the steady state: what had waited before a consumer came may be later"
 BEHIND = 0.98  # what lets through less than this share of what arrives is said to fall behind
 
@@ -33,7 +32,7 @@ def document(
     now_ns: how far their timeline goes; a time without permits that lasts counts up to then.
     """
     return {
-        "schema": schema(SCHEMA),
+        "schema": SCHEMA,
         "topic": topic,
         "subscription": subscription,
         "consumers": [_consumer(consumer, diagnoses, now_ns) for consumer in consumers],

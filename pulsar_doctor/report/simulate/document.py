@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
 from pulsar_doctor.simulate import formulas
 from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome, SimulatedLateness
 from pulsar_doctor.simulate.scenario import Scenario
 from pulsar_doctor.simulate.simulated import Simulated
 
-SCHEMA = "simulate/2"
+SCHEMA = "pulsar-doctor/simulate/2"
 FLOWS_MOST = 100  # of a consumer, in the document
 
 
@@ -19,7 +18,7 @@ def document(report: Simulated) -> dict[str, Any]:
     """`pulsar-doctor/simulate/2`."""
     chosen = report.recommendation
     return {
-        "schema": schema(SCHEMA),
+        "schema": SCHEMA,
         "seed": report.seed,
         "receiver_queue_size": report.given,
         "scenario": _scenario_json(report.scenario),

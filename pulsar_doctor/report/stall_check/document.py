@@ -7,13 +7,11 @@ from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.answers import Finding, Suspect
-from pulsar_doctor.diagnosis.followup import After, Shift
+from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import REPORTED
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
-from pulsar_doctor.report.json_versions import evidence, listed, renamed
 
 
 def cluster_json(checkup: Checkup) -> dict[str, str | None] | None:
@@ -36,7 +34,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "status": diagnosis.status,
         "backlog": diagnosis.backlog,
         "findings": [finding_json(finding) for finding in diagnosis.findings],
-        "suspects": [_suspect_json(suspect) for suspect in diagnosis.suspects],
+        "suspects": [suspect.document() for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
         "not_told": list(diagnosis.not_told),
         "known_issues": [known.document() for known in diagnosis.known_issues],
@@ -50,32 +48,10 @@ def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
     if diagnosis.looks is not None:
         more["decided"] = [look.document() for look in diagnosis.looks]
     if diagnosis.after is not None:
-        more["after"] = _after_json(diagnosis.after)
+        more["after"] = diagnosis.after.document()
     if diagnosis.steady is not None:
         more["steady"] = {"status": diagnosis.steady.status, "before": diagnosis.steady.before}
     return diagnosis_json(diagnosis) | more
-
-
-def _suspect_json(suspect: Suspect) -> dict[str, Any]:
-    return {
-        name: listed("suspect", value) if isinstance(value, list) else value
-        for name, value in suspect.document().items()
-    }
-
-
-def _after_json(after: After) -> dict[str, Any]:
-    return {
-        **after.document(),
-        "consumers": [
-            each.document() | {"moved": [_shift_json(s) for s in each.shifts]}
-            for each in after.consumers
-        ],
-    }
-
-
-def _shift_json(shift: Shift) -> dict[str, Any]:
-    [name] = listed("moved", [shift.name])
-    return asdict(shift) | {"name": name}
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
@@ -86,7 +62,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence,
         "consumer": finding.consumer,
         "summary": finding.summary,
-        "evidence": evidence(finding),
+        "evidence": [measure.document() for measure in finding.evidence],
         "since": finding.since,
         "where": finding.where and finding.where.document(),
         "impact": finding.impact,
@@ -101,7 +77,7 @@ def _consumers(diagnosis: Diagnosis) -> list[dict[str, Any]] | None:
     if diagnosis.consumers is None:
         return None
     return [
-        renamed("consumer", {row.name: _told(getattr(each, row.name)) for row in REPORTED})
+        {row.name: _told(getattr(each, row.name)) for row in REPORTED}
         for each in diagnosis.consumers
     ]
 

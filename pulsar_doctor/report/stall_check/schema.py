@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.evidence.numbers import REPORTED, Number
-from pulsar_doctor.report import json_versions
 
 SCHEMA_FILE = Path(__file__).with_name("schema.json")
 TYPES: dict[str, dict[str, Any]] = {  # by the type of a number in Python
@@ -22,20 +21,11 @@ TYPES: dict[str, dict[str, Any]] = {  # by the type of a number in Python
 }
 
 
-def schema() -> dict[str, Any]:
-    """The whole schema, of the version that is requested."""
-    return _schema(is_old=json_versions.is_old())
-
-
 @cache
-def _schema(*, is_old: bool) -> dict[str, Any]:
-    text = SCHEMA_FILE.read_text("utf-8")
-    for now, before in json_versions.SCHEMAS.items() if is_old else ():
-        text = text.replace(f"/{now}", f"/{before}")
-        text = text.replace(f":{now.replace('/', ':')}", f":{before.replace('/', ':')}")
-    found: dict[str, Any] = json.loads(text)
+def schema() -> dict[str, Any]:
+    """The whole schema."""
+    found: dict[str, Any] = json.loads(SCHEMA_FILE.read_text("utf-8"))
     properties = {row.name: _property(row) for row in REPORTED}
-    properties = json_versions.renamed("consumer", properties)
     found["$defs"]["consumer"] = {
         "type": "object", "required": list(properties), "properties": properties,
     }  # fmt: skip

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsar_doctor.report.json_versions import renamed, schema
 from pulsar_doctor.report.stall_check.document import diagnosis_json
 from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.tap.events import Answering, Counters, End, Event, Listening
-from pulsar_doctor.tap.observer.events import EVENTS, Counted, Snapshot, Verdict
+from pulsar_doctor.tap.observer.events import EVENTS, Counted, Verdict
 from pulsar_doctor.tap.relay.lines import Table
 from pulsar_doctor.wording.typed_json import to_json
 
-SCHEMA = "tap/2"
+SCHEMA = "pulsar-doctor/tap/2"
 SHOWN: Table[Event] = Table(
     "event",
     {
@@ -27,7 +26,7 @@ SHOWN: Table[Event] = Table(
 
 def event_json(event: Event) -> dict[str, Any]:
     """The schema, which event it is, when it was in UTC, and what is told of it."""
-    head = {"schema": schema(SCHEMA), "event": SHOWN.kind_of(event), "at": iso(event.at_us)}
+    head = {"schema": SCHEMA, "event": SHOWN.kind_of(event), "at": iso(event.at_us)}
     match event:
         case Verdict():  # as stall-check's document has it
             return {**head, "before": event.before, **diagnosis_json(event.diagnosis)}
@@ -37,10 +36,7 @@ def event_json(event: Event) -> dict[str, Any]:
         case End():
             subscriptions = [diagnosis_json(diagnosis) for diagnosis in event.subscriptions]
             return {**head, **_told(event), "subscriptions": subscriptions}
-    told = renamed(head["event"], _told(event))
-    if isinstance(event, Snapshot):
-        told["consumers"] = [renamed("snapshot", each) for each in told["consumers"]]
-    return {**head, **told}
+    return {**head, **_told(event)}
 
 
 def numbers_of(counted: Counted) -> dict[str, int]:

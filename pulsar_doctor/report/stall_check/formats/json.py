@@ -7,14 +7,13 @@ from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.examine.document import process_json
-from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.grouping import Causes
 from pulsar_doctor.report.stall_check.scalable import ScalableTopics
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
-SCHEMA = "stall-check/3"
+SCHEMA = "pulsar-doctor/stall-check/3"
 CARRIES = {"after", "notes", "steady"}
 
 
@@ -31,7 +30,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 
 def _head(checkup: Checkup) -> dict[str, Any]:
-    return {"schema": schema(SCHEMA), "checked_at": moment_json(checkup), "source": checkup.source}
+    return {"schema": SCHEMA, "checked_at": moment_json(checkup), "source": checkup.source}
 
 
 def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:

@@ -11,12 +11,11 @@ from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import ReportedBy
-from pulsar_doctor.report.json_versions import schema
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
-SCHEMA = "verdict/3"
+SCHEMA = "pulsar-doctor/verdict/3"
 CARRIES = {"after", "steady"}
 
 
@@ -31,7 +30,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 def _head(checkup: Checkup, sources: Sequence[ReportedBy] = ()) -> dict[str, Any]:
     return {
-        "schema": schema(SCHEMA),
+        "schema": SCHEMA,
         "checked_at": moment_json(checkup),
         "source": checkup.source,
         "sources": list(sources),
