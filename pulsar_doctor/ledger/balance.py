@@ -405,9 +405,8 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
 
 def from_state(state: dict[str, Any]) -> Ledger:
     """The ledger that `state_of` wrote."""
-    smallest = state.pop("smallest_refill", None)  # in what an older version saved
     ledger = Ledger(**state)
-    ledger.refills = list(ledger.refills) if smallest is None else [smallest]
+    ledger.refills = list(ledger.refills)
     ledger.flows = list(ledger.flows)
     ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
     for name in ("recent", "dead_letters"):
@@ -416,10 +415,12 @@ def from_state(state: dict[str, Any]) -> Ledger:
         ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
         for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
     )
-    awaited = state.get("awaited", ())  # none in what an older version saved
-    ledger.awaited = {(ledger_id, entry_id): int(bits, 16) for ledger_id, entry_id, bits in awaited}
-    undecided = state.get("undecided", ())
-    ledger.undecided = {(ledger_id, entry_id): left for ledger_id, entry_id, left in undecided}
+    ledger.awaited = {
+        (ledger_id, entry_id): int(bits, 16) for ledger_id, entry_id, bits in state["awaited"]
+    }
+    ledger.undecided = {
+        (ledger_id, entry_id): left for ledger_id, entry_id, left in state["undecided"]
+    }
     for name in ("newest", "highest", "had_before", "cumulative_highest", "epoch_highest"):
         setattr(ledger, name, tuple(getattr(ledger, name)))
     return ledger

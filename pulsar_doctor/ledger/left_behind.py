@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pulsar_doctor.ledger.balance import NOWHERE, Position
 
@@ -49,12 +50,10 @@ class Published:
         """As JSON values."""
         return [self.delayed_us, [[ns, *position] for ns, position in self.marks]]
 
-    def restore(self, state: Sequence[object]) -> None:
-        """What `state` was taken of, or an older version saved: the last entry alone."""
-        marks = state[1] if len(state) == 2 else [state]
-        assert isinstance(marks, list)
+    def restore(self, state: Sequence[Any]) -> None:
+        """What `state` was taken of."""
+        self.delayed_us, marks = state
         self.marks = [(ns, (ledger_id, entry_id)) for ns, ledger_id, entry_id in marks]
-        self.delayed_us = state[0] if len(state) == 2 and isinstance(state[0], int) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ from pulsar_doctor.wire.columns import (
     ids_of,
 )
 
+STATE = (
+    "next_seq", "next_incarnation", "now_us", "now_ns", "set_aside", "retracted", "retracted_rows",
+)  # fmt: skip
 CONNECTION_STATE = (
     "client_addr", "broker_addr", "client_version", "greeted", "known_by", "joins", "likely_rows",
     "lowest",
@@ -190,13 +193,7 @@ class Timeline(Incarnations):
             consumer.siblings.settle(consumer)
         return {
             "from_start": self.from_start,
-            "next_seq": self.next_seq,
-            "next_incarnation": self.next_incarnation,
-            "now_us": self.now_us,
-            "now_ns": self.now_ns,
-            "set_aside": self.set_aside,
-            "retracted": self.retracted,
-            "retracted_rows": self.retracted_rows,
+            **{name: getattr(self, name) for name in STATE},
             "refusals": self.refusals.state(),
             "connections": {
                 str(conn_id): {
@@ -222,12 +219,10 @@ class Timeline(Incarnations):
         told: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Timeline:
         """The timeline that `state` was taken of."""
-        timeline = cls(trace_id, told, from_start=state.get("from_start", True))
-        for name in ("next_seq", "next_incarnation", "now_us", "now_ns"):
+        timeline = cls(trace_id, told, from_start=state["from_start"])
+        for name in STATE:
             setattr(timeline, name, state[name])
-        for name in ("set_aside", "retracted", "retracted_rows"):
-            setattr(timeline, name, state.get(name, 0))
-        timeline.refusals = Refusals.restore(state.get("refusals", []))
+        timeline.refusals = Refusals.restore(state["refusals"])
         timeline.ended = [consumers.from_state(consumer) for consumer in state["ended"]]
         for consumer in timeline.ended:
             timeline._siblings_of(consumer).remember(consumer)
@@ -238,13 +233,13 @@ class Timeline(Incarnations):
                 saved["broker_addr"],
                 saved["client_version"],
                 producers=dict(saved["producers"]),
-                closed=dict(saved.get("closed", ())),
-                letters={number: (topic, sub) for number, topic, sub in saved.get("letters", ())},
-                greeted=saved.get("greeted", True),
-                known_by=dict(saved.get("known_by", ())),
-                joins=dict(saved.get("joins", ())),
-                likely_rows=dict(saved.get("likely_rows", ())),
-                lowest=saved.get("lowest", 0),
+                closed=dict(saved["closed"]),
+                letters={number: (topic, sub) for number, topic, sub in saved["letters"]},
+                greeted=saved["greeted"],
+                known_by=dict(saved["known_by"]),
+                joins=dict(saved["joins"]),
+                likely_rows=dict(saved["likely_rows"]),
+                lowest=saved["lowest"],
             )
             for consumer in map(consumers.from_state, saved["consumers"]):
                 connection.consumers[consumer.consumer_id] = consumer
@@ -252,7 +247,7 @@ class Timeline(Incarnations):
                 living.append(consumer)
         for consumer in sorted(living, key=lambda consumer: consumer.incarnation):
             timeline._siblings_of(consumer).join(consumer)
-        for topic, saved in state.get("published", {}).items():
+        for topic, saved in state["published"].items():
             timeline.published.setdefault(topic, Published()).restore(saved)
         return timeline
 

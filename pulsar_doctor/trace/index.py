@@ -23,7 +23,7 @@ CRC32 = b', "crc32": '
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line of _segments.jsonl. None: no commands, or a list of 0.1.0 lacks the number."""
+    """One line of _segments.jsonl. None: no commands, or another program wrote no such number."""
 
     number: int
     name: str | None
@@ -156,13 +156,11 @@ def _line(values: dict[str, Any]) -> bytes:
 
 
 def _checked(line: bytes) -> dict[str, Any]:
-    """A line without its checksum, which version 0.1.0 did not write; ValueError if it is wrong."""
+    """A line without its checksum; ValueError if that is missing or wrong."""
     values: dict[str, Any] = json.loads(line)
     crc32 = values.pop("crc32", None)
-    if crc32 is None:
-        return values
     before, _, last = line.rpartition(CRC32)  # as we write it; a month's list has 100,000 lines
-    if last == b"%d}" % crc32 and crc32 == zlib.crc32(before + b"}"):
+    if last == f"{crc32}}}".encode() and crc32 == zlib.crc32(before + b"}"):
         return values
     if crc32 != zlib.crc32(json.dumps(values).encode()):
         raise ValueError("it does not agree with its checksum")

@@ -398,8 +398,6 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
         (("--bucket", "1us"), "is not a duration"),
         (("--format", "delta"), "give that, too"),
         (("-o", "jsonl"), "-o jsonl is for --sql; an analysis"),
-        (("--follow",), "--follow was removed in 0.2.0: `analyze --save`, run again,"),
-        (("--follow", "--every", "1s", "--checkpoint", "x"), "--follow was removed in 0.2.0"),
         (("--master", "local", "--remote", "sc://localhost"), "give one of them"),
     ],
 )

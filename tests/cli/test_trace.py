@@ -14,10 +14,8 @@ import pytest
 
 from pulsar_doctor import cli
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.report.trace.consumers import sizes, summary_json, summary_lines
 from pulsar_doctor.report.trace.rows import SHOWN, fitting, seconds
-from pulsar_doctor.trace import verifying
 from pulsar_doctor.trace.named_rows import require_named
 from pulsar_doctor.trace.ring import Ring, RingLimits
 from pulsar_doctor.trace.sealing import open_trace
@@ -360,17 +358,3 @@ def test_when_nobody_reads_any_more_the_exit_code_is_not_that_of_a_stall(trace: 
         os.close(writing)
     assert run.returncode == 128 + signal.SIGPIPE
     assert run.stderr == b""
-
-
-def test_what_an_older_version_counted_of_a_transaction_is_no_damage(tmp_path: Path) -> None:
-    said = Said().open().attached(1, "w").flow(100).pushed(range(20))
-    said.acked(range(10), transaction=1).acked(range(10, 20))
-    trace = write_trace(tmp_path / "older.ptrace", said.blocks)
-    timeline, told = Timeline("t"), []
-    for row in open_trace(trace).rows():
-        if row.command == "ACK":
-            row.acknowledged_messages = 10 if row.transaction is not None else 9
-        told.append(verifying._replay(row, timeline, verifying.COMPUTED))
-    assert [each for each in told if each] == [
-        "acknowledged_messages 9, from the commands it follows 10"
-    ]

@@ -139,16 +139,6 @@ def test_nothing_waits_while_a_message_that_was_sent_is_not_due() -> None:
     assert judged(*rows).unsent is not None
 
 
-def test_what_an_older_version_saved_is_read() -> None:
-    timeline = Timeline("t")
-    for row in (*working(), *published(5, at=20)):
-        timeline.apply(row)
-    state = json.loads(json.dumps(timeline.state()))
-    _, marks = state["published"][TOPIC]
-    state["published"][TOPIC] = marks[-1]
-    assert Timeline.restore(state).published[TOPIC].last == timeline.published[TOPIC].last
-
-
 def test_topics_that_nobody_consumes_are_remembered_up_to_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

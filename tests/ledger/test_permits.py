@@ -247,13 +247,6 @@ def test_what_should_come_again_in_the_next_epoch_is_remembered_up_to_a_bound() 
     assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
 
 
-def test_a_ledger_that_was_saved_without_epochs_is_read() -> None:
-    state = state_of(play(ready(individual=False), flow(5), message(0)))
-    new = ("epoch", "awaited", "awaited_ns", "late", "epoch_highest")
-    older = {name: value for name, value in state.items() if name not in new}
-    assert from_state(older) == from_state(state)
-
-
 @pytest.mark.parametrize("back", [redeliver(0), redeliver()], ids=["by id", "all"])
 def test_a_redelivery_releases_what_is_parked(back: Row) -> None:
     ledger = play(ready(unacked_limit=4), flow(4), message(0, 2), message(1, 2), flow(2), flow(2))

@@ -618,14 +618,6 @@ def test_a_timeline_goes_on_from_its_saved_state_at_any_point(rows: list[Row]) -
         assert json.dumps(saved) == text
 
 
-def test_a_state_that_an_older_version_saved_does_not_say_whether_it_is_durable() -> None:
-    state = written(play(attached(durable=False)))
-    [consumer] = state["connections"]["1"]["consumers"]
-    assert consumer.pop("durable") is False
-    [subscription] = Timeline.restore(state).subscriptions()
-    assert subscription.durable is None
-
-
 @settings(max_examples=60, deadline=None)
 @given(rows=traffic())
 def test_the_rows_of_a_sealed_trace_give_the_same_rows_and_the_same_state(rows: list[Row]) -> None:

@@ -358,7 +358,9 @@ def test_a_list_that_tells_another_beginning_gives_itself_away(
     first, *rest = index.read_text().splitlines(keepends=True)
     values = json.loads(first)["expired"]
     changed = {**values, **expired} if isinstance(expired, dict) else expired
-    index.write_text("".join([json.dumps({"expired": changed}) + "\n", *rest]))
+    head = {"expired": changed}
+    proved = head | {"crc32": zlib.crc32(json.dumps(head).encode())}
+    index.write_text("".join([json.dumps(proved) + "\n", *rest]))
     found = verify(trace)
     assert found.status == "damaged"
     assert any(problem in said for said in found.problems), found.problems

@@ -6,9 +6,10 @@ import json
 import random
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, segments
-from pulsar_doctor.trace.index import read_index
+from pulsar_doctor.trace.index import read_index, write_index
 from pulsar_doctor.trace.reading import Trace, replayed
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
@@ -69,9 +70,11 @@ def rewrite(trace: Path, number: int, change: Callable[[pa.Table], pa.Table]) ->
     file = trace / folder.segment_name(number)
     table = change(pq.read_table(file))
     pq.write_table(table, file, write_page_checksum=True)
-    parts = [asdict(part) for part in read_index(trace).parts]
-    parts[number - 1].update(bytes=file.stat().st_size, sha256=segments.sha256_of(file))
-    (trace / folder.INDEX).write_text("".join(json.dumps(part) + "\n" for part in parts))
+    index = read_index(trace)
+    index.parts[number - 1] = replace(
+        index.parts[number - 1], bytes=file.stat().st_size, sha256=segments.sha256_of(file)
+    )
+    write_index(trace, index)
 
 
 @settings(max_examples=30, deadline=None)
@@ -446,8 +449,13 @@ def test_a_list_that_is_damaged_or_lacks_a_part_is_found(trace: Path) -> None:
     second = lines[1].replace(b'"last_seq": 42', b'"last_seq": 43')
     index.write_bytes(lines[0] + second + lines[2])
     assert "line 2 of" in verify(trace).problems[0]
-    forged = {**json.loads(second), "crc32": None}
-    index.write_bytes(lines[0] + json.dumps(forged).encode() + b"\n" + lines[2])
+    forged = json.loads(second)
+    del forged["crc32"]
+    unproved = json.dumps(forged).encode()
+    index.write_bytes(lines[0] + unproved + b"\n" + lines[2])
+    assert "line 2 of" in verify(trace).problems[0]
+    proved = json.dumps({**forged, "crc32": zlib.crc32(unproved)}).encode()
+    index.write_bytes(lines[0] + proved + b"\n" + lines[2])
     assert verify(trace).problems == ["seg-000002.parquet ends at row 42, not 43"]
     index.write_bytes(lines[0] + lines[2])
     problems = verify(trace).problems

@@ -12,7 +12,7 @@ import click
 from pulsar_doctor.cli._calls import accepted, say, told
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import taking, talk_options
-from pulsar_doctor.cli.analyze.options import SECTIONS, AnalyzeRequest, removed_options
+from pulsar_doctor.cli.analyze.options import SECTIONS, AnalyzeRequest
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.gate import stderr, stdout, tell_json
 
@@ -51,7 +51,6 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(AnalyzeRequest)
-@removed_options
 @talk_options
 def command(asked: AnalyzeRequest) -> int:
     """Sums up traces in Apache Spark, here or on a cluster.

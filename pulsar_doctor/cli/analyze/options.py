@@ -97,17 +97,3 @@ class AnalyzeRequest:
     accept_unknown: bool = accept_unknown_option()
     output: Literal["table", "json", "jsonl"] = output_option("table", "json", "jsonl")
     # fmt: on
-
-
-def _explain_removal(ctx: click.Context, param: click.Parameter, given: bool) -> None:
-    if given:
-        ctx.fail(
-            "--follow was removed in 0.2.0: `analyze --save`, run again, reads only traces that "
-            "have changed; `tap` and `stall-check --watch` show what happens now"
-        )
-
-
-removed_options = click.option(
-    "--follow", "--every", "--late", "--checkpoint", "--save-every", is_flag=True, hidden=True,
-    expose_value=False, is_eager=True, callback=_explain_removal,
-)  # fmt: skip
