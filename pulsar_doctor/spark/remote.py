@@ -1,9 +1,8 @@
-"""A Spark Connect session, for which the thin client is enough."""
+"""A Spark Connect session."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,8 @@ def connected(remote: str) -> Iterator[SparkSession]:
     """
     check_remote(remote)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    _require_packages()
+    with needing("spark", "Spark Connect"):
+        import pyspark.sql.connect.session  # noqa: F401
     _require_answer(remote)
     from pyspark.sql import SparkSession
 
@@ -48,16 +48,6 @@ def connected(remote: str) -> Iterator[SparkSession]:
             spark.stop()
         # Left there, it would forbid this process a session of its own.
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
-
-
-def _require_packages() -> None:
-    """MissingExtra where the client of Spark Connect is not whole.
-
-    Beside a whole Spark the thin client must not be installed: its files are the same.
-    """
-    whole = importlib.util.find_spec("py4j") is not None
-    with needing("all" if whole else "connect", "Spark Connect"):
-        import pyspark.sql.connect.session  # noqa: F401
 
 
 def _require_answer(remote: str) -> None:

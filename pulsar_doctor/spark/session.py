@@ -105,21 +105,14 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 def running(where: Where) -> SparkSession | None:
     """The session that this process has already, where it is not told another place."""
-    with needing("connect" if where.remote else "spark", WHAT_FOR):
+    with needing("spark", WHAT_FOR):
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     if where.master or where.remote:
         return None
-    return SparkSession.getActiveSession() or _of_another_thread()
-
-
-def _of_another_thread() -> SparkSession | None:
-    """Java keeps the active session by thread, and a process has at most one context."""
-    from pyspark.sql import SparkSession
-
-    try:
-        from pyspark import SparkContext
-    except ImportError:  # the thin client has none
-        return None
+    if active := SparkSession.getActiveSession():
+        return active
+    # Java keeps the active session by thread, and a process has at most one context.
     there = SparkContext._active_spark_context is not None
     return SparkSession.builder.getOrCreate() if there else None
 
@@ -189,9 +182,9 @@ def classic(where: Where) -> Iterator[SparkSession]:
     """
     with contextlib.ExitStack() as stack:
         begun = where.begun or stack.enter_context(begin(where))
-        with needing("spark", "Spark on this machine"):  # more than the thin client
-            from pyspark import SparkConf, SparkContext
-            from pyspark.sql import SparkSession
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+
         from pulsar_doctor.spark.failures import told_at_start
 
         with told_at_start(begun.says), gateway.python_hears_sigint():
