@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from pulsar_doctor.spark.aggregations import Tables
-from pulsar_doctor.spark.incremental import incremental, step_of
+from pulsar_doctor.spark.failures import told_in_one_sentence
 from pulsar_doctor.spark.lake import Lake, LakeFormat
-from pulsar_doctor.spark.manifests import Manifest
 from pulsar_doctor.spark.reading import Looked, read_traces
-from pulsar_doctor.spark.running import aggregated, dated
-from pulsar_doctor.spark.saving import save, saved_in
+from pulsar_doctor.spark.running import aggregated, bucket_of, dated
+from pulsar_doctor.spark.saving import look_into, save
 from pulsar_doctor.spark.selection import EVERYTHING, Selection
 from pulsar_doctor.spark.source import TraceSource
 
@@ -31,11 +30,10 @@ class Wish:
     traces: Sequence[str]
     strict: bool = False
     selection: Selection = EVERYTHING  # which rows of the traces
-    bucket_us: int | None = None  # None: one that fits, or the one of the saved analysis
+    bucket_us: int | None = None  # None: one that fits
     stall_floor_us: int = 0
     save_dir: str | None = None  # None: nothing is saved
-    replace: bool = False  # delete other traces that are saved there
-    lake: LakeFormat | None = None  # save as tables of this format; None: files of our own
+    lake: LakeFormat | None = None  # save as tables of this format; None: as Parquet
 
 
 def analyze(
@@ -55,32 +53,25 @@ def analyze(
     lake = Lake(spark, wanted.lake, folder) if folder and wanted.lake else None
     if lake is not None:
         lake.check()
-    there = saved_in(spark, folder) if folder and lake is None else Manifest()
-    if wanted.replace:
-        there = Manifest()
+    elif folder:
+        with told_in_one_sentence(f"looking into {folder}"):
+            look_into(spark, folder)
     with progress("reading the traces"):
         source = read_traces(
             spark, wanted.traces, looked, strict=wanted.strict, selection=wanted.selection
         )
     for each in source.left_out:
         say(f"left out: {each.why}")
-    step = wanted.bucket_us or step_of(source, there)
-    part = incremental(source, there, step, wanted.stall_floor_us)
-    for note in (*source.notes, *part.told):
+    for note in source.notes:
         say(note)
-    floor_us = wanted.stall_floor_us
-    with aggregated(part.source, step, floor_us, among=source.events) as fresh:
-        made = make(source, part.tables(fresh, there, folder or ""), step)
-        if lake is not None:
+    step = wanted.bucket_us or bucket_of(source)
+    with aggregated(source, step, wanted.stall_floor_us) as tables:
+        made = make(source, tables, step)
+        traces = sorted({each.trace_id for each in source.segments})
+        if folder and traces:
             with progress("saving"):
-                lake.save(dated(fresh), list(part.read), replace=wanted.replace)
-        elif folder and part.read:
-            with progress("saving"):
-                save(
-                    dated(fresh),
-                    folder,
-                    replace=wanted.replace,
-                    traces=part.read,
-                    rows_read=part.source.events,
-                )
+                if lake is not None:
+                    lake.save(dated(tables), traces)
+                else:
+                    save(dated(tables), folder, traces)
     return source, made

@@ -3,9 +3,8 @@
     iceberg    the place is a catalog and a namespace, as lake.reports; tables lake.reports.stalls …
     delta      the place is a folder or URI; tables PLACE/stalls …
 
-Each table changes at one moment; a trace that is there already is replaced. Then a row is added to
-one more table, `saves`: which version of each table belongs together. Who reads these versions sees
-one analysis; a save that was killed has added no row.
+Each table changes at one moment; a trace that is there already is replaced. A save that was killed
+has changed some tables and not others; the next save of these traces repairs it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LakeFormat = Literal["iceberg", "delta"]
-SAVES = "saves"
 PACKAGES = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13:VERSION",
     "delta": "io.delta:delta-spark_{spark}_2.13:VERSION",
@@ -57,72 +55,38 @@ class Lake:
             raise InputError(f"--save {self.place}: for iceberg name a catalog and a namespace")
         with self._told():
             if self.format == "delta":
-                with _let_go_on(ABSENT):
-                    self.spark.read.format("delta").load(f"{self.place.rstrip('/')}/{SAVES}")
+                try:
+                    self.spark.read.format("delta").load(f"{self.place.rstrip('/')}/consumers")
+                except PySparkException as error:  # nothing is there yet, or Delta is not
+                    if any(word in full_text(error) for word in ABSENT):
+                        raise
                 return
             catalog = f"spark.sql.catalog.{self.place.partition('.')[0]}"
             if self.spark.conf.get(catalog, None) is None:
                 raise self._absent()
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.place}")
 
-    def save(
-        self, tables: Mapping[str, DataFrame], traces: Sequence[str], *, replace: bool
-    ) -> None:
-        """Saves these tables, and says which versions belong together.
-
-        traces: whose rows they replace; replace: all rows.
-        """
+    def save(self, tables: Mapping[str, DataFrame], traces: Sequence[str]) -> None:
+        """Saves these tables; their rows replace those of `traces`."""
         with self._told():
             for name, table in tables.items():
-                self._write(name, table, traces, replace=replace)
-            self._saved(tables)
+                self._replace(name, table, traces)
 
-    def _write(self, name: str, rows: DataFrame, traces: Sequence[str], *, replace: bool) -> None:
+    def _replace(self, name: str, rows: DataFrame, traces: Sequence[str]) -> None:
         there = self._is_there(name)
-        rows = rows.repartition(1).sortWithinPartitions("date", "topic", "trace_id")
+        rows = rows.repartition("trace_id").sortWithinPartitions("trace_id", "date", "topic")
         if self.format == "iceberg":
-            writer = rows.writeTo(self.name(name)).using("iceberg").partitionedBy(F.col("trace_id"))
-            if replace or not there:
-                writer.createOrReplace()
+            writer = rows.writeTo(self.name(name))
+            if there:
+                writer.overwrite(F.col("trace_id").isin(*traces))
             else:
-                rows.writeTo(self.name(name)).overwrite(F.col("trace_id").isin(*traces))
+                writer.using("iceberg").partitionedBy(F.col("trace_id")).create()
             return
-        writing = rows.write.format("delta").mode("overwrite")
-        if replace or not there:
-            writing = writing.option("overwriteSchema", "true")
-        else:
+        writing = rows.write.format("delta").mode("overwrite").partitionBy("trace_id")
+        if there:
             names = ", ".join(f"'{_quoted(trace)}'" for trace in traces)
             writing = writing.option("replaceWhere", f"trace_id IN ({names})")
         writing.save(f"{self.place.rstrip('/')}/{name}")
-
-    def _saved(self, tables: Mapping[str, DataFrame]) -> None:
-        """Adds the row to `saves`, with which this analysis is there."""
-        number = 1
-        if self._is_there(SAVES):
-            last = self.spark.sql(f"SELECT max(save) AS last FROM {self.name(SAVES)}").first()
-            number = (last["last"] if last and last["last"] else 0) + 1
-        versions = [F.lit(each) for name in tables for each in (name, self._version(name))]
-        row = self.spark.range(0, 1, 1, 1).select(
-            F.lit(number).cast("bigint").alias("save"),
-            F.current_timestamp().alias("saved_at"),
-            F.create_map(*versions).cast("map<string, bigint>").alias("versions"),
-        )
-        if self.format == "delta":
-            row.write.format("delta").mode("append").save(f"{self.place.rstrip('/')}/{SAVES}")
-        elif self._is_there(SAVES):
-            row.writeTo(self.name(SAVES)).append()
-        else:
-            row.writeTo(self.name(SAVES)).using("iceberg").create()
-
-    def _version(self, table: str) -> int:
-        if self.format == "iceberg":
-            found = self.spark.sql(
-                f"SELECT snapshot_id AS version FROM {self.name(table)}.refs WHERE name = 'main'"
-            )
-        else:
-            found = self.spark.sql(f"DESCRIBE HISTORY {self.name(table)} LIMIT 1").select("version")
-        (row,) = found.collect()
-        return int(row["version"])
 
     def _is_there(self, table: str) -> bool:
         try:
@@ -156,16 +120,6 @@ class Lake:
             f"there is one of that version, give --conf spark.jars.packages={package} and the "
             "settings of its catalog (docs/saved.md), or leave out --format"
         )
-
-
-@contextmanager
-def _let_go_on(words: Sequence[str]) -> Iterator[None]:
-    """Keeps back what Spark raises, but where it says one of these."""
-    try:
-        yield
-    except PySparkException as error:
-        if any(word in full_text(error) for word in words):
-            raise
 
 
 def _quoted(text: str) -> str:

@@ -44,14 +44,11 @@ def bucket_of(source: TraceSource) -> int:
 
 
 @contextmanager
-def aggregated(
-    source: TraceSource, bucket_us: int, stall_floor_us: int = 0, *, among: int = 0
-) -> Iterator[Tables]:
+def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> Iterator[Tables]:
     """The aggregates of these traces; Spark forgets them afterwards.
 
     Few rows are counted by one task after the other, in one partition, and what tables share is
     kept without its plan where that is safe: planning takes longer than counting there.
-    among: of so many events these are a part.
     """
     spark = source.rows.sparkSession
     cut = source.events <= FEW_ROWS and is_in_this_process(spark)
@@ -63,7 +60,7 @@ def aggregated(
         tables = aggregate(
             source.rows,
             bucket_us=bucket_us,
-            exact=max(among, source.events) <= EXACT_EVENTS_MOST,
+            exact=source.events <= EXACT_EVENTS_MOST,
             breaks=source.breaks,
             stall_floor_us=stall_floor_us,
             ends=source.at_the_end,

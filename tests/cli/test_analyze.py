@@ -20,7 +20,6 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.spark import incremental
 from pulsar_doctor.spark.reading import Looked, look, read_traces
 from pulsar_doctor.spark.running import aggregated
 from pulsar_doctor.trace.folder import META, segment_name
@@ -221,46 +220,10 @@ def test_what_is_saved_twice_is_there_once(
         )
         assert code == 0
     found = document(out)
-    (files,) = [
-        row["tables"]
-        for row in spark.read.json(str(tmp_path / "saved" / "manifests" / "*")).collect()
-    ]
     for table in ("consumers", "gaps", "stalls", "subscriptions", "holes"):
-        saved = spark.read.parquet(*(str(tmp_path / "saved" / path) for path in files[table]))
+        saved = spark.read.parquet(str(tmp_path / "saved" / table))
         assert saved.count() == found["totals"][table] > 0, table
         assert {"date", "topic", "trace_id"} <= set(saved.columns)
-
-
-@pytest.mark.slow
-def test_what_is_saved_and_has_not_changed_is_not_read_again(
-    tmp_path: Path, analyze: Analyze, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The document is the one that comes of reading all; what was saved is taken as it is."""
-    first, second, third = (tmp_path / f"{name}.ptrace" for name in ("a", "b", "c"))
-    made_traces.sealed(first, made_traces.long_story(), "a", parts=2)
-    made_traces.sealed(second, slow_consumer(), "b", parts=2)
-    saved = tmp_path / "saved"
-    bucket = ("--bucket", "1s", "-o", "json")
-    analyze(first, second, "--save", saved, *bucket)
-    made_traces.gaps(third)
-    expected = document(analyze(first, second, third, *bucket)[1])
-    _, out, err = analyze(first, second, third, "--save", saved, *bucket)
-    assert document(out) == expected
-    assert "2 traces of 3 as saved, and not read again" in err
-    _, out, err = analyze(first, second, third, "--save", saved, *bucket)
-    assert document(out) == expected
-    assert "3 traces of 3 as saved" in err
-    _, out, err = analyze(first, second, third, "--save", saved, "--stall-floor", "2s", *bucket)
-    assert "3 traces saved in another format, or with another step, stall floor" in err
-    monkeypatch.setattr(incremental, "ANALYSIS_FORMAT", 0)
-    _, _, err = analyze(first, second, third, "--save", saved, "--stall-floor", "2s", *bucket)
-    assert "3 traces saved in another format, or with another step, stall floor" in err
-    shutil.rmtree(second)
-    made_traces.sealed(second, slow_consumer(60), "b", parts=3)
-    _, out, err = analyze(first, second, third, "--save", saved, "--stall-floor", "2s", *bucket)
-    assert "1 trace with other segments than saved, read anew as a whole" in err
-    anew = document(analyze(first, second, third, "--stall-floor", "2s", *bucket)[1])
-    assert document(out) == anew
 
 
 # --- what is asked ---

@@ -91,8 +91,8 @@ def command(asked: AnalyzeRequest) -> int:
     and the reported part is beside it (acknowledged_least, unacked_least). If "certain" is false,
     commands are missing, and all counts are lower bounds.
 
-    Run --save again to update: it reads only the traces that have changed, also those that a tap
-    still writes. To see what happens now, use tap or stall-check --watch.
+    Run --save again to update: each trace that it reads is replaced, also one that a tap still
+    writes. To see what happens now, use tap or stall-check --watch.
 
     --sql queries the tables that --save writes: these six and brief_stalls, each with date, topic
     and trace_id. It takes one SELECT, without functions that run other code or open files, and
@@ -235,7 +235,6 @@ def _wish_of(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:
         bucket_us=bucket_us,
         stall_floor_us=round(asked.stall_floor * 1e6),
         save_dir=asked.save_dir,
-        replace=asked.save_mode == "replace",
         lake=None if asked.save_format == "parquet" else asked.save_format,
     )
 

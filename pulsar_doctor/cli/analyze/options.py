@@ -27,7 +27,7 @@ SECTIONS = {
     "What to read": ("topic", "subscription", "since", "until", "proven_only"),
     "The analysis": ("bucket", "top", "stall_floor", "strict", "sql"),
     "Spark": ("master", "remote", "conf", "warm"),
-    "What to keep": ("save_dir", "save_mode", "save_format"),
+    "What to keep": ("save_dir", "save_format"),
     "Verdict and output": ("fail_on", "accept_unknown", "output"),
 }
 
@@ -60,12 +60,8 @@ class AnalyzeRequest:
     )
     save_dir: str | None = option(
         "--save", metavar="DIR",
-        help="Save all rows of all tables as Parquet; readers of DIR/manifests see all changes at "
-            "once (docs/saved.md). A trace that was saved before is replaced.",
-    )
-    save_mode: Literal["append", "replace"] = option(
-        "--save-mode", type=click.Choice(["append", "replace"]), default="append",
-        show_default=True, help="Whether traces that were saved before stay.",
+        help="Save all rows of all tables as Parquet, in DIR/TABLE/trace_id=… (docs/saved.md). A "
+            "trace that was saved before is replaced, other traces stay.",
     )
     save_format: Literal["parquet", "iceberg", "delta"] = option(
         "--format", type=click.Choice(["parquet", "iceberg", "delta"]),
