@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,33 +32,24 @@ class PulsarClient:
     def __init__(self, client: Any) -> None:
         self.client = client  # a pulsar.Client, closed by whoever made it
 
-    def subscribe(
-        self, plan: Plan, listener: Callable[[Message], None] | None = None
-    ) -> PulsarConsumer:
+    def subscribe(self, plan: Plan) -> PulsarConsumer:
         """Raises DoctorError where it is refused."""
-        topic: Any = plan.topic
         if not plan.receiver_queue_size and self._partitioned(plan):
             raise zero_queue_on_partitions(plan.topic)
         try:
             consumer = self.client.subscribe(
-                re.compile(topic) if plan.pattern else topic,
+                plan.topic,
                 plan.subscription,
                 TYPES[plan.type],
                 receiver_queue_size=plan.receiver_queue_size,
                 consumer_name=plan.name,
                 initial_position=pulsar.InitialPosition.Earliest,
-                message_listener=None if listener is None else _listening(listener),
                 negative_ack_redelivery_delay_ms=round(plan.nack_delay_seconds * 1000),
                 batch_index_ack_enabled=plan.batch_index_acks,
-                dead_letter_policy=_dead_letters(plan),
             )
         except _pulsar.PulsarException as error:
             raise refused(error, plan) from error
         return PulsarConsumer(consumer, zero_queue=not plan.receiver_queue_size)
-
-    def counts_before_listener(self, plan: Plan) -> bool:
-        """On several topics or partitions: their common queue gives permits back first."""
-        return plan.pattern or self._partitioned(plan)
 
     def _partitioned(self, plan: Plan) -> bool:
         return is_partitioned(plan.topic, self.partitions_of(plan.topic))
@@ -88,10 +78,6 @@ class PulsarConsumer:
         except _pulsar.Timeout:
             return None
 
-    def receive_batch(self) -> list[Message]:
-        """What the library gives at once, by its own policy: 100 ms, or 10 MiB."""
-        return [_told(message) for message in _asked(self._consumer.batch_receive)]
-
     def acknowledge(self, message: Message) -> None:
         _asked(self._consumer.acknowledge, message.handle)
 
@@ -101,19 +87,9 @@ class PulsarConsumer:
     def negative_acknowledge(self, message: Message) -> None:
         _asked(self._consumer.negative_acknowledge, message.handle)
 
-    def pause(self) -> None:
-        _asked(self._consumer.pause_message_listener)
-
-    def resume(self) -> None:
-        _asked(self._consumer.resume_message_listener)
-
     def close(self) -> None:
         """Ends a waiting receive, which is the only way at a zero queue."""
         _asked(self._consumer.close)
-
-
-def _listening(listener: Callable[[Message], None]) -> Callable[[Any, Any], None]:
-    return lambda _, message: listener(_told(message))
 
 
 def _asked(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -143,26 +119,13 @@ def _told(message: Any) -> Message:
     )
 
 
-def _dead_letters(plan: Plan) -> Any:
-    if plan.dead_letter_after is None:
-        return None
-    return pulsar.ConsumerDeadLetterPolicy(
-        plan.dead_letter_after,
-        plan.dead_letter_topic,
-        plan.subscription,  # so that somebody keeps what is sent there
-    )
-
-
 @contextmanager
-def connected(
-    service_url: str, settings: Settings, log: Path, *, listeners: int = 1
-) -> Iterator[Any]:
-    """A pulsar.Client that logs to the file `log`. listeners: how many may be called at once."""
+def connected(service_url: str, settings: Settings, log: Path) -> Iterator[Any]:
+    """A pulsar.Client that logs to the file `log`."""
     client = pulsar.Client(
         service_url,
         authentication=authentication(settings),
         operation_timeout_seconds=OPERATION_SECONDS,
-        message_listener_threads=listeners,
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(log)),
     )
     try:

@@ -6,7 +6,7 @@ are used from ordinary threads; a call waits where it says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,14 +29,7 @@ class Plan:
     nack_share: float = 0.0  # of all messages, from 0 to 1
     nack_delay_seconds: float = 1.0
     batch_index_acks: bool = False
-    receive: str = "call"  # call, listener or batch
-    pause_after: int | None = None  # the listener rests after so many messages
-    pause_seconds: float | None = None  # for so long; None: to the end
-    dead_letter_after: int | None = None
-    dead_letter_topic: str | None = None
-    pattern: bool = False  # `topic` is a regular expression
     permits: str = "auto"  # auto; manual: only `grant` sends FLOW
-    ack_corrupt: bool = False
     receiver_delay_seconds: tuple[float, ...] = ()  # held back so long; several: in turn by entry
     delay_from: str = "publish"  # publish or receipt
 
@@ -89,13 +82,6 @@ class Attached(Protocol):
     def acknowledge_cumulative(self, message: Message) -> None: ...
     def negative_acknowledge(self, message: Message) -> None: ...
 
-    def pause(self) -> None:
-        """The listener gets no more until `resume`."""
-
-    def resume(self) -> None: ...
-    def receive_batch(self) -> list[Message]:
-        """All that the client gives at once, none where nothing came soon. Raises Closed."""
-
     def close(self) -> None: ...
 
 
@@ -109,12 +95,7 @@ class Granting(Attached, Protocol):
 class Engine(Protocol):
     """A client of one cluster. Refusals are DoctorError."""
 
-    def subscribe(
-        self, plan: Plan, listener: Callable[[Message], None] | None = None
-    ) -> Attached: ...
-
-    def counts_before_listener(self, plan: Plan) -> bool:
-        """Whether a message counts as taken before the listener is called with it, or after."""
+    def subscribe(self, plan: Plan) -> Attached: ...
 
     def partitions_of(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic alone where it has none."""

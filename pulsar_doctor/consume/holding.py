@@ -2,8 +2,7 @@
 
 pulsar-client's receive() gives the permit of a message back. So where messages are held back until
 they are due, only the head is: all others stay in the library's queue, and permits come back as
-messages are handed out, one ahead. A listener's permit comes back after the callback (on one
-topic), which waits inside.
+messages are handed out, one ahead.
 
 Partitions have heads of their own (seen: in the library's common queue a young message of a quiet
 partition held up those of a busy one, by up to 9.5 s at a delay of 5 s), so each is a consumer.
@@ -42,9 +41,6 @@ class Passed:
     def receive(self, seconds: float | None) -> Message | None:
         return self._inner.receive(seconds)
 
-    def receive_batch(self) -> list[Message]:
-        return self._inner.receive_batch()
-
     def acknowledge(self, message: Message) -> None:
         self._inner.acknowledge(message)
 
@@ -57,12 +53,6 @@ class Passed:
     def grant(self, permits: int) -> None:
         """Where its permits are manual."""
         cast(Granting, self._inner).grant(permits)
-
-    def pause(self) -> None:
-        self._inner.pause()
-
-    def resume(self) -> None:
-        self._inner.resume()
 
     def close(self) -> None:
         self._inner.close()
@@ -80,12 +70,6 @@ class CountedDeliveries(Passed):
         if message is not None:
             self._taken(message)
         return message
-
-    def receive_batch(self) -> list[Message]:
-        messages = self._inner.receive_batch()
-        for message in messages:
-            self._taken(message)
-        return messages
 
 
 class HeadHeld(Passed):
@@ -111,10 +95,6 @@ class HeadHeld(Passed):
             return None
         self._head = None
         return message
-
-    def held_for(self, message: Message) -> bool:
-        """For a listener: waits until the message is due; False where the consumer was closed."""
-        return self._sleep(self._due(message))
 
     def _due(self, message: Message) -> float:
         return due_ms(self._plan, message.published_ms, message.entry_id, now_ms())
@@ -179,11 +159,6 @@ class Heads:
             return message
         raise self._error or Closed
 
-    def receive_batch(self) -> list[Message]:
-        """What is due is handed out one by one."""
-        message = self.receive(LOOK_SECONDS)
-        return [] if message is None else [message]
-
     def acknowledge(self, message: Message) -> None:
         self._parts[message.topic].acknowledge(message)
 
@@ -192,14 +167,6 @@ class Heads:
 
     def negative_acknowledge(self, message: Message) -> None:
         self._parts[message.topic].negative_acknowledge(message)
-
-    def pause(self) -> None:
-        for part in self._parts.values():
-            part.pause()
-
-    def resume(self) -> None:
-        for part in self._parts.values():
-            part.resume()
 
     def close(self) -> None:
         self._closed.set()

@@ -140,7 +140,7 @@ def visit(settings: Settings, topic: str, *, existing: bool) -> Left | None:
             f"the REST API (--admin-url) does not tell whether there is a topic {topic}: {error}; "
             "or give --existing if messages may go to it"
         ) from error
-    (found,) = there.topics
+    found = there.topic
     if found.exists and not existing:
         raise InputError(
             f"{found.topic} exists, and its consumers would get the messages: "

@@ -234,9 +234,7 @@ def session(
         else:
             from pulsar_doctor.consume import attach
 
-            client: Any = attach.connected(
-                relay.service_url, settings, own / "client.log", listeners=len(plans)
-            )
+            client: Any = attach.connected(relay.service_url, settings, own / "client.log")
             engine = attach.PulsarClient(stack.enter_context(client))
         budget, own_queue = Budget(run.budget), run.engine == WIRE
         running = Session(settings, relay, observer, engine, budget, acks, own_queue)

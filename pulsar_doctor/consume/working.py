@@ -1,19 +1,17 @@
 """Runs the work of a test consumer: receives, works, acknowledges, as planned.
 
 A worker stops between two messages or in the middle of its work, never in the middle of a call:
-closing the consumer ends a waiting receive. Only the engine knows when it counts a message as
-taken: right after receive(), or before or after a listener.
+closing the consumer ends a waiting receive.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 
 from pulsar_doctor.consume.engines import Attached, Closed, Engine, Message, Plan, is_partitioned
 from pulsar_doctor.consume.holding import CountedDeliveries, HeadHeld, Heads, now_ms
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import DoctorError
 
 RECEIVE_SECONDS = 0.2  # how long a worker waits before it looks whether it shall stop
 JOIN_SECONDS = 15
@@ -75,35 +73,18 @@ class Worker:
         self._budget = budget
         self._watcher = watcher
         self._hold = bool(plan.receiver_delay_seconds) and not own_queue
-        self._counts_first = False
         self._reserved = False  # a zero queue has spent of the budget and waits for the message
         self._stop = threading.Event()
-        self._pause = threading.Event()
         self._attached: Attached | None = None
-        self._ready = threading.Event()
-        self._hand = threading.Lock()  # held while a listener works
-        run = self._listen if plan.receive == "listener" else self._run
-        self._thread = threading.Thread(target=self._until_closed, args=(run,), name=plan.name)
+        self._thread = threading.Thread(target=self._until_closed, name=plan.name)
         self._thread.daemon = True
 
     def start(self, engine: Engine) -> None:
         """Subscribes, then works in the background. Raises DoctorError where it is refused."""
-        plan = self.plan
-        if plan.receive == "listener":
-            self._counts_first = engine.counts_before_listener(plan)
-            attached = engine.subscribe(plan, self._heard)
-            self._attached = HeadHeld(attached, plan) if self._hold else attached
-            if self._hold and self._counts_first:
-                attached.close()
-                raise InputError(
-                    f"{plan.topic} has partitions: their common listener would hold messages of "
-                    "one up behind another's; use --receive call, or --engine wire"
-                )
-        elif self._hold:
+        if self._hold:
             self._attached = self._holding(engine)
         else:
-            self._attached = CountedDeliveries(engine.subscribe(plan), self._taken)
-        self._ready.set()
+            self._attached = CountedDeliveries(engine.subscribe(self.plan), self._taken)
         self._thread.start()
 
     def _holding(self, engine: Engine) -> Attached:
@@ -138,7 +119,6 @@ class Worker:
     def stop(self) -> None:
         """Ends its work and closes the consumer; what it did not acknowledge goes back."""
         self._stop.set()
-        self._ready.set()
         if self._attached is not None:
             try:
                 self._attached.close()
@@ -150,42 +130,36 @@ class Worker:
     def _taken(self, message: Message) -> None:
         self._watcher.taken(self.plan, message)
 
-    def _until_closed(self, run: Callable[[], None]) -> None:
+    def _until_closed(self) -> None:
         try:
-            run()
+            self._run()
         except Closed:
             return
         except Exception as error:
             self.error = self.error or DoctorError(f"{self.plan.name} stopped receiving: {error}")
 
     def _run(self) -> None:
-        receive = self._batch if self.plan.receive == "batch" else self._one
         while not self._stop.is_set() and not self._budget.spent:
-            for message in receive():
-                if not self._handle(message):
-                    return
+            message = self._one()
+            if message is not None and not self._handle(message):
+                return
 
-    def _one(self) -> list[Message]:
+    def _one(self) -> Message | None:
         # Each receive of a zero queue asks for a message: ask for no more than may be taken.
         if not self.plan.receiver_queue_size and not self._reserved:
             self._reserved = self._budget.spend()
             if not self._reserved:
                 self._stop.set()
-                return []
-        message = self.attached.receive(RECEIVE_SECONDS)
-        return [] if message is None else [message]
-
-    def _batch(self) -> list[Message]:
-        return self.attached.receive_batch()
+                return None
+        return self.attached.receive(RECEIVE_SECONDS)
 
     def _handle(self, message: Message) -> bool:
         """Works on one message; False where the worker is to end."""
         plan = self.plan
         if message.corrupt is not None:
             self.corrupt += 1
-            done = "acknowledged with that" if plan.ack_corrupt else "not acknowledged"
             at = f"{message.ledger_id}:{message.entry_id} of {message.topic}"
-            self._watcher.said(f"{plan.name} cannot read {at}: {message.corrupt}; {done}")
+            self._watcher.said(f"{plan.name} cannot read {at}: {message.corrupt}; not acknowledged")
             return True
         if (
             message.batch_index is not None
@@ -217,48 +191,3 @@ class Worker:
             else:
                 self.attached.acknowledge(message)
             self.acknowledged += 1
-
-    def _heard(self, message: Message) -> None:
-        """What the listener is called with; in a thread of the engine."""
-        self._ready.wait()
-        try:
-            if self._counts_first:
-                self._taken(message)
-            with self._hand:
-                taken = self._listened(message)
-            if not taken:
-                self._stop.wait()  # so that the engine does not count it
-            elif not self._counts_first:
-                self._taken(message)
-        except Closed:
-            self._stop.set()
-        except Exception as error:
-            self.error = self.error or DoctorError(f"{self.plan.name} stopped: {error}")
-            self._stop.set()
-
-    def _listened(self, message: Message) -> bool:
-        """Works on one message; False where no more are wanted."""
-        if self._stop.is_set() or self._budget.spent:
-            return False
-        if isinstance(self._attached, HeadHeld) and not self._attached.held_for(message):
-            return False
-        if not self._handle(message):
-            return False
-        if self.handled == self.plan.pause_after:
-            self.attached.pause()
-            self._pause.set()
-        return True
-
-    def _listen(self) -> None:
-        plan, seconds = self.plan, self.plan.pause_seconds
-        while not self._stop.is_set() and not self._budget.spent:
-            if self._pause.wait(RECEIVE_SECONDS) and not self._budget.spent:
-                rest = "" if seconds is None else f" for {seconds:g} s"
-                self._watcher.said(f"{plan.name}: listener paused after {self.handled}{rest}")
-                if self._stop.wait(seconds):
-                    return
-                self._pause.clear()
-                self.attached.resume()
-                self._watcher.said(f"{plan.name}: listener resumed")
-        with self._hand:
-            return

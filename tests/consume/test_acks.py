@@ -97,19 +97,6 @@ def test_refusals_on_exclusive_and_failover_bring_everything_again_and_lose_noth
     assert subscription(admin, twenty)["msgBacklog"] == 0
 
 
-def test_what_is_refused_again_and_again_becomes_a_dead_letter(broker, admin, client, topic):
-    client.subscribe(topic, "s", attach.TYPES["shared"]).close()
-    attach.produce(client, topic, 3)
-    document = consumed(
-        broker, topic, *MINE, "--nack-rate", "1", "--nack-delay", "100ms",
-        "--dead-letter-after", "2", "-n", "9",
-    )  # fmt: skip
-    assert document["acknowledgements"]["negative_acknowledge_calls"] == 9
-    dead = stats(admin, f"{topic}-s-DLQ")["subscriptions"]["s"]
-    assert dead["msgBacklog"] == 3
-    assert subscription(admin, topic)["msgBacklog"] == 0
-
-
 def test_single_messages_of_a_batch_are_acknowledged_where_asked(
     either_broker, either_client, topic, tmp_path
 ):

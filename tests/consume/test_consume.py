@@ -155,7 +155,6 @@ def test_ctrl_c_ends_at_once_and_leaves_a_readable_trace(broker, tmp_path: Path)
         (["--take-messages", "-s", "s"], "TOPIC -s SUB"),
         (["--create"], "needs a TOPIC"),
         (["--receiver-queue-size", "5000000000"], "0<=x<=10000000"),
-        (["--dead-letter-after", "5000000000"], "1<=x<=2147483647"),
         (["--process-time", "999999999999d"], "more than 36500d"),
         (["t", "-s", "s", "--zero-queue", "--receiver-queue-size", "5"], "exclude each other"),
         (["--type", "exclusive", "--consumers", "2"], "one consumer"),

@@ -92,7 +92,6 @@ def test_of_several_delays_the_short_ones_are_late_by_a_limit():
     "more",
     [
         (),
-        pytest.param(("--receive", "listener"), marks=SLOW),
         pytest.param(("--zero-queue",), marks=SLOW),
     ],
 )

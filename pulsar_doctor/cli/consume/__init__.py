@@ -49,9 +49,7 @@ Examples:
   pulsar-doctor consume orders --process-time 2s --timeout 1m --trace orders.ptrace
   pulsar-doctor consume orders --type failover --ack cumulative --ack-every 20
   pulsar-doctor consume orders --nack-rate 5% --nack-delay 10s --timeout 1m
-  pulsar-doctor consume orders --receive listener --pause-after 10 --pause-for 5s
   pulsar-doctor consume orders --receiver-delay 5s --receiver-queue-size 100
-  pulsar-doctor consume 'orders-.*' --pattern --timeout 1m
   pulsar-doctor consume orders --engine wire --zero-queue
   echo 1 10 | pulsar-doctor consume orders --engine wire --permits manual
 """

@@ -21,19 +21,16 @@ from pulsar_doctor.consume.planning import Asked
 
 ConsumeOutput = Literal["table", "json", "jsonl"]
 OWN_MESSAGES = 20
-INT32_MOST = 2**31 - 1
-# A broker takes permits up to INT32_MOST and closes the connection at more; pulsar-client reserves
+# A broker takes permits up to 2**31 - 1 and closes the connection at more; pulsar-client reserves
 # memory for all of its queue at once, and ends the process where there is none.
 QUEUE_MOST = 10_000_000
 SECTIONS = {
     "Consumers": (
         "subscription", "take_messages", "create", "type_", "consumers", "zero_queue",
-        "receiver_queue_size", "engine", "permits", "pattern", "receive", "pause_after",
-        "pause_for",
+        "receiver_queue_size", "engine", "permits",
     ),
     "Work and acknowledgements": (
         "process_time", "ack", "ack_every", "batch_index_acks", "nack_rate", "nack_delay",
-        "ack_corrupt", "dead_letter_after", "dead_letter_topic",
     ),
     "Deferred messages": ("receiver_delay", "delay_from"),
     "The run": (
@@ -100,18 +97,6 @@ consumer_options = together(
         "--permits", "Who grants permits; manual: numbers that you type, each a FLOW (--engine "
         "wire).", "auto", "manual",
     ),
-    click.option(
-        "--pattern", is_flag=True, help="TOPIC is a regular expression, for persistent topics."
-    ),
-    _choice(
-        "--receive", "How messages are received; with a listener they count as received after its "
-            "work, on several partitions before it.", "call", "listener", "batch",
-    ),
-    click.option(
-        "--pause-after", metavar="N", type=click.IntRange(min=1),
-        help="Pause the listener after so many messages of a consumer.",
-    ),
-    click.option("--pause-for", type=DURATION, help="Resume it after this time."),
 )  # fmt: skip
 work_options = together(
     click.option(
@@ -134,19 +119,6 @@ work_options = together(
         "--nack-delay", type=DURATION, default="1s", show_default=True,
         help="Redeliver them after this time; on exclusive and failover subscriptions everything "
             "unacknowledged is redelivered with them.",
-    ),
-    click.option(
-        "--ack-corrupt", is_flag=True,
-        help="Acknowledge what cannot be read, with its ValidationError (--engine wire).",
-    ),
-    click.option(
-        "--dead-letter-after", metavar="N", type=click.IntRange(1, INT32_MOST),
-        help="Send a message to the dead-letter topic after this many redeliveries.",
-    ),
-    click.option(
-        "--dead-letter-topic", metavar="TOPIC",
-        help="The dead-letter topic; default TOPIC-SUB-DLQ, with a subscription SUB that keeps "
-            "its messages.",
     ),
 )  # fmt: skip
 delay_options = together(

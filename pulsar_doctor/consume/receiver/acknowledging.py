@@ -7,7 +7,6 @@ from pulsar_doctor.consume.receiver.entries import Entry, Position
 from pulsar_doctor.consume.receiver.epochs import Epochs
 from pulsar_doctor.consume.receiver.receipts import Receipts
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.commands import VALIDATION_ERRORS
 
 INDIVIDUAL, CUMULATIVE = 0, 1
 
@@ -38,25 +37,18 @@ class Acknowledging:
             self._cumulative = entry.before
             self._say(CUMULATIVE, (entry.before,))
 
-    def corrupt(self, entry: Entry) -> None:
-        """What cannot be read, and why."""
-        known = entry.corrupt in VALIDATION_ERRORS
-        error = VALIDATION_ERRORS.index(entry.corrupt) if known and entry.corrupt else None
-        self._say(INDIVIDUAL, entry.positions, error=error)
-
     def _say(
         self,
         ack_type: int,
         positions: tuple[Position, ...],
         entry: Entry | None = None,
-        error: int | None = None,
     ) -> None:
         partly = entry is not None and entry.batch_size is not None and bool(entry.open)
         if ack_type == CUMULATIVE:
             self._epochs.covered(positions[-1], partly=partly)
         elif not partly:
             self._epochs.acknowledged(positions)
-        ack = wire.Ack(consumer_id=self._number, ack_type=ack_type, validation_error=error)
+        ack = wire.Ack(consumer_id=self._number, ack_type=ack_type)
         for ledger_id, entry_id in positions:
             open_words = entry.ack_set if entry and entry.batch_size is not None else []
             ack.message_id.add(ledger_id=ledger_id, entry_id=entry_id, ack_set=open_words)

@@ -6,7 +6,7 @@ from an empty partition, so one message of each may be here before it is wanted.
 before any other is asked for; a receive that has ended without one leaves its permits out, and the
 next asks for no second.
 
-A message is taken when it is handed out, with a listener right before it is called (as Java does).
+A message is taken when it is handed out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class WireConsumer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.partitions: list[Partition] = []
-        self.paused = False
         self._waiting: Waiting[tuple[Held, int]] = Waiting(plan)
         self._covering: list[Held] = []  # cumulative acks that wait for what is not due
         self._changed = asyncio.Event()
@@ -70,10 +69,10 @@ class WireConsumer:
         until = None if seconds is None else loop.time() + seconds
         while True:
             self.check()
-            due = None if self.paused else self._waiting.seconds_left()
+            due = self._waiting.seconds_left()
             if due is not None and due <= 0:
                 return self._take()
-            if not self.paused and not self._waiting:
+            if not self._waiting:
                 for partition in self.partitions:
                     partition.ask()
             self._changed.clear()
@@ -84,13 +83,6 @@ class WireConsumer:
             except TimeoutError:
                 if until is not None and loop.time() >= until:
                     return None
-
-    def take_all(self) -> list[Message]:
-        """What is here and due."""
-        taken = []
-        while (due := self._waiting.seconds_left()) is not None and due <= 0:
-            taken.append(self._take())
-        return taken
 
     def check(self) -> None:
         """Raises Closed, or the DoctorError that has ended it."""
@@ -142,11 +134,6 @@ class WireConsumer:
         for partition in self.partitions:
             partition.grant(permits)
 
-    def pause(self, paused: bool) -> None:
-        """Whether nothing is handed out."""
-        self.paused = paused
-        self.changed()
-
     async def unsubscribe(self) -> None:
         """Removes the subscription."""
         self.check()
@@ -194,8 +181,6 @@ class WireConsumer:
     def _take(self) -> Message:
         held, permits = self._waiting.take()
         partition, entry = held.partition, held.entry
-        if entry.corrupt and self.plan.ack_corrupt:
-            partition.acks.corrupt(entry)
         partition.give_back(permits)
         ledger_id, entry_id = entry.positions[-1]
         return Message(

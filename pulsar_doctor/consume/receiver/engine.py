@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
@@ -17,10 +16,9 @@ from pulsar_doctor.consume.receiver.brokers import Brokers
 from pulsar_doctor.consume.receiver.consumer import WireConsumer
 from pulsar_doctor.consume.receiver.door import Door
 from pulsar_doctor.consume.receiver.refusals import Lost, ServerRefused, sentence
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import InputError
 
 PATIENCE_SECONDS = 60.0
-BATCH_SECONDS = 0.1  # how long a batch receive waits for its first message
 JOIN_SECONDS = 10.0
 
 T = TypeVar("T")
@@ -37,15 +35,8 @@ class Receiver:
         self._thread = threading.Thread(target=self._loop.run_forever, name="receiver", daemon=True)
         self._thread.start()
 
-    def subscribe(
-        self, plan: Plan, listener: Callable[[Message], None] | None = None
-    ) -> BlockingConsumer:
-        """Subscribes to the topic, to all partitions where it has some. Raises DoctorError.
-
-        listener: is called from one thread, with one message at a time.
-        """
-        if plan.pattern:
-            raise InputError(f"{plan.topic} is a pattern, and --engine wire takes topics")
+    def subscribe(self, plan: Plan) -> BlockingConsumer:
+        """Subscribes to the topic, to all partitions where it has some. Raises DoctorError."""
         partitions = self.partitions_of(plan.topic)
 
         async def attaching() -> WireConsumer:
@@ -53,13 +44,9 @@ class Receiver:
             await consumer.attach(partitions, self._brokers, self._numbers)
             return consumer
 
-        attached = BlockingConsumer(self.call(attaching()), self, listener)
+        attached = BlockingConsumer(self.call(attaching()), self)
         self._attached.append(attached)
         return attached
-
-    def counts_before_listener(self, plan: Plan) -> bool:
-        """Right before, as with Java's client."""
-        return True
 
     def partitions_of(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic alone where it has none."""
@@ -110,34 +97,16 @@ class Receiver:
 class BlockingConsumer:
     """A consumer as an ordinary thread uses it; a `consuming.Granting`."""
 
-    def __init__(
-        self, consumer: WireConsumer, engine: Receiver, listener: Callable[[Message], None] | None
-    ) -> None:
+    def __init__(self, consumer: WireConsumer, engine: Receiver) -> None:
         self._consumer = consumer
         self._engine = engine
-        self._thread: threading.Thread | None = None
-        if listener is not None:
-            name = f"listener of {consumer.plan.name}"
-            self._thread = threading.Thread(
-                target=self._listen, args=(listener,), name=name, daemon=True
-            )
-            self._thread.start()
 
     def receive(self, seconds: float | None) -> Message | None:
         """The next message; None where none came in time. Raises Closed, DoctorError."""
         return self._engine.call(self._consumer.receive(seconds))
 
-    def receive_batch(self) -> list[Message]:
-        """All that is here, the rest of a batch with a zero queue; none where nothing came soon."""
-
-        async def all_of_it() -> list[Message]:
-            first = await self._consumer.receive(BATCH_SECONDS)
-            return [first, *self._consumer.take_all()] if first else []
-
-        return self._engine.call(all_of_it())
-
     def acknowledge(self, message: Message) -> None:
-        """A corrupt message is not: that is the plan's `ack_corrupt`, when it is handed out."""
+        """A corrupt message is not."""
         self._engine.call(self._consumer.acknowledge(message.handle, cumulative=False))
 
     def acknowledge_cumulative(self, message: Message) -> None:
@@ -153,14 +122,6 @@ class BlockingConsumer:
         if not 0 < permits < 1 << 31:
             raise InputError(f"{permits} permits cannot be granted; 1 and more can")
         self._engine.call(self._consumer.grant(permits))
-
-    def pause(self) -> None:
-        """The listener gets no more until `resume`; what it is called with it may finish."""
-        self._pause(True)
-
-    def resume(self) -> None:
-        """Ends `pause`."""
-        self._pause(False)
 
     @property
     def active(self) -> dict[str, bool | None]:
@@ -178,32 +139,7 @@ class BlockingConsumer:
 
     def close(self) -> None:
         """Waits for receipts of acknowledgements, then closes; who waits gets Closed."""
-        try:
-            self._engine.call(self._consumer.close())
-        finally:
-            if self._thread is not None and self._thread is not threading.current_thread():
-                self._thread.join(JOIN_SECONDS)
-
-    def _pause(self, paused: bool) -> None:
-        async def pausing() -> None:
-            self._consumer.pause(paused)
-
-        if self._thread is not None:
-            self._engine.call(pausing())
-
-    def _listen(self, listener: Callable[[Message], None]) -> None:
-        async def failing(error: DoctorError) -> None:
-            self._consumer.fail(error)
-
-        with contextlib.suppress(Closed):
-            try:
-                while (message := self.receive(None)) is not None:
-                    listener(message)
-            except DoctorError as error:
-                self._engine.call(failing(error))
-            except Exception as error:
-                told = f"the listener failed: {type(error).__name__}: {error}"
-                self._engine.call(failing(DoctorError(told)))
+        self._engine.call(self._consumer.close())
 
 
 @contextmanager

@@ -80,8 +80,7 @@ class Visit:
         now = _now(settings, self.plan)
         stays = list(self._made(now))
         if self.thrown_away:
-            letters = {each.topic for each in now.letters} if now else set()
-            stays = [each for each in stays if each.subscription is None or each.topic in letters]
+            stays = [each for each in stays if each.subscription is None]
             stays += remove(settings, self.plan, self._attached_to(now))
         left[:] = stays
 
@@ -90,16 +89,14 @@ class Visit:
         if self.before is None:
             yield from self._perhaps_made()
             return
-        was = {topic.topic: topic for topic in self.before}
-        for topic in now or self.before:
-            before = was.get(topic.topic)
-            if before is not None and not before.exists:
-                if topic.exists or now is None:
-                    why = BY_ITSELF if self.thrown_away else ""
-                    yield Left(topic.topic, None, topic.partitions > 0, why)
-                continue
-            there = topic.parts if now is None else topic.held
-            yield from self._subscribed(topic, set(there) - set(before.held if before else ()))
+        before, topic = self.before.topic, (now or self.before).topic
+        if not before.exists:
+            if topic.exists or now is None:
+                why = BY_ITSELF if self.thrown_away else ""
+                yield Left(topic.topic, None, topic.partitions > 0, why)
+            return
+        there = topic.parts if now is None else topic.held
+        yield from self._subscribed(topic, set(there) - set(before.held))
 
     def _perhaps_made(self) -> Iterator[Left]:
         topic, plan = str(topic_name(self.plan.topic)), self.plan
@@ -115,13 +112,13 @@ class Visit:
     def _attached_to(self, now: Presence | None) -> list[str]:
         """Where a subscription of our own is."""
         if now is not None:
-            return [topic.topic for topic in now.topics if topic.held]
-        return [topic.topic for topic in self.before.topics] if self.before else [self.plan.topic]
+            return [now.topic.topic] if now.topic.held else []
+        return [self.before.topic.topic if self.before else self.plan.topic]
 
 
 def of_own_topic(plan: Plan) -> Visit:
     """A run on a topic that nobody else knows: its subscription goes in the end."""
-    return Visit(plan, Presence((Present(plan.topic, False, 0, {}),)))
+    return Visit(plan, Presence(Present(plan.topic, False, 0, {})))
 
 
 def remove(settings: Settings, plan: Plan, topics: Iterable[str]) -> list[Left]:

@@ -31,14 +31,13 @@ def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool
     Raises InputError where messages are somebody's or what was asked for has no meaning,
     DoctorError where there is no such topic, or too little is known without the user's consent.
     """
-    if not plan.pattern:
-        topic_name(plan.topic)
+    topic_name(plan.topic)
     try:
         there = look(settings, plan)
     except InputError:
         raise
     except DoctorError as error:
-        enough = consent.create and not plan.pattern if thrown_away else consent.take
+        enough = consent.create if thrown_away else consent.take
         if not enough:
             raise _unknown(error, plan, thrown_away=thrown_away) from error
         return Visit(plan, None, thrown_away, consent.create)
@@ -47,11 +46,8 @@ def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool
 
 
 def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
-    if not there.topics:
-        raise DoctorError(f"there is no topic that matches {plan.topic}")
-    missing = [topic.topic for topic in there.topics if not topic.exists]
-    if missing and not consent.create:
-        said = there.absent or f"there is no topic {missing[0]}"
+    if not there.topic.exists and not consent.create:
+        said = there.absent or f"there is no topic {there.topic.topic}"
         end = "" if said.endswith("?") else ";"
         raise DoctorError(f"{said}{end} --create makes one in a namespace that exists")
     if somebodys(there) and not consent.take:
@@ -71,8 +67,6 @@ def _unknown(error: DoctorError, plan: Plan, *, thrown_away: bool) -> DoctorErro
     way = "give --take-messages if its messages are yours to take"
     if thrown_away:
         what, way = f"whether there is a topic {plan.topic}", "give --create if one may be created"
-    if thrown_away and plan.pattern:
-        what, way = f"which topics match {plan.topic}", "name one of them"
     return DoctorError(f"the REST API (--admin-url) does not tell {what}: {error}; or {way}")
 
 
@@ -81,12 +75,7 @@ def told(there: Presence, plan: Plan) -> str:
     parts = sorted(there.held)
     where = parts[0]
     if len(parts) > 1:
-        alone = len(there.topics) == 1
-        where = (
-            f"{many(len(parts), 'partition')} of {there.topics[0].topic}"
-            if alone
-            else f"{len(parts)} topics and partitions, such as {where},"
-        )
+        where = f"{many(len(parts), 'partition')} of {there.topic.topic}"
     held = list(there.held.values())
     return f"{plan.subscription} exists on {where} with {_backlog(held)} and {_consumers(held)}"
 

@@ -8,8 +8,7 @@ that could not be read, and what is not known may be somebody's.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.admin import Admin, NotFound, TopicName, absent, topic_name
@@ -39,19 +38,15 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """The topics of a run as they are before it."""
+    """The topic of a run as it is before it."""
 
-    topics: tuple[Present, ...]  # that the run attaches to
-    letters: tuple[Present, ...] = ()  # that the run sends dead letters to
+    topic: Present  # that the run attaches to
     absent: str | None = None  # a topic does not exist: a sentence with similar names
 
     @property
     def held(self) -> dict[str, SubscriptionStats]:
         """The subscription, by topic or partition, where it exists."""
-        return {part: held for topic in self.topics for part, held in topic.held.items()}
-
-    def __iter__(self) -> Iterator[Present]:
-        yield from (*self.topics, *self.letters)
+        return dict(self.topic.held)
 
 
 def look(settings: Settings, plan: Plan) -> Presence:
@@ -70,38 +65,9 @@ def _require_one_cluster(settings: Settings) -> None:
 
 async def _look(settings: Settings, plan: Plan) -> Presence:
     async with Admin(settings) as admin:
-        names = await _matching(admin, plan.topic) if plan.pattern else [plan.topic]
-        topics = await _each(admin, names, plan.subscription)
-        letters = await _each(admin, _letter_topics(plan, topics), plan.subscription)
-        missing = [topic_name(topic.topic) for topic in topics if not topic.exists]
-        said = await absent(admin, missing[0]) if missing else None
-    return Presence(tuple(topics), tuple(letters), said)
-
-
-async def _each(admin: Admin, names: list[str], subscription: str) -> list[Present]:
-    return list(await asyncio.gather(*(_present(admin, name, subscription) for name in names)))
-
-
-async def _matching(admin: Admin, pattern: str) -> list[str]:
-    """The topics that pulsar-client attaches to: persistent ones, by all of their name."""
-    _, _, path = pattern.partition("://")
-    namespace = "/".join(path.split("/")[:2])
-    listed = (await admin.topics(namespace)).topics
-    whole = {name.rpartition("-partition-")[0] or name for name in listed}
-    wanted = re.compile(path)
-    return sorted(
-        name
-        for name in whole
-        if name.startswith("persistent://") and wanted.fullmatch(name.partition("://")[2])
-    )
-
-
-def _letter_topics(plan: Plan, topics: list[Present]) -> list[str]:
-    if plan.dead_letter_after is None:
-        return []
-    if plan.dead_letter_topic is not None:
-        return [plan.dead_letter_topic]
-    return [f"{part}-{plan.subscription}-DLQ" for topic in topics for part in topic.parts]
+        topic = await _present(admin, plan.topic, plan.subscription)
+        said = None if topic.exists else await absent(admin, topic_name(topic.topic))
+    return Presence(topic, said)
 
 
 async def _present(admin: Admin, name: str, subscription: str) -> Present:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from pulsar_doctor.consume.engines import Closed
 from pulsar_doctor.consume.receiver import BlockingConsumer
 from pulsar_doctor.consume.receiver.spoken_pb2 import MessageMetadata
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import InputError
 from tests.consume.receiver.scripted_broker import (
     PLAN,
     SECOND,
@@ -20,11 +19,9 @@ from tests.consume.receiver.scripted_broker import (
     attached,
     batch,
     chunk,
-    engine,
     message,
 )
 from tests.consume.receiver.scripted_broker import peer as peer  # noqa: PLC0414
-from tests.support import eventually
 
 
 def test_it_greets_looks_up_subscribes_and_asks_for_its_queue(peer):
@@ -143,9 +140,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("why", BROKEN)
-@pytest.mark.parametrize("asked", [False, True])
-def test_what_is_corrupt_is_shown_and_refused_only_when_asked(peer, why, asked):
-    with attached(peer, replace(ZERO, ack_corrupt=asked)) as (consumer, talk):
+def test_what_is_corrupt_is_shown_and_not_acknowledged(peer, why):
+    with attached(peer, ZERO) as (consumer, talk):
         assert consumer.receive(0) is None
         peer.hears("FLOW")
         talk.say(message(1, **BROKEN[why]))
@@ -155,12 +151,7 @@ def test_what_is_corrupt_is_shown_and_refused_only_when_asked(peer, why, asked):
         assert consumer.receive(0) is None
         cost = BROKEN[why].get("metadata", MessageMetadata()).num_messages_in_batch or 1
         assert peer.hears("FLOW", 2)[1].message_permits == cost
-        acks = [(ack.message_id[0].entry_id, ack.ack_type) for ack in peer.all_of("ACK")]
-        assert acks == [(1, 0)] * asked
-        if asked and why != "ChunksMissing":
-            errors = ("UncompressedSizeCorruption", "DecompressionError", "ChecksumMismatch",
-                      "BatchDeSerializeError", "DecryptionError")  # fmt: skip
-            assert errors[peer.all_of("ACK")[0].validation_error] == why
+        assert peer.all_of("ACK") == []
 
 
 def test_by_hand_only_what_is_granted_is_asked_for(peer):
@@ -174,58 +165,6 @@ def test_by_hand_only_what_is_granted_is_asked_for(peer):
         assert peer.flows == [7, 1]
         with pytest.raises(InputError, match="0 permits cannot be granted"):
             consumer.grant(0)
-
-
-def test_a_listener_gets_one_after_another_and_rests_while_paused(peer):
-    inside, most = [], []
-    go = threading.Semaphore(0)
-
-    def listener(got: Any) -> None:
-        inside.append(got.entry_id)
-        most.append(len(peer.flows))
-        go.acquire(timeout=5)
-
-    with engine(peer) as running:
-        consumer = running.subscribe(ZERO, listener)
-        peer.hears("FLOW")
-        peer.talks[-1].say(message(1), message(2))
-        eventually(lambda: inside == [1])
-        consumer.pause()
-        go.release()
-        assert not eventually_not(lambda: len(inside) > 1)
-        consumer.resume()
-        eventually(lambda: inside == [1, 2])
-        go.release()
-
-
-def eventually_not(happens: Any) -> bool:
-    """Whether it happens within a moment, though it must not."""
-    return any(threading.Event().wait(0.02) or happens() for _ in range(10))
-
-
-def test_what_a_listener_raises_is_the_error_of_the_consumer(peer):
-    with engine(peer) as running:
-        consumer = running.subscribe(PLAN, lambda _: 1 // 0)
-        peer.talks[-1].say(message(1))
-        eventually(lambda: fails(consumer))
-
-
-def fails(consumer: BlockingConsumer) -> bool:
-    try:
-        consumer.receive(0)
-    except DoctorError as error:
-        return "the listener failed: ZeroDivisionError" in str(error)
-    return False
-
-
-def test_a_batch_receive_takes_all_that_is_here(peer):
-    with attached(peer) as (consumer, talk):
-        assert consumer.receive_batch() == []
-        talk.say(*(message(number) for number in range(4)))
-        got = consumer.receive_batch()
-        while len(got) < 4:
-            got += consumer.receive_batch()
-        assert [one.entry_id for one in got] == [0, 1, 2, 3]
 
 
 def test_who_waits_is_told_when_it_is_closed(peer):
