@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Credits = Literal["received", "finished", "queued"]
-ZeroBatches = Literal["refused", "each", "whole"]
+ZeroBatches = Literal["refused", "each"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,9 @@ class ClientKind:
     # or the message moves on into the queue of `ahead` messages before the application
     credits: Credits = "received"
     ahead: int = 0
-    # a zero queue refuses a batch, requests one more entry at each receive whatever is left of the
-    # last one, or hands out all of it first
+    # a zero queue refuses a batch, or requests one more entry at each receive whatever is left of
+    # the last one
     zero_batches: ZeroBatches = "refused"
-    # deferred messages leave the queue in the order of their due times; otherwise the application
-    # holds back the one that it has received, which counts as taken already
-    by_due: bool = False
 
 
 CLIENTS = {
@@ -34,7 +31,6 @@ CLIENTS = {
         ClientKind("pulsar-client", "Pulsar-CPP"),
         ClientKind("pulsar-client-listener", "Pulsar-CPP", credits="finished"),
         ClientKind("go", "Pulsar-Go", credits="queued", ahead=10, zero_batches="each"),
-        ClientKind("wire", "pulsar-doctor", zero_batches="whole", by_due=True),
     )
 }
 

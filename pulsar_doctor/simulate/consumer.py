@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
-from itertools import count
 from typing import NamedTuple
 
 from pulsar_doctor.ledger.balance import Ledger
@@ -15,7 +13,6 @@ from pulsar_doctor.simulate.scenario import ProducedEntry
 class Queued(NamedTuple):
     """A message in a client's queue."""
 
-    due_ns: int  # 0: not known before it is received
     message: int
     entry: ProducedEntry
     delivered_ns: int
@@ -42,12 +39,8 @@ class SimulatedConsumer:
         self.ledger = Ledger()  # its own, as the timeline keeps it, once it has subscribed
 
         self.queue: deque[Queued] = deque()
-        self.by_due: list[tuple[int, int, Queued]] = []  # what is due together: as it came
-        self._arrivals = count()
         self.ahead: deque[Queued] = deque()
         self.asking = False  # the application waits for a message
-        self.deferring = False  # or for the due time of the one that it has
-        self.wake_ns: int | None = None  # when it will look again
         self.unsent = 0
         self.flows: list[Flow] = []  # that it has sent
 
@@ -56,13 +49,13 @@ class SimulatedConsumer:
         self.queued_most = 0
         self.wait_ns = 0  # the longest that a message was in the queue
         self.beside_idle_ns = 0  # the same, while another consumer had nothing to do
-        self.stall_ns = 0  # longest without permits while it owed some and worked; no due-time wait
+        self.stall_ns = 0  # longest without permits while it owed some and worked
         self._stalled_since_ns: int | None = None
 
     @property
     def queued(self) -> int:
         """Messages in its queue, without those that have been given back already."""
-        return len(self.queue) + len(self.by_due)
+        return len(self.queue)
 
     @property
     def holds(self) -> int:
@@ -71,10 +64,7 @@ class SimulatedConsumer:
 
     def put(self, queued: Queued) -> None:
         """A message has come."""
-        if self.client.by_due:
-            heappush(self.by_due, (queued.due_ns, next(self._arrivals), queued))
-        else:
-            self.queue.append(queued)
+        self.queue.append(queued)
         self.queued_most = max(self.queued_most, self.holds)
 
     def move_ahead(self) -> bool:
@@ -84,18 +74,14 @@ class SimulatedConsumer:
         self.ahead.append(self.queue.popleft())
         return True
 
-    def take(self, now_ns: int) -> Queued | None:
-        """The next message for the application; None where none is there, or due."""
-        if self.client.by_due:
-            due = bool(self.by_due) and self.by_due[0][0] <= now_ns
-            return heappop(self.by_due)[-1] if due else None
+    def take(self) -> Queued | None:
+        """The next message for the application; None where none is there."""
         source = self.ahead if self.ahead_most else self.queue
         return source.popleft() if source else None
 
     def look(self, now_ns: int) -> None:
         """Something has changed: keeps for how long it has been stalled."""
-        waits = self.asking or self.deferring
-        if self.unsent and self.ledger.available_permits <= 0 and not waits:
+        if self.unsent and self.ledger.available_permits <= 0 and not self.asking:
             if self._stalled_since_ns is None:
                 self._stalled_since_ns = now_ns
         elif self._stalled_since_ns is not None:
@@ -110,7 +96,7 @@ class SimulatedConsumer:
         """Counts what goes on at the end up to there."""
         if self._stalled_since_ns is not None:
             self._end_stall(now_ns)
-        for queued in (*self.queue, *(each for *_, each in self.by_due), *self.ahead):
+        for queued in (*self.queue, *self.ahead):
             self.waited(queued, now_ns, idle_ns)
 
     def _end_stall(self, now_ns: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.ledger.balance import Forecast, Starvation
@@ -13,7 +12,6 @@ from pulsar_doctor.simulate.scenario import Scenario
 QUEUES = (0, 1, 2, 3, 10, 100, 1000)
 SAME_SHARE = 0.01  # what differs by less counts as the same
 SAME_SECONDS = 0.05
-ON_TIME_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +35,6 @@ class ConsumerOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedLateness:
-    """By how much deferred messages were handed out after their due time, in seconds."""
-
-    median: float
-    p99: float
-    most: float
-    late: int  # messages that came more than ON_TIME_SECONDS late
-
-
-@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """One run. What is not summed up is that of the worst consumer: see ConsumerOutcome."""
 
@@ -56,7 +44,6 @@ class RunOutcome:
     finished: int
     backlog: int  # what the broker still has
     consumers: tuple[ConsumerOutcome, ...]
-    lateness: SimulatedLateness | None
 
     @property
     def per_second(self) -> float:
@@ -129,7 +116,6 @@ def outcome(simulation: Simulation) -> RunOutcome:
         finished=sum(consumer.finished for consumer in simulation.consumers),
         backlog=simulation.broker.backlog,
         consumers=tuple(_consumer(consumer, end_ns) for consumer in simulation.consumers),
-        lateness=_lateness(simulation.late_ns),
     )
 
 
@@ -149,17 +135,4 @@ def _consumer(consumer: SimulatedConsumer, end_ns: int) -> ConsumerOutcome:
         wait_seconds=consumer.wait_ns / 1e9,
         wait_beside_idle_seconds=consumer.beside_idle_ns / 1e9,
         forecast=ledger.forecast(),
-    )
-
-
-def _lateness(late_ns: Sequence[int]) -> SimulatedLateness | None:
-    if not late_ns:
-        return None
-    ordered = sorted(late_ns)
-    last = len(ordered) - 1
-    return SimulatedLateness(
-        ordered[last // 2] / 1e9,
-        ordered[last * 99 // 100] / 1e9,
-        ordered[-1] / 1e9,
-        sum(late > ON_TIME_SECONDS * 1e9 for late in ordered),
     )

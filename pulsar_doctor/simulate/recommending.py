@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pulsar_doctor.simulate.formulas import queue_for_delays
 from pulsar_doctor.simulate.outcome import (
     QUEUES,
     SAME_SECONDS,
@@ -12,7 +11,6 @@ from pulsar_doctor.simulate.outcome import (
     Recommendation,
     RunOutcome,
 )
-from pulsar_doctor.simulate.scenario import Scenario
 from pulsar_doctor.wording.durations import duration
 
 Cost = Callable[[RunOutcome], float]
@@ -22,31 +20,17 @@ def _slowness(outcome: RunOutcome) -> float:
     return 1 / outcome.per_second if outcome.per_second else float("inf")
 
 
-def _lateness(outcome: RunOutcome) -> float:
-    return outcome.lateness.most if outcome.lateness else 0.0
-
-
 # In this order; each leaves those that are as good as the best. The smallest of the rest is it.
 COSTS: tuple[tuple[Cost, float], ...] = (
     (_slowness, 0.0),
-    (_lateness, SAME_SECONDS),
     (lambda outcome: outcome.wait_beside_idle_seconds, SAME_SECONDS),
     (lambda outcome: outcome.stall_seconds, SAME_SECONDS),
 )
 
 
-def sizes_to_compare(told: Sequence[int], given: int, scenario: Scenario) -> list[int]:
-    """Those that were told, where there are several, or the usual ones too; and the given one.
-
-    And what different delays need, where the queue is in the order of due times.
-    """
-    if len(told) > 1:
-        return sorted({*told, given})
-    needed = None
-    if scenario.client.by_due and scenario.delay_from == "publish":
-        seconds = [ns / 1e9 for ns in scenario.delays_ns]
-        needed = queue_for_delays(scenario.per_second, seconds)
-    return sorted({*QUEUES, *told, given, needed or given})
+def sizes_to_compare(told: Sequence[int], given: int) -> list[int]:
+    """Those that were told, where there are several, or the usual ones too; and the given one."""
+    return sorted({*(() if len(told) > 1 else QUEUES), *told, given})
 
 
 def recommend(outcomes: Sequence[RunOutcome], given: int) -> Recommendation | None:
@@ -87,7 +71,6 @@ def _differences(chosen: RunOutcome, other: RunOutcome) -> list[str]:
     told: tuple[tuple[str, Cost], ...] = (
         ("the longest stall", lambda outcome: outcome.stall_seconds),
         ("the longest wait beside an idle consumer", lambda o: o.wait_beside_idle_seconds),
-        ("the latest deferred message", _lateness),
     )
     parts = []
     for what, cost in told:

@@ -27,7 +27,6 @@ class Simulation:
         self.receiver_queue_size = receiver_queue_size
         self.now_ns = 0
         self.finished_ns = 0  # when the last message was done
-        self.late_ns: list[int] = []  # of each deferred message: after publish time + delay
         self.broker = DISPATCHERS[scenario.type]()
         names = scenario.names or [f"consumer-{n + 1}" for n in range(len(scenario.attach_ns))]
         self.consumers = [
@@ -64,12 +63,7 @@ class Simulation:
     def _told(self, consumer: SimulatedConsumer, told: dict[str, Any]) -> dict[str, Any]:
         of_consumer = self.scenario.work.of_consumer
         mean_ns = of_consumer[min(consumer.index, len(of_consumer) - 1)]
-        return {
-            **told,
-            "process_seconds": mean_ns / 1e9,
-            "receiver_delay_seconds": max(self.scenario.delays_ns, default=0) / 1e9,
-            "delay_from": self.scenario.delay_from,
-        }
+        return {**told, "process_seconds": mean_ns / 1e9}
 
     def _later(self, at_ns: int, step: Movement, what: Any) -> None:
         self._number += 1
@@ -146,21 +140,10 @@ class Simulation:
     def _deliver(self, consumer: SimulatedConsumer, entry: ProducedEntry) -> None:
         idle_ns = self._idle_until_now()
         for message in range(entry.first, entry.first + entry.messages):
-            waits = consumer.client.by_due and self.scenario.delays_ns
-            due_ns = self._due_ns(entry) if waits else 0
-            consumer.put(Queued(due_ns, message, entry, self.now_ns, idle_ns))
+            consumer.put(Queued(message, entry, self.now_ns, idle_ns))
         self._apply(made_rows.message(consumer.index, entry, self.now_ns), consumer)
         self._move_ahead(consumer)
         self._serve(consumer)
-
-    def _due_ns(self, entry: ProducedEntry) -> int:
-        """When messages of it are due that are received now."""
-        from_publish = self.scenario.delay_from == "publish"
-        return (entry.published_ns if from_publish else self.now_ns) + self._delay_ns(entry)
-
-    def _delay_ns(self, entry: ProducedEntry) -> int:
-        delays = self.scenario.delays_ns
-        return delays[entry.number % len(delays)] if delays else 0
 
     # The application.
 
@@ -169,18 +152,16 @@ class Simulation:
         consumer.asking = True
         each = consumer.client.zero_batches == "each"
         if not self.receiver_queue_size and (each or not consumer.holds):
-            owed = 0 if each else -consumer.ledger.available_permits
-            self._send_flow(consumer, 1 + max(0, owed))
+            self._send_flow(consumer, 1)
         self._serve(consumer)
 
     def _serve(self, consumer: SimulatedConsumer) -> None:
         """Gives it a message, where it wants one and one is there."""
         if not consumer.asking:
             return
-        queued = consumer.take(self.now_ns)
+        queued = consumer.take()
         if queued is None:
             self._set_idle(consumer, not consumer.holds and self.broker.active(consumer.index))
-            self._wake_when_due(consumer)
             consumer.look(self.now_ns)
             return
         consumer.asking = False
@@ -189,13 +170,8 @@ class Simulation:
         consumer.waited(queued, self.now_ns, self._idle_until_now())
         if consumer.client.credits != "finished":
             self._take(consumer, queued)
-        due_ns = queued.due_ns or self._due_ns(queued.entry)
-        if due_ns > self.now_ns:
-            consumer.deferring = True
-            consumer.look(self.now_ns)
-            self._later(due_ns, self._hand_out, (consumer, queued))
-        else:
-            self._hand_out((consumer, queued))
+        took_ns = self.scenario.work.ns(queued.message, consumer.index)
+        self._later(self.now_ns + took_ns, self._finish, (consumer, queued))
 
     def _take(self, consumer: SimulatedConsumer, queued: Queued) -> None:
         """The application has it, as its client counts."""
@@ -207,25 +183,6 @@ class Simulation:
             self._move_ahead(consumer)
         else:
             self._refill(consumer)
-
-    def _wake_when_due(self, consumer: SimulatedConsumer) -> None:
-        if not consumer.by_due:
-            return
-        due_ns = consumer.by_due[0][0]
-        if consumer.wake_ns is None or due_ns < consumer.wake_ns or consumer.wake_ns <= self.now_ns:
-            consumer.wake_ns = due_ns
-            self._later(due_ns, self._serve, consumer)
-
-    def _hand_out(self, what: tuple[SimulatedConsumer, Queued]) -> None:
-        """The application gets to see it and works on it."""
-        consumer, queued = what
-        consumer.deferring = False
-        consumer.look(self.now_ns)
-        if self.scenario.delays_ns:
-            due_ns = queued.entry.published_ns + self._delay_ns(queued.entry)
-            self.late_ns.append(self.now_ns - due_ns)
-        took_ns = self.scenario.work.ns(queued.message, consumer.index)
-        self._later(self.now_ns + took_ns, self._finish, what)
 
     def _finish(self, what: tuple[SimulatedConsumer, Queued]) -> None:
         consumer, queued = what

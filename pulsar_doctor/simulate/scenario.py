@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
-from typing import Literal
 
 from pulsar_doctor.simulate.clients import CLIENTS, ClientKind
 
@@ -29,7 +27,6 @@ class Work:
     """How long each message takes."""
 
     of_consumer: tuple[int, ...] = (0,)  # nanoseconds; the last is for all further ones
-    factors: Sequence[float] = ()  # for each message; (): 1
     # messages with a time that does not depend on who works
     known: Mapping[int, int] = field(default_factory=dict)
 
@@ -38,8 +35,7 @@ class Work:
         known = self.known.get(message)
         if known is not None:
             return known
-        mean = self.of_consumer[min(consumer, len(self.of_consumer) - 1)]
-        return int(mean * self.factors[message]) if self.factors else mean
+        return self.of_consumer[min(consumer, len(self.of_consumer) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +47,6 @@ class Scenario:
     client: ClientKind = CLIENTS["pulsar-client"]
     type: str = "shared"  # exclusive, shared, failover or key_shared
     attach_ns: tuple[int, ...] = (0,)  # when each consumer subscribes, in this order
-    # least age of a message at its receive; several: in turn by entry
-    delays_ns: tuple[int, ...] = ()
-    # age from publish, or from receipt: arrival in a queue that is in the order of due times,
-    # otherwise the receive of the application
-    delay_from: Literal["publish", "receipt"] = "publish"
     round_trip_ns: int = 0
     end_ns: int | None = None  # when to stop; None: when all is done
     names: tuple[str, ...] = ()  # of the consumers; (): numbers
@@ -64,15 +55,6 @@ class Scenario:
     def messages(self) -> int:
         """How many messages there are."""
         return self.entries[-1].first + self.entries[-1].messages if self.entries else 0
-
-    @property
-    def per_second(self) -> float:
-        """Messages that were published each second, over all; 0 where all came at once."""
-        if not self.entries:
-            return 0.0
-        last = self.entries[-1]
-        span_ns = last.published_ns - self.entries[0].published_ns
-        return last.first * SECOND_NS / span_ns if span_ns > 0 else 0.0
 
     @property
     def largest_batch(self) -> int:
@@ -108,20 +90,3 @@ def arrivals(
         at = int(after * SECOND_NS / per_second) if per_second else 0
         entries.append(ProducedEntry(number, at, at, first, count, keys()))
     return entries
-
-
-def factors(
-    messages: int, spread: float | Literal["exponential"], draw: Callable[[], float]
-) -> list[float]:
-    """What each message takes, times the mean. draw: a number from 0 to 1, 1 excluded.
-
-    spread: up to this share of the mean more or less, evenly; or most are short, some very long.
-    """
-    if spread == "exponential":
-        return [-log(1 - draw()) for _ in range(messages)]
-    return [1 + spread * (2 * draw() - 1) for _ in range(messages)] if spread else []
-
-
-def every(messages: int, step: int, slow_ns: int) -> dict[int, int]:
-    """Every step-th message takes so long."""
-    return dict.fromkeys(range(step - 1, messages, step), slow_ns)

@@ -16,7 +16,6 @@ class Simulated:
 
     scenario: Scenario
     given: int  # the queue size that the others are compared with
-    seed: int
     outcomes: tuple[RunOutcome, ...]
     refused: Mapping[int, str]  # sizes that this client cannot have here, and why
     recommendation: Recommendation | None

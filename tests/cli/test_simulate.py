@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from pulsar_doctor.simulate.running import Simulation
 from pulsar_doctor.simulate.scenario import Given
 from tests.ledger.rows import ack, attached, flow, message, row, taken
 from tests.support.command_line import answered
+from tests.trace.journals import Wire, write_trace
 
 TOLD = {"c": {"receiver_queue_size": 4, "takes_told": True}}
 
@@ -40,7 +42,7 @@ def test_a_backlog_of_slow_work_is_compared_over_queue_sizes():
 def test_what_is_stopped_is_judged_by_the_rules():
     document = simulate(
         "--backlog", "1000", "--process-time", "10m", "--process-time", "0", "--consumers", "2",
-        "--attach-every", "1s", "--duration", "5s",
+        "--duration", "5s",
     )  # fmt: skip
     assert document["verdict"]["status"] == "stalled"
     assert document["verdict"]["findings"][0]["code"] == "prefetch-hogging"
@@ -61,36 +63,13 @@ def test_what_is_advised_is_of_the_client_and_nothing_is_run_on_a_topic_that_is_
     assert "stall-check" not in str(told["verdict"]["suspects"])
 
 
-def test_a_seed_repeats_a_run_and_another_one_does_not():
-    arguments = ("--rate", "50/s", "--spread", "exponential", "-n", "300", "--process-time", "15ms",
-                 "--slow-every", "100", "--slow-time", "2s")  # fmt: skip
-    first, again = simulate(*arguments), simulate(*arguments)
-    other = simulate(*arguments, "--seed", "2")
-    assert first == again
-    assert first["seed"] == 1
-    assert first["runs"][0]["seconds"] != other["runs"][0]["seconds"]
-
-
-def test_different_delays_are_compared_with_the_queue_that_they_need():
-    document = simulate(
-        "--rate", "100/s", "--receiver-delay", "5s", "--receiver-delay", "1s", "--client", "wire",
-        "--process-time", "0", "--duration", "20s", "--round-trip", "0",
-    )  # fmt: skip
-    late = {run["receiver_queue_size"]: run["late"]["most_seconds"] for run in document["runs"]}
-    assert document["formulas"]["queue_for_delays"] == 399
-    assert late[399] == 0
-    assert 2.9 < late[100] <= document["formulas"]["late_most_seconds"] == 4
-
-
 def test_a_table_for_a_person_says_what_is_recommended_and_why():
-    run = answered("simulate", "--backlog", "2000", "--process-time", "10m", "--batch-size", "9")
+    run = answered("simulate", "--backlog", "2000", "--process-time", "10m")
     assert run.returncode == 0, run.stderr
-    assert "* 1" in run.stdout
-    assert "0: not possible, a zero queue of pulsar-client loses or refuses batches" in run.stdout
+    assert "* 0" in run.stdout
     assert "formula: next FLOW after 500 x 10 min = 83 h" in run.stdout
-    assert "recommended: 1\n" in run.stdout
+    assert "recommended: 0\n" in run.stdout
     assert "the longest stall falls from 83 h to 0" in run.stdout
-    assert "seed 1" in run.stdout
 
 
 @pytest.mark.parametrize(
@@ -99,8 +78,6 @@ def test_a_table_for_a_person_says_what_is_recommended_and_why():
         ((), "--rate 100/s, --backlog 1000 or --from-trace DIR"),
         (("--rate", "fast"), "'fast' is not a rate"),
         (("--rate", "0/s"), "'0/s' is not a rate"),
-        (("--rate", "1/s", "--spread", "150%"), "is not a spread"),
-        (("--rate", "1/s", "--slow-every", "3"), "go together"),
         (("--rate", "1/s", "--topic", "t"), "goes with --from-trace"),
         (("--rate", "1000000/s"), "60,000,000 messages are more than"),
         (("--backlog", "5", "-n", "6"), "need a --rate"),
@@ -220,3 +197,13 @@ def test_a_replay_under_the_queue_of_the_trace_sends_the_flows_of_the_trace():
     sent = [(sent.permits, sent.taken) for sent in simulation.consumers[0].flows]
     assert sent == [(4, 0), (2, 2), (2, 4), (2, 6), (2, 8)]
     assert simulation.finished_ns / 1e9 == pytest.approx(0.5 + 8 * 0.9)
+
+
+def test_a_zero_queue_is_refused_where_a_trace_has_batches(tmp_path: Path) -> None:
+    said = Wire().open().subscribe(name="slow").flow(10).messages(range(4), batch=5)
+    trace = str(write_trace(tmp_path / "t.ptrace", said.blocks))
+    why = "a zero queue of java loses or refuses batches"
+    told = simulate("--from-trace", trace, "--process-time", "1s", "--client", "java")
+    assert told["refused"] == [{"receiver_queue_size": 0, "reason": why}]
+    run = answered("simulate", "--from-trace", trace, "--process-time", "1s", "--client", "java")
+    assert f"0: not possible, {why}" in run.stdout

@@ -224,7 +224,7 @@ class Play:
             messages = messages[:1]  # such a client loses the rest
         app.open[entry.number] = entry.messages
         for message in messages:
-            app.client.put(Queued(0, message, entry, self.now_ns, 0))
+            app.client.put(Queued(message, entry, self.now_ns, 0))
         app.asked = 0
         if not app.dead(self.now_ns):
             self._move_ahead(app)
@@ -258,7 +258,7 @@ class Play:
             if not worker.queue and not app.client.holds and not app.asked:
                 app.asked = 1
                 self._flow(app, 1)
-            queued = app.client.take(now_ns)
+            queued = app.client.take()
             if queued is None:
                 return
             app.client.received += 1

@@ -29,7 +29,6 @@ def scenario(  # noqa: PLR0913
     known: dict[int, float] | None = None,
     client: str = "pulsar-client",
     attach: tuple[float, ...] = (0.0,),
-    delays: tuple[float, ...] = (),
     end: float | None = None,
     round_trip: float = 0.0,
     **more: Any,
@@ -41,10 +40,9 @@ def scenario(  # noqa: PLR0913
     each = takes if isinstance(takes, tuple) else (takes,)
     return Scenario(
         entries=made,
-        work=Work(tuple(map(ns, each)), (), {number: ns(s) for number, s in (known or {}).items()}),
+        work=Work(tuple(map(ns, each)), {number: ns(s) for number, s in (known or {}).items()}),
         client=CLIENTS[client],
         attach_ns=tuple(map(ns, attach)),
-        delays_ns=tuple(map(ns, delays)),
         round_trip_ns=ns(round_trip),
         end_ns=None if end is None else ns(end),
         **more,

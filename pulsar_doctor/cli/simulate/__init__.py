@@ -29,12 +29,11 @@ GROUP = "experiment"
 QUEUE = 1000  # what clients have where nobody says otherwise
 PROCESS_SECONDS = 0.01
 SAID_FROM = 100_000  # messages: a queue size takes seconds
-KEYS = 1000
+KEYS = 1000  # of messages on a Key_Shared subscription
 EPILOG = """\b
 Examples:
   pulsar-doctor simulate --backlog 1000 --process-time 10m
-  pulsar-doctor simulate --rate 100/s --process-time 5ms --spread 20% --consumers 4
-  pulsar-doctor simulate --rate 100/s --receiver-delay 5s --delay-from receipt
+  pulsar-doctor simulate --rate 100/s --process-time 5ms --consumers 4
   pulsar-doctor simulate --from-trace incident.ptrace -s billing
 """
 
@@ -66,7 +65,7 @@ def command(asked: SimulateRequest) -> None:
     scenario = _with_options(found.scenario, asked)
     told = asked.queues
     given = told[0] if told and asked.trace_dir is None else found.receiver_queue_size
-    sizes = sizes_to_compare(told, given, scenario)
+    sizes = sizes_to_compare(told, given)
     refused = {size: impossible(scenario, size) for size in sizes}
     outcomes, judged = [], None
     for size in [size for size, why in refused.items() if why is None]:
@@ -79,7 +78,6 @@ def command(asked: SimulateRequest) -> None:
     report = Simulated(
         scenario=scenario,
         given=given,
-        seed=asked.seed,
         outcomes=tuple(outcomes),
         refused={size: why for size, why in refused.items() if why is not None},
         recommendation=recommend(outcomes, given),
@@ -92,31 +90,25 @@ def command(asked: SimulateRequest) -> None:
 def _of_numbers(asked: SimulateRequest) -> Given:
     from random import Random
 
-    from pulsar_doctor.simulate.scenario import Given, Scenario, Work, arrivals, every, factors
+    from pulsar_doctor.simulate.scenario import Given, Scenario, Work, arrivals
 
     messages = asked.messages_in_all
-    chance = Random(asked.seed)
+    chance = Random(1)
     seconds = asked.process_times or (PROCESS_SECONDS,)
-    slow, slow_time = asked.slow_every, asked.slow_time
-    stop, apart = asked.duration, asked.attach_every
+    stop = asked.duration
     if stop is None and asked.rate and asked.messages is None:
         stop = RATE_SECONDS
     entries = arrivals(
         messages,
         backlog=asked.backlog or 0,
         per_second=asked.rate or 0.0,
-        batch=asked.batch_size or 1,
-        keys=lambda: chance.randrange(asked.keys or KEYS),
+        keys=lambda: chance.randrange(KEYS),
     )
     scenario = Scenario(
         entries=entries,
-        work=Work(
-            tuple(_ns(each) for each in seconds),
-            factors(messages, asked.spread or 0.0, chance.random),
-            every(messages, slow, _ns(slow_time)) if slow and slow_time is not None else {},
-        ),
+        work=Work(tuple(_ns(each) for each in seconds)),
         type=asked.type_ or "shared",
-        attach_ns=tuple(_ns(apart * number) for number in range(asked.consumers or 1)),
+        attach_ns=(0,) * (asked.consumers or 1),
         end_ns=None if stop is None else _ns(stop),
     )
     return Given(scenario, QUEUE)
@@ -146,8 +138,6 @@ def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
     return replace(
         scenario,
         client=CLIENTS[client] if client else scenario.client,
-        delays_ns=tuple(_ns(delay) for delay in asked.delays),
-        delay_from=asked.delay_from,
         round_trip_ns=_ns(asked.round_trip),
         end_ns=scenario.end_ns if stop is None else _ns(stop),
     )

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
 from pulsar_doctor.cli._options import only_subscription_option, option, output_option
 from pulsar_doctor.cli._types import DURATION, RATE
 
-CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go", "wire"]
+CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go"]
 RATE_SECONDS = 60.0  # of arrivals, where nobody says how long
 MESSAGES_MOST = 1_000_000
 
 
-class Spread(click.ParamType):  # type: ignore[type-arg]
-    """How much the time for a message varies: 20% around its mean, or exponential."""
-
-    name = "spread"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        """A share of the mean, or that word."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)%", str(value))
-        if match and float(match[1]) <= 100:
-            return float(match[1]) / 100
-        if value != "exponential":
-            self.fail(f"{value!r} is not a spread; write 20% or exponential", param, ctx)
-        return "exponential"
-
-
 SECTIONS = {
     "Messages": (
-        "rate", "backlog", "messages", "duration", "batch_size", "keys", "process_times", "spread",
-        "slow_every", "slow_time",
+        "rate", "backlog", "messages", "duration", "process_times",
     ),
     "Consumers": (
-        "queues", "consumers", "attach_every", "delays", "delay_from", "type_", "client",
-        "round_trip",
+        "queues", "consumers", "type_", "client", "round_trip",
     ),
     "From a trace": ("trace_dir", "topic", "subscription"),
-    "The run": ("seed", "output"),
+    "The run": ("output",),
 }  # fmt: skip
 
 
@@ -69,16 +49,6 @@ class SimulateRequest:
         help="Work for each message, default 10ms; repeated, of each consumer, the last of the "
         "rest.",
     )
-    spread: float | Literal["exponential"] | None = option(
-        "--spread", type=Spread(), help="How much that varies: 20% or exponential."
-    )
-    slow_every: int | None = option(
-        "--slow-every", metavar="K", type=click.IntRange(1),
-        help="Every K-th message takes --slow-time.",
-    )
-    slow_time: float | None = option(
-        "--slow-time", type=DURATION, help="How long such a message takes."
-    )
     queues: tuple[int, ...] = option(
         "--receiver-queue-size", metavar="N", type=click.IntRange(0, 100_000),
         multiple=True,
@@ -88,27 +58,9 @@ class SimulateRequest:
     consumers: int | None = option(
         "--consumers", metavar="K", type=click.IntRange(1, 1000), help="Default 1."
     )
-    attach_every: float = option(
-        "--attach-every", type=DURATION, default="0", help="Time between their subscriptions."
-    )
-    delays: tuple[float, ...] = option(
-        "--receiver-delay", type=DURATION, multiple=True,
-        help="Deliver a message when it is this old; several values take turns by entry.",
-    )
-    delay_from: Literal["publish", "receipt"] = option(
-        "--delay-from", type=click.Choice(["publish", "receipt"]), default="publish",
-        show_default=True, help="From when on its age is counted.",
-    )
-    batch_size: int | None = option(
-        "--batch-size", metavar="N", type=click.IntRange(1, 10_000),
-        help="Messages in an entry, default 1.",
-    )
     type_: Literal["exclusive", "shared", "failover", "key_shared"] | None = option(
         "--type", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
         help="Subscription type, default shared.",
-    )
-    keys: int | None = option(
-        "--keys", metavar="N", type=click.IntRange(1), help="For key_shared, default 1000."
     )
     client: str | None = option(
         "--client", type=click.Choice(CLIENTS),
@@ -117,9 +69,6 @@ class SimulateRequest:
     round_trip: float = option(
         "--round-trip", type=DURATION, default="1ms", show_default=True,
         help="Time from a FLOW to its first message.",
-    )
-    seed: int = option(
-        "--seed", type=int, default=1, show_default=True, help="Seed of the random numbers."
     )
     trace_dir: Path | None = option(
         "--from-trace", metavar="DIR", type=click.Path(path_type=Path),
@@ -144,8 +93,6 @@ class SimulateRequest:
 
 def refuse_contradictions(asked: SimulateRequest) -> None:
     """Raises UsageError where the options do not go together."""
-    if (asked.slow_every is None) != (asked.slow_time is None):
-        raise click.UsageError("--slow-every and --slow-time go together")
     if asked.trace_dir is not None:
         _refuse_numbers(asked)
         return
@@ -172,11 +119,8 @@ def _refuse_numbers(asked: SimulateRequest) -> None:
         "--rate": asked.rate,
         "--backlog": asked.backlog,
         "--messages": asked.messages,
-        "--slow-every": asked.slow_every,
-        "--spread": asked.spread,
         "--consumers": asked.consumers,
         "--type": asked.type_,
-        "--batch-size": asked.batch_size,
     }
     for which, value in numbers.items():
         if value is not None:

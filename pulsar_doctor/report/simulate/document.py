@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
-from pulsar_doctor.simulate import formulas
-from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome, SimulatedLateness
+from pulsar_doctor.simulate.formulas import flow_gap_seconds
+from pulsar_doctor.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.simulate.scenario import Scenario
 from pulsar_doctor.simulate.simulated import Simulated
 
@@ -19,10 +19,9 @@ def document(report: Simulated) -> dict[str, Any]:
     chosen = report.recommendation
     return {
         "schema": SCHEMA,
-        "seed": report.seed,
         "receiver_queue_size": report.given,
         "scenario": _scenario_json(report.scenario),
-        "formulas": formulas_json(report),
+        "formulas": {"flow_gap_seconds": flow_gap(report)},
         "runs": [_outcome_json(each) for each in report.outcomes],
         "refused": [
             {"receiver_queue_size": size, "reason": why} for size, why in report.refused.items()
@@ -34,6 +33,11 @@ def document(report: Simulated) -> dict[str, Any]:
     }
 
 
+def flow_gap(report: Simulated) -> float:
+    """From one FLOW to the next at the given size, by the formula."""
+    return flow_gap_seconds(report.given, report.scenario.work.of_consumer[0] / 1e9)
+
+
 def _scenario_json(scenario: Scenario) -> dict[str, Any]:
     return {
         "messages": scenario.messages,
@@ -42,38 +46,9 @@ def _scenario_json(scenario: Scenario) -> dict[str, Any]:
         "type": scenario.type,
         "client": scenario.client.name,
         "process_seconds": [ns / 1e9 for ns in scenario.work.of_consumer],
-        "receiver_delay_seconds": [ns / 1e9 for ns in scenario.delays_ns],
-        "delay_from": scenario.delay_from if scenario.delays_ns else None,
         "round_trip_seconds": scenario.round_trip_ns / 1e9,
         "stopped_after_seconds": None if scenario.end_ns is None else scenario.end_ns / 1e9,
     }
-
-
-def formulas_json(report: Simulated) -> dict[str, float | None]:
-    """What follows from the numbers alone; None where no formula fits."""
-    scenario = report.scenario
-    process = scenario.work.of_consumer[0] / 1e9
-    delays = [ns / 1e9 for ns in scenario.delays_ns]
-    told: dict[str, float | None] = {
-        "flow_gap_seconds": formulas.flow_gap_seconds(report.given, process),
-        "receipt_cap_per_second": None,
-        "late_most_seconds": None,
-        "queue_for_delays": None,
-    }
-    if delays and scenario.delay_from == "publish":
-        told["late_most_seconds"] = formulas.late_most_seconds(delays)
-        if scenario.client.by_due:
-            told["queue_for_delays"] = formulas.queue_for_delays(scenario.per_second, delays)
-    elif len(delays) == 1 and scenario.largest_batch == 1:
-        cap = formulas.receipt_cap_per_second(
-            report.given,
-            delays[0],
-            process,
-            by_due=scenario.client.by_due,
-            round_trip_seconds=scenario.round_trip_ns / 1e9,
-        )
-        told["receipt_cap_per_second"] = cap * len(scenario.attach_ns)
-    return told
 
 
 def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
@@ -90,19 +65,7 @@ def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "wait_beside_idle_seconds": outcome.wait_beside_idle_seconds,
         "queued_most": outcome.queued_most,
         "backlog": outcome.backlog,
-        "late": _late_json(outcome.lateness),
         "consumers": [_consumer_json(each) for each in outcome.consumers],
-    }
-
-
-def _late_json(late: SimulatedLateness | None) -> dict[str, Any] | None:
-    if late is None:
-        return None
-    return {
-        "median_seconds": late.median,
-        "p99_seconds": late.p99,
-        "most_seconds": late.most,
-        "messages": late.late,
     }
 
 

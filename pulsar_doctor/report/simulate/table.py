@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pulsar_doctor.report.paper import console_on, print_page
-from pulsar_doctor.report.simulate.document import document, formulas_json
+from pulsar_doctor.report.simulate.document import document, flow_gap
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, drawn, percent
 from pulsar_doctor.simulate.clients import refill_threshold
@@ -33,7 +33,7 @@ def print_table(report: Simulated) -> None:
     if report.outcomes:
         utf = (console.encoding or "").startswith("utf")
         rows = [_row(each, report) for each in report.outcomes]
-        for part in drawn(rows, _columns(report), View(console.width, utf, None, None)):
+        for part in drawn(rows, _columns(), View(console.width, utf, None, None)):
             console.print(part)
     print_page(*_refused(report), *_consumers(report), *_formula_lines(report))
     if report.recommendation is not None:
@@ -50,14 +50,13 @@ def _about(report: Simulated) -> Iterator[str]:
     text += f" ({scenario.type}, {scenario.client.name})"
     if scenario.end_ns is not None:
         text += f", stopped after {duration(scenario.end_ns / 1e9)}"
-    yield f"{text}; seed {report.seed}"
+    yield text
     yield from (f"note: {note}" for note in report.notes)
 
 
 def _row(outcome: RunOutcome, report: Simulated) -> TableRow:
     chosen = report.recommendation
     size = outcome.receiver_queue_size
-    late = outcome.lateness
     gap = outcome.flow_gap_seconds
     return {
         "queue": size,
@@ -73,13 +72,11 @@ def _row(outcome: RunOutcome, report: Simulated) -> TableRow:
         "beside_us": round(outcome.wait_beside_idle_seconds * 1e6),
         "queued": outcome.queued_most,
         "backlog": outcome.backlog,
-        "late_us": None if late is None else round(late.most * 1e6),
-        "late": None if late is None else late.late,
     }
 
 
-def _columns(report: Simulated) -> list[TableColumn]:
-    columns = [
+def _columns() -> list[TableColumn]:
+    return [
         TableColumn(
             "queue", 0, lambda row, view: f"{row['mark']} {row['queue']:,}".strip(), right=True
         ),
@@ -95,10 +92,6 @@ def _columns(report: Simulated) -> list[TableColumn]:
         TableColumn("most queued", 3, lambda row, view: count(row["queued"]), right=True),
         TableColumn("backlog", 3, lambda row, view: count(row["backlog"]), right=True),
     ]
-    if report.scenario.delays_ns:
-        columns.append(_time("latest", "late_us", 1))
-        columns.append(TableColumn("late", 2, lambda row, view: count(row["late"]), right=True))
-    return columns
 
 
 def _time(title: str, name: str, rank: int) -> TableColumn:
@@ -136,15 +129,8 @@ def _consumer(consumer: ConsumerOutcome) -> str:
 
 
 def _formula_lines(report: Simulated) -> Iterator[str]:
-    gap, cap, late, queue = formulas_json(report).values()
+    gap = flow_gap(report)
     if report.given and gap:
         each = duration(report.scenario.work.of_consumer[0] / 1e9)
         threshold = refill_threshold(report.given)
         yield f"formula: next FLOW after {threshold} x {each} = {duration(gap)}"
-    if cap is not None:
-        yield f"formula: a delay from receipt lets through at most {cap:.4g} messages/s"
-    if late is not None:
-        most = f"at most {duration(late)} late" if late else "nothing comes late"
-        yield f"formula: {most}, while the pace is kept"
-    if queue is not None:
-        yield f"formula: from a queue of {queue} on these delays make nothing late"
