@@ -206,3 +206,16 @@ def test_signs_that_are_let_through_stay_as_they_are(name: str, tmp_path: Path) 
     with shell(name, tmp_path / "home", files) as opened:
         for each in odd:
             assert opened.completed("context", "use", each[0])[2] == each
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_the_shell_quotes_names_of_files(name: str, tmp_path: Path) -> None:
+    (files := tmp_path / "files").mkdir()
+    tried = [file for _, file, _ in beside_normal(HOSTILE[:6])]
+    for file in tried:
+        (files / file).touch()
+    with shell(name, tmp_path / "home", files) as opened:
+        for file in tried:
+            assert opened.completed("capture", file[:3]) == ["capture", file]
+    assert {each.name for each in files.iterdir()} == set(tried)
+    assert not [raw for raw in RAW if raw in opened.shown]
