@@ -15,6 +15,7 @@ from pathlib import Path
 
 WRITE = 0o022  # the right of the group and of everybody to write; an ACL shows in the group's
 ANYTHING = 0o077
+MAY_WRITE = "its group or others may write to {} (`chmod go-w` takes that right away)"
 
 
 def belongs_to(there: os.stat_result, uid: int, *, forbidden: int = WRITE) -> bool:
@@ -37,8 +38,8 @@ def open_to_others(path: Path) -> str | None:
             if there.st_uid not in (0, uid):
                 return f"{each} belongs to user {there.st_uid}"
             if not belongs_to(there, uid, forbidden=0 if replaced_by_owner else WRITE):
-                return f"other users may write to {each}"
-        return None if belongs_to(path.stat(), uid) else f"other users may write to {path}"
+                return MAY_WRITE.format(each)
+        return None if belongs_to(path.stat(), uid) else MAY_WRITE.format(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -165,7 +165,7 @@ def digest_of(folder: Path) -> str:
         if each.is_symlink():
             content = str(each.readlink())
         elif not belongs_to(each.lstat(), os.geteuid()):
-            raise DoctorError(f"{each} belongs to another user, or other users may write to it")
+            raise DoctorError(f"{each} belongs to another user, or others may write to it")
         elif each.is_dir():
             continue
         else:

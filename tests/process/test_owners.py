@@ -11,7 +11,7 @@ import pytest
 from pulsar_doctor.process.child import CannotAttach
 from pulsar_doctor.process.identity import Process
 from pulsar_doctor.process.jvm.leftovers import agent_folder, sweep
-from pulsar_doctor.process.owners import open_to_others
+from pulsar_doctor.process.owners import MAY_WRITE, open_to_others
 from tests.support.wanting import wanting
 
 NOBODY = 65_534
@@ -37,9 +37,9 @@ def test_a_folder_of_ours_below_folders_of_ours_is_ours(cache: Path) -> None:
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777, 0o1777])
 def test_a_folder_that_others_may_write_to_is_not(cache: Path, mode: int) -> None:
     cache.chmod(mode)
-    assert open_to_others(cache) == f"other users may write to {cache}"
+    assert open_to_others(cache) == MAY_WRITE.format(cache)
     (cache / "file").touch(0o644)
-    above = None if mode & 0o1000 else f"other users may write to {cache}"
+    above = None if mode & 0o1000 else MAY_WRITE.format(cache)
     assert open_to_others(cache / "file") == above
 
 
@@ -61,7 +61,7 @@ def test_a_link_leads_only_where_nobody_else_can_turn_it(cache: Path, tmp_path: 
     assert open_to_others(link) == f"{link} belongs to user {NOBODY}"
     os.chown(link, 0, 0, follow_symlinks=False)
     cache.parent.chmod(0o777)
-    assert open_to_others(link / "x") == f"other users may write to {link.parent / 'home'}"
+    assert open_to_others(link / "x") == MAY_WRITE.format(link.parent / "home")
 
 
 def test_links_in_a_circle_are_not_followed_for_ever(tmp_path: Path) -> None:
