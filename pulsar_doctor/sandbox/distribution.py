@@ -117,7 +117,7 @@ def ensure(cache: Path, name: str, sha512: str, say: Say, fetch: Fetch) -> Path:
 
     def unpacked(work: Path, target: Path) -> None:
         archive = fetch(work, say)
-        say(f"unpacking into {target}")
+        say(f"unpacking into {cache / name}")
         unpack(archive, target, sha512)
 
     return made(cache, name, say, unpacked)
@@ -134,7 +134,12 @@ def made(cache: Path, name: str, say: Say, make: Callable[[Path, Path], None]) -
             with alone(cache / "download.lock", lambda: say(_WAITING)):
                 if not target.is_dir():
                     _make(target, record, make)
-        _require_whole(target, DIGESTS.get(name) or _written(record))
+        written = record.read_text() if record.is_file() else ""
+        if digest_of(require_ours(target)) != DIGESTS.get(name, written):
+            raise DoctorError(
+                f"{target} is not what was unpacked there: files were changed, added or removed; "
+                "delete it, and it is downloaded again"
+            )
     return target
 
 
@@ -144,15 +149,14 @@ def _make(target: Path, record: Path, make: Callable[[Path, Path], None]) -> Non
     _require_space(target.parent)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="download-") as work:
         home = Path(work, "home")
-        with _for_nobody_else():
-            make(Path(work), home)
+        make(Path(work), home)
+        for each in (home, *home.rglob("*")):
+            os.chown(each, os.geteuid(), -1, follow_symlinks=False)
+            if not each.is_symlink():
+                each.chmod(each.stat().st_mode & 0o755)
         if target.name not in DIGESTS:
             record.write_text(digest_of(home))
         home.rename(target)
-
-
-def _written(record: Path) -> str:
-    return record.read_text() if record.is_file() else "none"
 
 
 def digest_of(folder: Path) -> str:
@@ -172,24 +176,6 @@ def digest_of(folder: Path) -> str:
             content = sha_of(each, "sha256")
         whole.update(f"{each.relative_to(folder)}\n{content}\n".encode())
     return whole.hexdigest()
-
-
-def _require_whole(target: Path, digest: str) -> None:
-    if digest_of(require_ours(target)) != digest:
-        raise DoctorError(
-            f"{target} is not what was unpacked there: files were changed, added or removed; "
-            "delete it, and it is downloaded again"
-        )
-
-
-@contextlib.contextmanager
-def _for_nobody_else() -> Iterator[None]:
-    """While others get no right on a new file, whatever the user's umask is."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 _WAITING = "another pulsar-doctor is downloading Apache Pulsar; waiting for it"

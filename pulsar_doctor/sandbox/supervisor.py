@@ -89,17 +89,14 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def lives(lock: Path) -> bool:
     """Whether a supervisor holds this lock; then its pid is no other program's."""
     try:
-        with open(lock, "rb", opener=_no_link) as file:
+        file = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(file, "rb"):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except BlockingIOError:
         return True
     return False
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def keep(charge: Charge, over: list[int]) -> int:
