@@ -1,4 +1,4 @@
-"""Unpacks HTTP responses step by step, with a limit on their size.
+"""Unpacks HTTP responses step by step, with limits on their size and their time.
 
 What is packed may be a thousand times as long as what is sent, and a body may have no end: limits
 hold for what comes out. Only gzip and deflate are unpacked, once: nothing else is asked for.
@@ -7,16 +7,28 @@ hold for what comes out. Only gzip and deflate are unpacked, once: nothing else 
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import suppress
 
 import httpx2
+
+from pulsar_doctor.broker.patience import Limits, Patience, TooSlow
 
 ANSWER_BYTES = 128 << 20  # one document; 20,000 subscriptions of a topic have about 60 MB
 ANSWER_VALUES = 12_000_000  # what a document may hold, counted by its signs before it is read
 REFUSAL_BYTES = 1 << 16  # what comes with a status other than 200; more is not read
-TOKEN_BYTES = 1 << 20  # an answer of an OAuth2 issuer
-STREAM_BYTES = 16 << 30  # all loaded topics of one broker, which are read topic by topic
+LINE_BYTES = 1 << 20  # of metrics: names of a topic and of a subscription, and a number
+NAMES_MOST = 200_000  # topics, or subscriptions of segments, of one broker
 PIECE_BYTES = 1 << 16
+ANSWER = Limits("a document", ANSWER_BYTES, longest=6)
+TOKEN = Limits("an OAuth2 issuer's answer", 1 << 20)
+# All loaded topics of one broker, or its metrics, with 17 KB for each topic (4.0.8).
+STREAM = Limits(
+    "a list or metrics",
+    4 << 30,
+    longest=60,
+    more=f", {LINE_BYTES >> 20} MiB a line, {NAMES_MOST:,} names",
+)
 ACCEPTED = "gzip, deflate"
 WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 PLAIN = frozenset({"", "identity"})
@@ -24,23 +36,29 @@ SIGNS = (b",", b":", b"[", b"{")
 
 
 class TooLong(ValueError):
-    """An unpacked body is longer than it may be."""
+    """An unpacked body, or a line of it, is longer than it may be."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"more than {most} bytes")
+    def __init__(self, most: int, what: str = "") -> None:
+        super().__init__(f"{what}more than {most} bytes")
         self.most = most  # bytes
+        self.what = what  # "a line of ", where it is not the body
 
 
 class TooMany(ValueError):
-    """A document holds more values than it may."""
+    """An answer holds more values, or names, than it may."""
+
+    def __init__(self, most: int, what: str) -> None:
+        super().__init__(f"more than {most:,} {what}")
 
 
-async def pieces_of(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
-    """The body, unpacked, in pieces of at most PIECE_BYTES. Raises TooLong, httpx2's errors."""
+async def pieces_of(response: httpx2.Response, patience: Patience) -> AsyncGenerator[bytes, None]:
+    """The body, unpacked, in pieces of at most PIECE_BYTES. Raises as body_of."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpacker = None if coding in PLAIN else Unpacker(coding, response.request)
-    read = 0
-    async for raw in response.aiter_raw(PIECE_BYTES):
+    read, most = 0, patience.limits.bytes_most
+    raws = response.aiter_raw(PIECE_BYTES)
+    while raw := await patience.of(anext(raws, b""), response):
+        patience.came(len(raw))
         for piece in (raw,) if unpacker is None else unpacker.feed(raw):
             read += len(piece)
             if read > most:
@@ -50,29 +68,44 @@ async def pieces_of(response: httpx2.Response, most: int) -> AsyncGenerator[byte
         unpacker.end()
 
 
-async def body_of(response: httpx2.Response, most: int = ANSWER_BYTES) -> bytearray:
-    """The whole body, unpacked. Raises TooLong, httpx2's errors."""
+async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Whole lines, many at once, each behind its line feed. Raises TooLong, and as the pieces."""
+    kept, length = [b"\n"], 0
+    async for piece in pieces:
+        whole, newline, rest = piece.rpartition(b"\n")
+        if newline:
+            yield b"".join((*kept, whole))
+            kept, length = [newline], 0
+        kept.append(rest)
+        length += len(rest)
+        if length > LINE_BYTES:
+            raise TooLong(LINE_BYTES, "a line of ")
+    yield b"".join(kept)
+
+
+async def body_of(response: httpx2.Response, patience: Patience) -> bytearray:
+    """The whole body, unpacked. Raises TooLong, TooSlow, httpx2's errors."""
     body = bytearray()
-    async for piece in pieces_of(response, most):
+    async for piece in pieces_of(response, patience):
         body += piece
     return body
 
 
-async def beginning_of(response: httpx2.Response, most: int = REFUSAL_BYTES) -> bytearray:
-    """At most so much of the body."""
+async def beginning_of(response: httpx2.Response, patience: Patience) -> bytearray:
+    """At most REFUSAL_BYTES of the body, and what has come of it in time."""
     body = bytearray()
-    try:
-        async for piece in pieces_of(response, most):
+    with suppress(TooSlow):
+        async for piece in pieces_of(response, patience):
             body += piece
-    except TooLong:
-        pass
+            if len(body) >= REFUSAL_BYTES:
+                break
     return body
 
 
 def require_few(body: bytes | bytearray) -> None:
     """Raises TooMany where a document would take many times its length in memory."""
     if sum(body.count(sign) for sign in SIGNS) > ANSWER_VALUES:
-        raise TooMany
+        raise TooMany(ANSWER_VALUES, "values")
 
 
 class Unpacker:

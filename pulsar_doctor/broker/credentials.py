@@ -20,8 +20,9 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import httpx2
 
-from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN_BYTES, body_of
+from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN, body_of
 from pulsar_doctor.broker.input_files import require_files, text_of
+from pulsar_doctor.broker.patience import Patience
 from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
@@ -91,10 +92,10 @@ class ClientCredentials:
         host = urlsplit(self._issuer).hostname or self._issuer
         try:
             async with httpx2.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
-                endpoint = await self._endpoint(http)
-                status, told = await _short(
-                    http, http.build_request("POST", endpoint, data=self._form)
-                )
+                patience = Patience(TOKEN, ISSUER_SECONDS)
+                endpoint = await self._endpoint(http, patience)
+                request = http.build_request("POST", endpoint, data=self._form)
+                status, told = await _short(http, request, patience)
             if status != 200:
                 raise DoctorError(
                     f"the OAuth2 issuer {host} refuses these client credentials "
@@ -107,21 +108,23 @@ class ClientCredentials:
                 f"the OAuth2 issuer {host} gives no token ({type(error).__name__}); see issuerUrl"
             ) from None  # the request holds the secret
 
-    async def _endpoint(self, http: httpx2.AsyncClient) -> str:
+    async def _endpoint(self, http: httpx2.AsyncClient, patience: Patience) -> str:
         known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
-        _, told = await _short(http, http.build_request("GET", known))
+        _, told = await _short(http, http.build_request("GET", known), patience)
         endpoint = str(json.loads(told)["token_endpoint"])
         if self._issuer.startswith("https:") and not endpoint.startswith("https:"):
             raise DoctorError("the OAuth2 issuer names a token endpoint without TLS: not asked")
         return endpoint
 
 
-async def _short(http: httpx2.AsyncClient, request: httpx2.Request) -> tuple[int, bytearray]:
-    """Status and body of what an issuer answers. Raises TooLong, httpx2's errors."""
+async def _short(
+    http: httpx2.AsyncClient, request: httpx2.Request, patience: Patience
+) -> tuple[int, bytearray]:
+    """Status and body of what an issuer answers. Raises TooLong, TooSlow, httpx2's errors."""
     request.headers["Accept-Encoding"] = ACCEPTED
-    response = await logged(http.send(request, stream=True), request)
+    response = await patience.of(logged(http.send(request, stream=True), request))
     try:
-        return response.status_code, await body_of(response, TOKEN_BYTES)
+        return response.status_code, await body_of(response, patience)
     finally:
         await response.aclose()
 

@@ -19,6 +19,7 @@ import pytest
 from pulsar_doctor.broker.admin import Admin, AdminError, Refused, topic_name
 from pulsar_doctor.broker.admin.live_metrics import LIVE
 from pulsar_doctor.broker.admin.metrics import topics_in
+from pulsar_doctor.broker.bodies import lines_of
 from pulsar_doctor.broker.fleet import Fleet, Scope, is_system
 from pulsar_doctor.broker.sampling import SamplingPlan, Unread
 from pulsar_doctor.broker.settings import Settings
@@ -127,10 +128,10 @@ def quiet(window: TopicWindow) -> bool:
     return all(observed.now.msg_backlog == 0 for observed in window.subscriptions())
 
 
-def survey(url: str, scope: Scope = T_N, plan: SamplingPlan = SOON,
+def survey(url: str, scope: Scope = T_N, plan: SamplingPlan = SOON, timeout_seconds: float = 10.0,
            **more: Any) -> tuple[list[TopicWindow], Fleet]:  # fmt: skip
     async def surveying() -> tuple[list[TopicWindow], Fleet]:
-        async with Admin(Settings(admin_url=url)) as admin:
+        async with Admin(Settings(admin_url=url), timeout_seconds=timeout_seconds) as admin:
             fleet = Fleet(admin, scope, quiet, plan=plan, **more)
             async with aclosing(fleet.windows()) as windows:
                 return [window async for window in windows], fleet
@@ -262,7 +263,7 @@ def test_metrics_name_loaded_topics_in_pieces_of_any_length(split, partitions):
             yield piece
 
     async def told() -> list[tuple[str, bool]]:
-        return [each async for each in topics_in(in_pieces())]
+        return [each async for lines in lines_of(in_pieces()) for each in topics_in(lines)]
 
     partition = f"{B}-partition-3"
     assert asyncio.run(told()) == [(A, False), (partition, False), *2 * [(partition, True)]]

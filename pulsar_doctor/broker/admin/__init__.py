@@ -3,6 +3,7 @@
 from pulsar_doctor.broker.admin.absent import absent
 from pulsar_doctor.broker.admin.client import Admin, LoadedTopic, NamespaceTopics
 from pulsar_doctor.broker.admin.http import RestAnswer
+from pulsar_doctor.broker.admin.live_metrics import NotLive
 from pulsar_doctor.broker.admin.metrics import LiveTopics, live_topics
 from pulsar_doctor.broker.admin.refusals import (
     AdminError,
@@ -21,6 +22,7 @@ __all__ = [
     "LoadedTopic",
     "NamespaceTopics",
     "NotFound",
+    "NotLive",
     "Refused",
     "RestAnswer",
     "TopicName",

@@ -8,13 +8,13 @@ limits and `loaded_topics` load nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.cluster import places_of
-from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in, reading
+from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, names_in
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, NotFound, Refused, Unreachable
 from pulsar_doctor.broker.admin.segments import SegmentReader
 from pulsar_doctor.broker.admin.streaming import NestedReader
@@ -27,7 +27,6 @@ from pulsar_doctor.broker.admin.topics import (
     namespace_path,
     topic_name,
 )
-from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.segments import TopicSegment, segments_of
 from pulsar_doctor.errors import InputError
@@ -238,28 +237,25 @@ class Admin:
         Use `contextlib.aclosing` where the iteration may end early.
         """
         what = "broker-stats/topics"
-        async with self._http.stream(what, what, broker=broker) as response:
-            if not refusals.is_json(response):
-                raise refusals.no_rest_api(response)
-            read_ms, reader = clock_ms(response), NestedReader()
-            pieces = pieces_of(response, STREAM_BYTES)
+        async with self._http.stream(what, what, broker=broker) as stream:
+            if not refusals.is_json(stream.response):
+                raise refusals.no_rest_api(stream.response)
+            read_ms, reader = clock_ms(stream.response), NestedReader()
             try:
-                while piece := await reading(_next(pieces), response.url, what):
+                async for piece in stream.pieces():
                     for names, stats in reader.feed(piece):
                         yield _loaded(names, stats, read_ms)
                 for names, stats in reader.end():
                     yield _loaded(names, stats, read_ms)
             except (ValueError, RecursionError) as error:
-                where = refusals.place(response.url)
+                where = refusals.place(stream.response.url)
                 raise BrokerFailed(f"{what} of {where} is not what it should be: {error}") from None
 
     async def metrics(self, broker: str) -> AsyncGenerator[bytes, None]:
-        """The metrics of a broker as Prometheus reads them, in pieces. Loads nothing."""
-        what = "the metrics"
-        async with self._http.stream("/metrics/", what, broker=broker) as response:
-            pieces = pieces_of(response, STREAM_BYTES)
-            while piece := await reading(_next(pieces), response.url, what):
-                yield piece
+        """The metrics of a broker as Prometheus reads them, as `Stream.lines`. Loads nothing."""
+        async with self._http.stream("/metrics/", "the metrics", broker=broker) as stream:
+            async for lines in stream.lines():
+                yield lines
 
     async def _stats_of(self, topic: str, kind: str, params: Mapping[str, str]) -> RestAnswer:
         name = topic_name(topic)
@@ -285,7 +281,3 @@ class Admin:
 def _loaded(names: tuple[str, ...], stats: Any, read_ms: int | None) -> LoadedTopic:
     namespace, bundle, kind, topic = names
     return LoadedTopic(namespace, bundle, kind, topic, stats, read_ms)
-
-
-async def _next(pieces: AsyncIterator[bytes]) -> bytes:
-    return await anext(pieces, b"")

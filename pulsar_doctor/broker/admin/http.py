@@ -10,8 +10,9 @@ nothing and gets nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -33,6 +34,7 @@ from pulsar_doctor.broker.admin.cluster import (
 )
 from pulsar_doctor.broker.admin.refusals import AdminError, BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import credentials, expires_at
+from pulsar_doctor.broker.patience import Patience, TooSlow
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.fields import decoded
 from pulsar_doctor.errors import InputError
@@ -45,6 +47,12 @@ UNSET_BYTES = 64
 UNSET = frozenset({b"", b"null"})  # how brokers answer for a policy that nobody has set
 
 T = TypeVar("T")
+LOG = logging.getLogger("pulsar_doctor.requests")
+HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": bodies.ACCEPTED,
+    "User-Agent": f"pulsar-doctor/{__version__}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,27 @@ class RestAnswer:
 
     document: Any
     broker_clock_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that is read as it comes. Its steps raise AdminError."""
+
+    response: httpx2.Response
+    what: str
+    _pieces: AsyncGenerator[bytes, None]
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        """The body in pieces."""
+        return self._steps(self._pieces)
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Whole lines, many at once, each behind its line feed."""
+        return self._steps(bodies.lines_of(self._pieces))
+
+    async def _steps(self, steps: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+        while step := await reading(anext(steps, b""), self.response.url, self.what):
+            yield step
 
 
 class Http:
@@ -71,25 +100,18 @@ class Http:
         self._strangers: dict[str, str] = {}  # its place -> why nothing is sent to it
         self._listing = asyncio.Lock()
         certificate = self._credentials.certificate or settings.certificate
-        self._client = httpx2.AsyncClient(
-            transport=ReadOnly(
-                self._members,
-                lambda: tls_context(settings, certificate),
-                at_once=concurrency + STREAMS,
-            ),
-            headers={
-                "Accept": "application/json",
-                "Accept-Encoding": bodies.ACCEPTED,
-                "User-Agent": f"pulsar-doctor/{__version__}",
-            },
-            timeout=timeout_seconds,
-            follow_redirects=False,
-            trust_env=False,
+        self._transport = ReadOnly(
+            self._members,
+            lambda: tls_context(settings, certificate),
+            at_once=concurrency + STREAMS,
         )
+        self._extensions = {"timeout": httpx2.Timeout(timeout_seconds).as_dict()}
+        for limits in (bodies.ANSWER, bodies.STREAM):
+            LOG.debug("limits of %s", limits.sentence(timeout_seconds))
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def document(
         self, path: str, what: str, params: Mapping[str, str] | None = None
@@ -113,20 +135,20 @@ class Http:
     @asynccontextmanager
     async def stream(
         self, path: str, what: str, *, broker: str | None = None
-    ) -> AsyncIterator[httpx2.Response]:
+    ) -> AsyncIterator[Stream]:
         """An answer whose body is still to be read; only its beginning is tried again.
 
         broker: `host:port` as the cluster lists it, None: the admin URL.
         """
         bases = [await self._broker(broker)] if broker else self._bases
         async with self._streams:
-            response = await self._again(
-                lambda base: self._opened(url_of(base, path, None), what), bases
+            stream = await self._again(
+                lambda base: self._begun(url_of(base, path, None), what), bases
             )
             try:
-                yield response
+                yield stream
             finally:
-                await response.aclose()
+                await stream.response.aclose()
 
     async def brokers(self) -> list[str]:
         """`host:port` of each broker that the cluster lists (needs a superuser). AdminError."""
@@ -157,31 +179,35 @@ class Http:
         self, url: httpx2.URL, what: str, *, follow: bool = True
     ) -> tuple[httpx2.Response, bytearray]:
         """The answer, and its body."""
+        patience = Patience(bodies.ANSWER, self._timeout_seconds)
+        response = await self._opened(url, what, patience, follow=follow)
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                response = await self._opened(url, what, follow=follow)
-                try:
-                    body = bodies.body_of(response)
-                    return response, await reading(body, response.url, what)
-                finally:
-                    await response.aclose()
-        except TimeoutError:
-            raise refusals.of_time(url, what, self._timeout_seconds) from None
+            body = bodies.body_of(response, patience)
+            return response, await reading(body, response.url, what)
+        finally:
+            await response.aclose()
 
-    async def _opened(self, url: httpx2.URL, what: str, *, follow: bool = True) -> httpx2.Response:
+    async def _begun(self, url: httpx2.URL, what: str) -> Stream:
+        patience = Patience(bodies.STREAM, self._timeout_seconds)
+        response = await self._opened(url, what, patience)
+        return Stream(response, what, bodies.pieces_of(response, patience))
+
+    async def _opened(
+        self, url: httpx2.URL, what: str, patience: Patience, *, follow: bool = True
+    ) -> httpx2.Response:
         """The answer with status 200 or 204, its body not yet read."""
-        response = await (self._followed(url, what) if follow else self._sent(url, what))
+        response = await (self._followed if follow else self._sent)(url, what, patience)
         if response.status_code in (200, 204):
             return response
         try:
-            body = await reading(bodies.beginning_of(response), response.url, what)
+            body = await reading(bodies.beginning_of(response, patience), response.url, what)
         finally:
             await response.aclose()
         raise refusals.of_status(response, body, what, expired_at=_expired(response))
 
-    async def _followed(self, url: httpx2.URL, what: str) -> httpx2.Response:
+    async def _followed(self, url: httpx2.URL, what: str, patience: Patience) -> httpx2.Response:
         seen: list[httpx2.URL] = []
-        while (response := await self._sent(url, what)).has_redirect_location:
+        while (response := await self._sent(url, what, patience)).has_redirect_location:
             await response.aclose()
             seen.append(url)
             url = target_of(url, response.headers["Location"])
@@ -193,10 +219,13 @@ class Http:
             await self._require_member(url)
         return response
 
-    async def _sent(self, url: httpx2.URL, what: str) -> httpx2.Response:
-        headers = await self._credentials.headers()
-        request = self._client.build_request("GET", url, headers=headers)
-        return await reading(self._client.send(request, stream=True), url, what)
+    async def _sent(self, url: httpx2.URL, what: str, patience: Patience) -> httpx2.Response:
+        headers = HEADERS | await self._credentials.headers()
+        request = httpx2.Request("GET", url, headers=headers, extensions=self._extensions)
+        answer = patience.of(self._transport.handle_async_request(request))
+        response = await reading(answer, url, what)
+        response.request = request
+        return response
 
     async def _broker(self, broker: str) -> httpx2.URL:
         try:
@@ -261,10 +290,11 @@ async def reading(step: Awaitable[T], url: httpx2.URL, what: str) -> T:
     try:
         return await step
     except bodies.TooLong as error:
-        raise refusals.of_size(url, what, error.most) from None
-    except httpx2.TimeoutException as error:
-        seconds = error.request.extensions["timeout"]["read"]
-        raise refusals.of_time(url, what, seconds) from None
+        raise refusals.of_size(url, error.what + what, error.most) from None
+    except bodies.TooMany as error:
+        raise refusals.of_number(url, what, error) from None
+    except TooSlow as error:
+        raise refusals.of_time(url, what, error) from None
     except (httpx2.TransportError, httpx2.DecodingError, ssl.SSLError) as error:
         raise refusals.of_connection(error, url, what) from error
 
@@ -284,8 +314,8 @@ def _parsed(response: httpx2.Response, body: bytearray, what: str) -> Any:
     try:
         bodies.require_few(body)
         return decoded(body)
-    except bodies.TooMany:
-        raise refusals.of_values(response.url, what) from None
+    except bodies.TooMany as error:
+        raise refusals.of_number(response.url, what, error) from None
     except (ValueError, RecursionError) as error:
         where = refusals.place(response.url)
         raise BrokerFailed(f"what {where} says of {what} is not JSON: {error}") from None

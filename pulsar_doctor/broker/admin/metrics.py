@@ -8,11 +8,14 @@ buffers them (metricsBufferResponse) or leaves topics out (exposeTopicLevelMetri
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.admin.client import Admin
 from pulsar_doctor.broker.admin.live_metrics import require_live
+from pulsar_doctor.broker.admin.refusals import BrokerFailed
+from pulsar_doctor.broker.bodies import NAMES_MOST
 
 # splitTopicAndPartitionLabelInPrometheus: the number of a partition has a label of its own then.
 TOPIC = rb'\{[^\n]*?topic="([^"\n]*)"(?:,partition="(\d+)")?'
@@ -40,24 +43,19 @@ async def live_topics(admin: Admin, brokers: Sequence[str]) -> LiveTopics:
     require_live(await admin.configuration())
     found = LiveTopics()
     for broker in brokers:
-        async for topic, waits in topics_in(admin.metrics(broker)):
-            (found.waiting if waits else found.loaded).add(topic)
+        async with aclosing(admin.metrics(broker)) as metrics:
+            async for lines in metrics:
+                for topic, waits in topics_in(lines):
+                    (found.waiting if waits else found.loaded).add(topic)
+                if len(found.loaded) + len(found.waiting) > NAMES_MOST * len(brokers):
+                    raise BrokerFailed(
+                        f"the metrics of {broker} name more topics than a broker has"
+                    )
     return found
 
 
-async def topics_in(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bool]]:
-    """Each loaded topic (False), and each where messages wait (True); of pieces of any length."""
-    rest = b"\n"
-    async for piece in pieces:
-        whole, newline, rest = (rest + piece).rpartition(b"\n")
-        rest = newline + rest
-        for each in _named(whole):
-            yield each
-    for each in _named(rest):
-        yield each
-
-
-def _named(lines: bytes) -> Iterator[tuple[str, bool]]:
+def topics_in(lines: bytes) -> Iterator[tuple[str, bool]]:
+    """Each loaded topic (False), and each where messages wait (True)."""
     for match in LINES.finditer(lines):
         loaded, of_loaded, waiting, of_waiting = match.groups()
         topic = (waiting if loaded is None else loaded).decode("utf-8", "replace")

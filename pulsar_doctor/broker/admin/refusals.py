@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 
 import httpx2
 
-from pulsar_doctor.broker.bodies import ANSWER_VALUES
+from pulsar_doctor.broker.bodies import TooMany
+from pulsar_doctor.broker.patience import TooSlow
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wire.redaction import redact
 
@@ -85,9 +86,15 @@ def of_connection(error: BaseException, url: httpx2.URL, what: str) -> AdminErro
     )
 
 
-def of_time(url: httpx2.URL, what: str, seconds: float) -> AdminError:
+def of_time(url: httpx2.URL, what: str, error: TooSlow) -> AdminError:
     """The answer did not come in time. Not asked again: that makes a slow broker slower."""
-    return Unreachable(f"{place(url)} did not answer for {what} within {seconds:g}s")
+    seconds = f"{round(error.seconds, 1):g}s"
+    if not error.received:
+        return Unreachable(f"{place(url)} did not answer for {what} within {seconds}")
+    return Unreachable(
+        f"{place(url)} sent {error.received:,} bytes of {what} in {seconds}, and no end: it was "
+        "not read to the end, and is not used"
+    )
 
 
 def of_size(url: httpx2.URL, what: str, most: int) -> AdminError:
@@ -98,12 +105,11 @@ def of_size(url: httpx2.URL, what: str, most: int) -> AdminError:
     )
 
 
-def of_values(url: httpx2.URL, what: str) -> AdminError:
+def of_number(url: httpx2.URL, what: str, error: TooMany) -> AdminError:
     """The answer holds more than can be kept."""
     return BrokerFailed(
-        f"what {place(url)} answers for {what} holds more than {ANSWER_VALUES:,} values: it was "
-        "not "
-        "read; does a broker answer there? See --admin-url"
+        f"what {place(url)} answers for {what} holds {error}: it is not used; does a broker answer "
+        "there? See --admin-url"
     )
 
 

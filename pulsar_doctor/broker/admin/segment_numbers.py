@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pulsar_doctor.broker.bodies import NAMES_MOST, TooMany
 from pulsar_doctor.broker.stats.values import epoch_ms
 
 MOMENTS = ("lastConsumedTimestamp", "lastAckedTimestamp", "lastConsumedFlowTimestamp")
@@ -58,24 +59,28 @@ class ListedStats:
 
 
 async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, CountsByName]:
-    """The numbers of each loaded segment; of pieces of any length."""
+    """The numbers of each loaded segment; of whole lines, many at once."""
     found: dict[str, CountsByName] = {}
-    rest = b"\n"
-    async for piece in pieces:
-        whole, newline, rest = (rest + piece).rpartition(b"\n")
-        rest = newline + rest
-        _add(found, whole)
-    _add(found, rest)
+    names = 0
+    async for lines in pieces:
+        names += _add(found, lines)
+        if names > NAMES_MOST:
+            raise TooMany(NAMES_MOST, "subscriptions of segments")
     return found
 
 
-def _add(found: dict[str, CountsByName], lines: bytes) -> None:
+def _add(found: dict[str, CountsByName], lines: bytes) -> int:
+    """How many names are new."""
+    new = 0
     for match in LINE.finditer(lines):
         metric, topic, subscription, number = (each.decode() for each in match.groups(b""))
+        new += topic not in found
         numbers = found.setdefault(topic, {})
         if subscription and metric != TOPIC_LINE:
             name = re.sub(r"\\(.)", r"\1", subscription)
+            new += name not in numbers
             numbers.setdefault(name, {})[FIELDS[metric]] = int(float(number))
+    return new
 
 
 def composed(

@@ -17,7 +17,6 @@ from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, reading
 from pulsar_doctor.broker.admin.live_metrics import require_live
 from pulsar_doctor.broker.admin.refusals import NotFound
 from pulsar_doctor.broker.admin.segment_numbers import ListedStats, composed, numbers_in
-from pulsar_doctor.broker.bodies import STREAM_BYTES, pieces_of
 from pulsar_doctor.ledger.consumers import split_segment
 
 NOW_SECONDS = 4.5  # what was read so lately is not read again
@@ -88,11 +87,9 @@ class SegmentReader:
     async def _numbers(self, broker: str, old_ms: int) -> dict[str, RestAnswer]:
         """What one broker reports now; of segments that it has loaded."""
         what = "the metrics"
-        async with self.http.stream("/metrics/", what, broker=broker) as response:
-            clock, found = (
-                clock_ms(response),
-                await reading(numbers_in(pieces_of(response, STREAM_BYTES)), response.url, what),
-            )
+        async with self.http.stream("/metrics/", what, broker=broker) as stream:
+            clock, url = clock_ms(stream.response), stream.response.url
+            found = await reading(numbers_in(stream.lines()), url, what)
         return {
             segment: RestAnswer(composed(numbers, self._lists.get(segment), clock, old_ms), clock)
             for segment, numbers in found.items()

@@ -8,10 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pulsar_doctor.broker.bodies import ANSWER_VALUES, NAMES_MOST
 from pulsar_doctor.broker.stats.fields import object_of
 
 LEVELS = 4  # namespace, bundle, kind, topic: their names lead to the stats of one topic
-TOPIC_CHARACTERS = 1 << 26  # more than this is no topic's stats
+TOPIC_CHARACTERS = 1 << 26  # more than this is no topic's stats, and no space between two
+VALUES_MOST = ANSWER_VALUES // 2  # counted at half of a length that is read
+SIGNS = ",:[{"
 SPACE = re.compile(r"[ \t\r\n]*")
 DECODER = json.JSONDecoder(object_pairs_hook=object_of)
 
@@ -27,25 +30,35 @@ class NestedReader:
     def __init__(self) -> None:
         self.whole = False
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._pieces: list[str] = []  # that are not read yet
+        self._length = 0  # of these
+        self._unread = 0  # characters since the last step
+        self._enough = 0  # what was cut off is tried again at twice its length
         self._buffer = ""
         self._at = 0
-        self._enough = 0  # a value that was cut off is tried again at twice its length
         self._names: list[str] = []
+        self._count = 0  # values
         self._depth = 0  # objects that are open
         self._wanted = "{"  # what comes next: { a first name, a name, a value, a comma
 
     def feed(self, piece: bytes) -> Iterator[StreamedEntry]:
         """The values that this piece completes."""
-        self._buffer += self._decode(piece)
-        if len(self._buffer) < self._enough:
+        self._pieces.append(self._decode(piece))
+        self._length += len(self._pieces[-1])
+        self._unread += len(self._pieces[-1])
+        if self._unread > TOPIC_CHARACTERS:
+            raise ValueError("the stats of one topic have no end")
+        if self._length < self._enough:
             return
+        self._buffer, self._at = "".join(self._pieces), 0
         while (entry := self._next()) is not None:
+            self._unread = 0
             if entry:
                 yield entry
-        self._buffer, self._at = self._buffer[self._at :], 0
-        self._enough = 2 * len(self._buffer) if self._wanted == "value" else 0
-        if len(self._buffer) > TOPIC_CHARACTERS:
-            raise ValueError("the stats of one topic have no end")
+        rest, self._buffer = self._buffer[self._at :], ""
+        self._pieces, self._length, self._enough = [rest], len(rest), 2 * len(rest)
+        if sum(map(rest.count, SIGNS)) > VALUES_MOST:
+            raise ValueError("the stats of one topic hold too many values")
 
     def end(self) -> Iterator[StreamedEntry]:
         """The values that were still open. Raises ValueError where the document is cut off."""
@@ -76,6 +89,9 @@ class NestedReader:
         except json.JSONDecodeError:
             return None
         self._wanted = ","
+        self._count += 1
+        if self._count > NAMES_MOST:
+            raise ValueError(f"more than {NAMES_MOST:,} topics")
         return tuple(self._names), value
 
     def _name(self) -> tuple[()] | None:

@@ -25,6 +25,8 @@ from pulsar_doctor.broker.admin import (
     AdminError,
     LiveTopics,
     LoadedTopic,
+    NotFound,
+    NotLive,
     Refused,
     live_topics,
     topic_name,
@@ -73,6 +75,7 @@ class Fleet:
     _listed: dict[str, Mapping[str, int]] = field(default_factory=dict, init=False)
     _attended: dict[str, set[str]] = field(default_factory=dict, init=False)  # by partitions
     _brokers_unread: dict[str, DoctorError] = field(default_factory=dict, init=False)
+    _partial: dict[str, DoctorError] = field(default_factory=dict, init=False)  # what was cut
 
     async def windows(self) -> AsyncGenerator[TopicWindow, None]:
         """Each topic once: those that need no watching with one sample, then the suspects.
@@ -106,6 +109,8 @@ class Fleet:
             self._now = await live_topics(self.admin, brokers)
         except (AdminError, InputError) as error:
             self.metrics_unread = str(error)
+            if not isinstance(error, Refused | NotFound | NotLive):
+                self._partial["what waits now"] = error
 
     async def _brokers(self) -> list[str]:
         try:
@@ -126,6 +131,7 @@ class Fleet:
     async def _quiet(self, brokers: Sequence[str]) -> AsyncGenerator[TopicWindow, None]:
         """Looks at the loaded topics of all brokers; gives the quiet ones."""
         for broker in brokers:
+            before = set(self._unlisted)
             try:
                 async with aclosing(self.admin.loaded_topics(broker)) as loaded:
                     async for topic in loaded:
@@ -134,6 +140,10 @@ class Fleet:
                             yield window
             except (AdminError, InputError) as error:  # of a broker, or of what its name is
                 self._brokers_unread[broker] = error
+                if not (isinstance(error, Refused) or getattr(error, "again", False)):
+                    self._partial[broker] = error
+                invented = self._unlisted - before  # perhaps: such a list may have had no end
+                self._suspects = [topic for topic in self._suspects if topic not in invented]
 
     def _first_look(self, topic: LoadedTopic) -> TopicWindow | None:
         """The window of a topic that is meant and quiet; the name of a suspect is kept."""
@@ -194,7 +204,9 @@ class Fleet:
         at_once = [topic for topic in absent if self.scope.load or not is_stored(topic)]
         stored = [topic for topic in absent if not self.scope.load and is_stored(topic)]
         self._suspects += at_once
-        if self._brokers_unread:
+        if not stored:
+            self.unread += [Unread(what, str(error)) for what, error in self._partial.items()]
+        elif self._brokers_unread:
             unread = ", ".join(self._brokers_unread)
             reason = f"may be loaded by a broker that could not be read ({unread})"
             self.unread += [Unread(topic, reason) for topic in stored]
