@@ -262,6 +262,35 @@ def test_a_list_that_is_cut_brings_no_questions_about_what_only_it_names():
     assert len(fleet.notes) == 1
 
 
+def test_segments_of_a_broker_that_drips_wait_once_and_those_of_others_are_read():
+    stuck = "segment://t/n/a/0000-7fff-0"
+    line = f'pulsar_subscription_back_log{{topic="{stuck}",subscription="s"}} 7\n'
+
+    def answer(asked: Asked) -> Reply:
+        if asked.path == METRICS:
+            mine = asked.headers["host"] in good.url
+            return Reply(body=line.encode()) if mine else Reply(pieces=drip())
+        hosts = [each.url.removeprefix("http://") for each in (good, bad)]
+        return Reply(
+            document=hosts
+            if asked.path.endswith("/brokers")
+            else LIVE
+            if "configuration" in asked.path
+            else {}
+        )
+
+    async def all_of_them(admin: Admin) -> list[Any]:
+        of_bad = (admin.topic_stats(f"segment://t/n/a/8000-ffff-{n}") for n in range(1, 6))
+        return await asyncio.gather(admin.topic_stats(stuck), *of_bad, return_exceptions=True)
+
+    with serving(answer) as good, serving(answer) as bad:
+        read, *unread = ask(good.url, all_of_them, timeout_seconds=AT_ONCE)
+    assert read.document["subscriptions"]["s"]["msgBacklog"] == 7
+    assert {type(each) for each in unread} == {Unreachable}
+    assert "and no end" in str(unread[0])
+    assert len([asked for asked in bad.asked if asked.path == METRICS]) == 1
+
+
 def test_limits_are_logged_for_whoever_wants_to_know(caplog):
     with (
         caplog.at_level("DEBUG", "pulsar_doctor.requests"),

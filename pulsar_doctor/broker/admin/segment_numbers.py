@@ -10,11 +10,12 @@ that consumer's.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pulsar_doctor.broker.bodies import NAMES_MOST, TooMany
+from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
 from pulsar_doctor.broker.stats.values import epoch_ms
 
 MOMENTS = ("lastConsumedTimestamp", "lastAckedTimestamp", "lastConsumedFlowTimestamp")
@@ -45,9 +46,8 @@ OF_TOPIC = ("publishers", "msgRateIn")
 OF_LIST = ("type", "messageAckRate", "msgRateOut", "msgRateRedeliver")
 CHANGING = ("availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs")
 
-CountsByName = dict[
-    str, dict[str, int]
-]  # of each subscription, by the names of a topic's statistics
+# Of each subscription, by the names of a topic's statistics; text where it is no number.
+CountsByName = dict[str, dict[str, int | str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,37 +79,45 @@ def _add(found: dict[str, CountsByName], lines: bytes) -> int:
         if subscription and metric != TOPIC_LINE:
             name = re.sub(r"\\(.)", r"\1", subscription)
             new += name not in numbers
-            numbers.setdefault(name, {})[FIELDS[metric]] = int(float(number))
+            numbers.setdefault(name, {})[FIELDS[metric]] = _number(number)
     return new
 
 
 def composed(
     numbers: CountsByName, listed: ListedStats | None, now_ms: int | None, old_ms: int
 ) -> dict[str, Any]:
-    """A document as the statistics of a topic are. old_ms: how old what the list tells may be."""
-    stats = listed.stats if listed is not None and isinstance(listed.stats, dict) else {}
-    listed_of, since_ms = stats.get("subscriptions") or {}, None
+    """A document as the statistics of a topic are. old_ms: how old what the list tells may be.
+
+    Raises InputError where a number or a field is not what it should be.
+    """
+    stats = Fields({} if listed is None else as_object(listed.stats, ROOT))
+    listed_of, since_ms = stats.by_name("subscriptions", lambda each: each) or {}, None
     if listed is not None and listed.read_ms is not None:
         since_ms = listed.read_ms - old_ms
     subscriptions = {
-        name: _subscription(values, listed_of.get(name) or {}, since_ms)
+        name: _subscription(_whole(name, values), listed_of.get(name) or Fields({}), since_ms)
         for name, values in numbers.items()
     }
-    given = {name: stats[name] for name in OF_TOPIC if name in stats}
+    given = {name: stats.document[name] for name in OF_TOPIC if name in stats.document}
     return {"publishers": [], **given, "subscriptions": subscriptions}
 
 
+def _whole(subscription: str, values: Mapping[str, Any]) -> Mapping[str, int]:
+    told = Fields(values, Fields({}, "the metrics of").where(subscription))
+    return {name: number for name in values if (number := told.whole(name)) is not None}
+
+
 def _subscription(
-    values: Mapping[str, int], listed: Mapping[str, Any], since_ms: int | None
+    values: Mapping[str, int], listed: Fields, since_ms: int | None
 ) -> dict[str, Any]:
     """since_ms: the list tells nothing that is older."""
-    written: dict[str, Any] = {name: listed[name] for name in OF_LIST if name in listed}
+    written = {name: listed.document[name] for name in OF_LIST if name in listed.document}
     written |= {name: value for name, value in values.items() if name != "consumers"}
     blocked = "blockedSubscriptionOnUnackedMsgs"
     written[blocked] = bool(values.get(blocked))
-    if "unackedMessages" not in listed and values.get("consumers"):
-        del written["unackedMessages"]  # Exclusive and Failover: a 0 that counts nothing
-    each = listed.get("consumers") or []
+    if "unackedMessages" not in listed.document and values.get("consumers"):
+        written.pop("unackedMessages", None)  # Exclusive and Failover: a 0 that counts nothing
+    each = listed.each("consumers", lambda one: one) or ()
     if values.get("consumers") == len(each):
         still = since_ms is not None and all(values.get(name, 0) < since_ms for name in MOMENTS)
         written["consumers"] = list(_consumers(each, written, still=still))
@@ -117,15 +125,24 @@ def _subscription(
 
 
 def _consumers(
-    listed: list[Any], subscription: Mapping[str, Any], *, still: bool
+    listed: Sequence[Fields], subscription: Mapping[str, Any], *, still: bool
 ) -> Iterator[dict[str, Any]]:
     """still: nothing of what they have changed since the list was renewed."""
     for each in listed:
-        written = dict(each) if still else {k: v for k, v in each.items() if k not in CHANGING}
+        told = each.document
+        written = {name: told[name] for name in told if still or name not in CHANGING}
         if len(listed) == 1:
-            since_ms = epoch_ms(each.get("connectedSince")) or 0
+            since_ms = epoch_ms(each.text("connectedSince")) or 0
             moments = {name: subscription.get(name, 0) for name in MOMENTS}
             written |= {name: ms if ms >= since_ms else 0 for name, ms in moments.items()}
-            if "unackedMessages" in each:
+            if "unackedMessages" in told and "unackedMessages" in subscription:
                 written["unackedMessages"] = subscription["unackedMessages"]
         yield written
+
+
+def _number(text: str) -> int | str:
+    """A value of the metrics; what is no finite number stays as it is, for the error."""
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        return text

@@ -9,14 +9,23 @@ for all segments at once and kept for a few seconds, so that eight segments cost
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pulsar_doctor.broker.admin.http import Http, RestAnswer, clock_ms, reading
 from pulsar_doctor.broker.admin.live_metrics import require_live
 from pulsar_doctor.broker.admin.refusals import NotFound
-from pulsar_doctor.broker.admin.segment_numbers import ListedStats, composed, numbers_in
+from pulsar_doctor.broker.admin.segment_numbers import (
+    CountsByName,
+    ListedStats,
+    composed,
+    numbers_in,
+)
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.ledger.acks.persisting import number_of
 from pulsar_doctor.ledger.consumers import split_segment
 
 NOW_SECONDS = 4.5  # what was read so lately is not read again
@@ -24,6 +33,7 @@ LIST_SECONDS = 20.0  # so for the list, which a broker renews once a minute
 RENEWED_SECONDS = 60  # statsUpdateFrequencyInSecs, where the broker does not report it
 LATE_SECONDS = 10  # that a renewal may take, and a clock be off
 
+T = TypeVar("T")
 Loaded = Callable[[str], AsyncGenerator[Any, None]]
 Configuration = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -36,25 +46,33 @@ class SegmentReader:
     loaded: Loaded  # topics that a broker has loaded
     configuration: Configuration  # of the broker that answers
     _lists: dict[str, ListedStats] = field(default_factory=dict)  # by segment
-    _answers: dict[str, RestAnswer] = field(default_factory=dict)
+    _unlisted: dict[str, DoctorError] = field(default_factory=dict)  # by broker: why
+    _answers: dict[str, RestAnswer | DoctorError] = field(default_factory=dict)
+    _failure: DoctorError | None = None  # why a broker was not read
     _seen_at: dict[str, float] = field(default_factory=dict)
     _listed_at: float | None = None
     _read_at: float | None = None
+    _ended_at: float = -math.inf
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def answer(self, segment: str) -> RestAnswer:
-        """Its statistics, as those of a topic would be written. Raises AdminError."""
+        """Its statistics, as those of a topic would be written. Raises AdminError, InputError."""
+        clock = asyncio.get_running_loop().time
+        asked = clock()
         async with self._reading:
-            now = asyncio.get_running_loop().time()
-            if self._read_at is None or now - self._read_at >= NOW_SECONDS:
-                await self._read(now)
-                self._read_at = now
-        if segment not in self._answers:
+            new = self._read_at is not None and clock() - self._read_at < NOW_SECONDS
+            if not new and self._ended_at < asked:  # one that ended since is new enough, too
+                await self._read(clock())
+                self._ended_at = clock()
+        answer = self._answers.get(segment, self._failure)
+        if answer is None:
             raise NotFound(
                 f"no broker has loaded {segment}: nobody uses it, and to ask for its statistics "
                 "would not load it"
             )
-        return self._answers[segment]
+        if isinstance(answer, DoctorError):
+            raise answer
+        return answer
 
     def loaded_for(self, topic: str) -> dict[str, float]:
         """The loaded segments of a scalable topic, and for how many seconds each has been seen."""
@@ -64,17 +82,26 @@ class SegmentReader:
         }
 
     async def _read(self, now: float) -> None:
-        configuration = await self.configuration()
-        require_live(configuration)
-        brokers = await self.http.brokers()
-        if self._listed_at is None or now - self._listed_at >= LIST_SECONDS:
-            lists = await asyncio.gather(*map(self._list, brokers))
-            self._lists = {name: given for each in lists for name, given in each.items()}
-            self._listed_at = now
-        renewed = configuration.get("statsUpdateFrequencyInSecs", RENEWED_SECONDS)
-        old_ms = 1000 * (int(renewed) + LATE_SECONDS)
-        read = await asyncio.gather(*(self._numbers(broker, old_ms) for broker in brokers))
+        """A broker that cannot be read leaves the segments of the others as they are."""
+        self._read_at, self._answers = now, {}
+        try:
+            configuration = await self.configuration()
+            require_live(configuration)
+            brokers = await self.http.brokers()
+            if self._listed_at is None or now - self._listed_at >= LIST_SECONDS:
+                lists, self._unlisted = await _of_each(brokers, self._list)
+                self._lists = {name: given for each in lists for name, given in each.items()}
+                self._listed_at = now
+        except DoctorError as error:
+            self._failure = error
+            return
+        renewed = number_of(configuration.get("statsUpdateFrequencyInSecs"))
+        seconds = renewed if renewed is not None and renewed >= 0 else RENEWED_SECONDS
+        listed = [broker for broker in brokers if broker not in self._unlisted]
+        numbers = partial(self._numbers, old_ms=1000 * (seconds + LATE_SECONDS))
+        read, unread = await _of_each(listed, numbers)
         self._answers = {name: answer for each in read for name, answer in each.items()}
+        self._failure = next(iter((*self._unlisted.values(), *unread.values())), None)
         self._seen_at = {name: self._seen_at.get(name, now) for name in self._answers}
 
     async def _list(self, broker: str) -> dict[str, ListedStats]:
@@ -84,13 +111,40 @@ class SegmentReader:
             if each.topic.startswith("segment://")
         }
 
-    async def _numbers(self, broker: str, old_ms: int) -> dict[str, RestAnswer]:
+    async def _numbers(self, broker: str, old_ms: int) -> dict[str, RestAnswer | DoctorError]:
         """What one broker reports now; of segments that it has loaded."""
         what = "the metrics"
         async with self.http.stream("/metrics/", what, broker=broker) as stream:
             clock, url = clock_ms(stream.response), stream.response.url
             found = await reading(numbers_in(stream.lines()), url, what)
         return {
-            segment: RestAnswer(composed(numbers, self._lists.get(segment), clock, old_ms), clock)
+            segment: self._composed(segment, numbers, clock, old_ms)
             for segment, numbers in found.items()
         }
+
+    def _composed(
+        self, segment: str, numbers: CountsByName, clock: int | None, old_ms: int
+    ) -> RestAnswer | DoctorError:
+        try:
+            listed = self._lists.get(segment)
+            return RestAnswer(composed(numbers, listed, clock, old_ms), clock)
+        except DoctorError as error:
+            return error
+
+
+async def _of_each(
+    brokers: Sequence[str], ask: Callable[[str], Awaitable[T]]
+) -> tuple[list[T], dict[str, DoctorError]]:
+    """What brokers answer, and why others do not."""
+
+    async def one(broker: str) -> T | DoctorError:
+        try:
+            return await ask(broker)
+        except DoctorError as error:
+            return error
+
+    answers = await asyncio.gather(*map(one, brokers))
+    failed = {
+        b: each for b, each in zip(brokers, answers, strict=True) if isinstance(each, DoctorError)
+    }
+    return [each for each in answers if not isinstance(each, DoctorError)], failed

@@ -77,7 +77,7 @@ class NestedReader:
         character = self._buffer[self._at]
         if self.whole:
             raise ValueError(f"{character!r} after the end")
-        if self._wanted == "value" and self._depth == LEVELS and character == "{":
+        if self._wanted == "value" and self._depth == LEVELS and character in '{["':
             return self._value()
         if self._wanted in ("name", "first") and character == '"':
             return self._name()

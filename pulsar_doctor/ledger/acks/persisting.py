@@ -142,7 +142,7 @@ def number_of(value: Any) -> int | None:
     """A setting as a broker writes it, which may be text; None where it is no number."""
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
