@@ -33,6 +33,7 @@ AFTER_NAMED = frozenset(
     | {"ledgers", "schemaLedgers", "compactedLedger"}
 )
 AFTER_LISTED = AFTER_NAMED | BY_NAME | {"waitingPublishers", "isDurable", "isReplicated"}
+WHOLE = re.compile(r'\[\]|\{\}|"(?:[^"\\]|\\.)*"')
 OPENS: Any = object()  # in place of a value: rows within it follow
 
 
@@ -143,9 +144,7 @@ def _value(written: str) -> Any:
     """A value; OPENS where there is none; NOTHING where it is not whole."""
     if not written:
         return OPENS
-    if written in ("[]", "{}") or PLAIN.fullmatch(written):
-        return json.loads(written)
-    if "…" in written or not re.fullmatch(r'"(?:[^"\\]|\\.)*"', written):
+    if "…" in written or not (PLAIN.fullmatch(written) or WHOLE.fullmatch(written)):
         return NOTHING
     try:
         return json.loads(written)
