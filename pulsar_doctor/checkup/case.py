@@ -38,7 +38,7 @@ SCHEMA = "pulsar-doctor/case/"
 VERSION = 1
 CASE_BYTES = 128 << 20  # unpacked
 IN_PAGE = re.compile(
-    rb'<script\b[^>]{0,200}\bid="?pulsar-doctor-case"?[^>]{0,200}>(.*?)</script>', re.S | re.I
+    rb'<script\b[^<>]{0,200}\bid="?pulsar-doctor-case"?[^<>]{0,200}>([^<]*)</script>', re.I
 )
 FactValue = bool | int | float | str | tuple[int, ...] | None
 Fact = tuple[str, int | None, FactValue, bool | None, bool | None]  # a row of a FactTable

@@ -153,5 +153,5 @@ def _properties(file: Path) -> dict[str, str]:
     """The settings in a spark-defaults.conf: `key value`, `key=value`, `#` before a comment."""
     if not file.is_file():
         return {}
-    lines = re.findall(r"^\s*(spark[^\s=:]+)(?:\s*[=:]\s*|\s+)(.*?)\s*$", file.read_text(), re.M)
-    return dict(lines)
+    lines = re.findall(r"^[ \t]*(spark[^\s=:]+)[ \t]*[=: \t](.*)", file.read_text(), re.M)
+    return {name: value.strip() for name, value in lines}

@@ -28,7 +28,7 @@ FAILURES: tuple[tuple[str, type[DoctorError], str], ...] = (
      f"Spark ran out of memory; {_MEMORY}"),
     (r"bigger than (?:local )?(?:spark\.driver\.)?maxResultSize", DoctorError,
      "there are too many rows to show; give --conf spark.driver.maxResultSize=4g"),
-    (r"Path does not exist: (?P<file>[^\n]+?)\.?(?: SQLSTATE.*)?(?:\n|$)", InputError,
+    (r"Path does not exist: (?P<file>[^\n]+)", InputError,
      "{file} does not exist"),
     (r"is not a Parquet file", InputError, "{file} is no Parquet file"),
     (r"Required field '\w+' was not (?:found|present)|PageHeader\(|could not (?:read|decode) page|"
@@ -36,9 +36,9 @@ FAILURES: tuple[tuple[str, type[DoctorError], str], ...] = (
      "{file} is damaged: a page of it cannot be read"),
     (r"(?i)checksum (?:verification|error|mismatch)", InputError,
      "{file} is damaged: a checksum in it is wrong"),
-    (r"Parquet column \[(?P<name>[^]]+)\]\. Expected Spark type (?P<ours>\S+), actual Parquet type "
-     r"(?P<theirs>\S+)\.|Column: \[(?P<name_>[^]]+)\], Expected: (?P<ours_>\S+), "
-     r"Found: (?P<theirs_>\S+?)\.?\s", InputError,
+    (r"Parquet column \[(?P<name>[^][]+)\]\. Expected Spark type (?P<ours>\S+), "
+     r"actual Parquet type (?P<theirs>\S+)\.|Column: \[(?P<name_>[^][]+)\], "
+     r"Expected: (?P<ours_>\S+), Found: (?P<theirs_>\S+?)\.?\s", InputError,
      "{file} is no trace of this version: its column {name} is {theirs} and not {ours}"),
     (r"Permission denied|AccessControlException|AccessDeniedException", DoctorError,
      "permission denied for {file}"),
@@ -51,10 +51,10 @@ FAILURES: tuple[tuple[str, type[DoctorError], str], ...] = (
     (r"Call From \S+ to (?P<where>\S+) failed on (?:connection|socket timeout)", DoctorError,
      "cannot reach {where}, where the files are"),
     (r"UnknownHostException: (?P<where>[^\s:]+)", DoctorError, "there is no host {where}"),
-    (r"in the config \"[^\"]+\" is invalid|should be [\w ]+, but was", InputError, "{cause}"),
+    (r"in the config \"[^\"]+\" is invalid|should be [\w ]{1,60}, but was", InputError, "{cause}"),
     (r"SPARK_JOB_CANCELLED|Job \d+ cancelled|OPERATION_CANCELED", DoctorError,
      "the job was cancelled"),
-    (r"ExecutorLostFailure \(executor (?P<name>\S+)[^\n]*?(?:Reason: (?P<why>[^\n]+))", DoctorError,
+    (r"ExecutorLostFailure \(executor (?P<name>\S+) [^\n(]*Reason: (?P<why>[^\n]+)", DoctorError,
      "executor {name} was lost ({why}); if it ran out of memory, give --conf "
      "spark.executor.memory=4g"),
     (r"All masters are unresponsive", DoctorError,
@@ -98,7 +98,11 @@ def translated(what: str, error: BaseException) -> DoctorError:
     text = full_text(error)
     for pattern, kind, sentence in FAILURES:
         if found := re.search(pattern, text):
-            named = {key.rstrip("_"): part for key, part in found.groupdict().items() if part}
+            named = {
+                key.rstrip("_"): part.partition(" SQLSTATE: ")[0].rstrip(".")
+                for key, part in found.groupdict().items()
+                if part
+            }
             parts = {"file": _file_in(text), "cause": cause(error), **named}
             return kind(f"{what}: {sentence.format_map({k: _plain(v) for k, v in parts.items()})}")
     return DoctorError(f"{what}: {cause(error)}")
@@ -121,7 +125,7 @@ def cause(error: BaseException) -> str:
     text = full_text(error)
     causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
     line = causes[-1] if causes else _first_line(text)
-    line = re.sub(r"^\[[A-Z_.0-9]+\]\s*|\s*SQLSTATE: \w+;?.*$", "", _without_class(line))
+    line = re.sub(r"^\[[A-Z_.0-9]+\]\s*|(?<!\s)\s*SQLSTATE: \w+;?.*", "", _without_class(line))
     return line.rstrip(". ")
 
 
@@ -139,7 +143,7 @@ def _first_line(text: str) -> str:
 
 def _file_in(text: str) -> str:
     found = re.search(r"\b(?:file|s3a?|hdfs|abfss?|gs):/[^\s,;)]+", text) or _LOCAL.search(text)
-    return re.sub(r"/_temporary/.*|[.:]+$", "", found[0]) if found else "a file"
+    return found[0].partition("/_temporary/")[0].rstrip(".:") if found else "a file"
 
 
 _LOCAL = re.compile(r"(?<=: )/[^\s,;)]+")

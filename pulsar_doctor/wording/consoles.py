@@ -14,7 +14,9 @@ from rich.text import Text
 
 from pulsar_doctor.wording.printable import printable_lines
 
-WORD = re.compile(r"\s*(?:\d\S* (?=(?:ms|s|min|h|d)\b))?\S+\s*")  # a number keeps its unit
+WORD = re.compile(  # a number keeps its unit
+    r"(?:\A\s+)?(?:(?<!\S)\d\S* (?=(?:ms|s|min|h|d)\b))?\S+\s*"
+)
 
 
 class GatedConsole(Console):

@@ -215,6 +215,12 @@ def test_what_is_written_as_yaml_is_read(farther: str) -> None:
     assert INDENTED in found.notes[0]
 
 
+def test_a_long_list_written_as_yaml_is_read_to_its_end() -> None:
+    text = "msgBacklog: 1\nconsumers:\n" + "- availablePermits: 0\n" * 20_000
+    found = document_in(text.encode(), "f").document
+    assert len(found["consumers"]) == 20_000
+
+
 def test_fields_that_somebody_typed_are_read() -> None:
     found = document_in(b"We see\nmsgBacklog: 812\nunackedMessages: 40\ntype: Shared\n", "s")
     assert found.document == {"msgBacklog": 812, "unackedMessages": 40, "type": "Shared"}
@@ -532,6 +538,13 @@ def test_reading_takes_no_longer_than_the_text_is_long(sign: str) -> None:
 
 
 # -- the tree of a browser, copied as a table ------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["1-", "1.2.3", "0e", "--1"])
+def test_a_cell_that_is_nearly_a_number_is_not_reported(number: str) -> None:
+    text = f"msgBacklog\t7\nmsgRateOut\t1\nmsgRateIn\t2\nunackedMessages\t{number}\n"
+    document = document_in(text.encode(), "f").document
+    assert document == {"msgBacklog": 7, "msgRateOut": 1, "msgRateIn": 2}
 
 
 def table(document: Any, collapsed: str | int = "") -> str:

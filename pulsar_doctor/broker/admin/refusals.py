@@ -20,7 +20,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wire.redaction import redact
 
 AGAIN = frozenset({429, 500, 502, 503, 504})  # worth asking a second time
-SERVER_TALK = re.compile(r"^\s*(-+.*-+|Message:)\s*")  # what the broker writes around a reason
+SERVER_TALK = re.compile(r"^\s*(-.*-|Message:)\s*")  # what the broker writes around a reason
 
 CLOSED = re.compile("disconnected|closed connection")  # h11's words for an answer cut short
 

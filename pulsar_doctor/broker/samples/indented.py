@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from pulsar_doctor.broker.samples.mending import NOTHING, PLAIN, Mending
@@ -18,15 +19,13 @@ BEGINS = re.compile(
     r"|consumerName|availablePermits|entriesAddedCounter|markDeletePosition|readPosition):"
 )
 NAME = r"(?P<name>[\w.:/-]+|\"[^\"]+\"|'[^']+')"
-LINE = re.compile(rf"(?:- )*{NAME}:(?:\s+(?P<value>.*))?")
-COMMENT = re.compile(r"\s+#.*$")
-
-Rows = list[tuple[int, str]]
+LINE = re.compile(rf"(?:- )*{NAME}:(?:\s+(?P<value>\S.*))?")
+COMMENT = re.compile(r"(?<!\s)\s+#.*")
 
 
 def indented(text: str) -> tuple[Any, set[str]] | None:
     """The object that is written so, and what was done; None where there is none."""
-    lines: Rows = []
+    lines: list[tuple[int, str]] = []
     for line in text.splitlines():
         bare = COMMENT.sub("", line).strip()
         at = len(line) - len(line.lstrip())
@@ -38,47 +37,67 @@ def indented(text: str) -> tuple[Any, set[str]] | None:
             lines.append((at, bare))
     if not lines:
         return None
+    rows = _Rows(lines)
     try:
-        found, rest = _block(lines, lines[0][0])
+        found = rows.block()
     except (ValueError, RecursionError):
         return None
-    return None if rest or found is NOTHING else (found, {INDENTED})
+    return None if rows.more(0) or found is NOTHING else (found, {INDENTED})
 
 
-def _block(lines: Rows, at: int) -> tuple[Any, Rows]:
-    """What stands at this depth, and the lines behind it."""
-    if lines[0][1].startswith("- "):
-        return _list(lines, at)
-    made: dict[str, Any] = {}
-    while lines and lines[0][0] == at and not lines[0][1].startswith("- "):
-        match = LINE.fullmatch(lines[0][1])
-        assert match is not None
-        name, value, lines = match["name"].strip("\"'"), match["value"], lines[1:]
-        if name in made:
-            raise ValueError("several fields have one name")
-        told, lines = (_value(value), lines) if value else _inner(lines, at)
-        if told is not NOTHING:
-            made[name] = told
-    if lines and lines[0][0] > at:
-        raise ValueError("it stands farther in than its neighbours")
-    return made or NOTHING, lines
+@dataclass(slots=True)
+class _Rows:
+    """The lines, and the place among them. It moves on with each line that is read."""
 
+    lines: list[tuple[int, str]]  # how far in each is, and its text
+    at: int = 0
 
-def _inner(lines: Rows, at: int) -> tuple[Any, Rows]:
-    """What is within a field: farther in, or a list at the same depth."""
-    if lines and (lines[0][0] > at or (lines[0][0] == at and lines[0][1].startswith("- "))):
-        return _block(lines, lines[0][0])
-    return NOTHING, lines
+    def more(self, least: int) -> bool:
+        """Whether a line follows that is at least so far in."""
+        return self.at < len(self.lines) and self.lines[self.at][0] >= least
 
+    def block(self) -> Any:
+        """What is at the depth of this line: the fields of an object, or a list."""
+        depth, text = self.lines[self.at]
+        return self.elements(depth) if text.startswith("- ") else self.fields(depth)
 
-def _list(lines: Rows, at: int) -> tuple[Any, Rows]:
-    found: list[Any] = []
-    while lines and lines[0][0] == at and lines[0][1].startswith("- "):
-        own = lines[0][1][2:]
-        deeper = at + len(lines[0][1]) - len(own.lstrip())
-        one, lines = _block([(deeper, own.lstrip()), *lines[1:]], deeper)
-        found += [] if one is NOTHING else [one]
-    return found, lines
+    def fields(self, depth: int) -> Any:
+        made: dict[str, Any] = {}
+        while self.more(depth) and not self._is_element(depth):
+            if self.lines[self.at][0] > depth:
+                raise ValueError("it stands farther in than its neighbours")
+            match = LINE.fullmatch(self.lines[self.at][1])
+            assert match is not None
+            self.at += 1
+            name, value = match["name"].strip("\"'"), match["value"]
+            if name in made:
+                raise ValueError("several fields have one name")
+            found = _value(value) if value else self.inner(depth)
+            if found is not NOTHING:
+                made[name] = found
+        return made or NOTHING
+
+    def inner(self, depth: int) -> Any:
+        """What is within a field: farther in, or a list at the same depth."""
+        return self.block() if self.more(depth + 1) or self._is_element(depth) else NOTHING
+
+    def elements(self, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while self._is_element(depth):
+            text = self.lines[self.at][1]
+            own = text[2:].lstrip()
+            self.lines[self.at] = depth + len(text) - len(own), own  # what it holds begins here
+            one = self.block()
+            found += [] if one is NOTHING else [one]
+        return found
+
+    def _is_element(self, depth: int) -> bool:
+        """Whether this line is an element of a list at this depth."""
+        return (
+            self.at < len(self.lines)
+            and self.lines[self.at][0] == depth
+            and self.lines[self.at][1].startswith("- ")
+        )
 
 
 def _value(written: str) -> Any:

@@ -20,7 +20,9 @@ UNTOLD: Mapping[str, Any] = {}  # a consumer of whom nothing is told
 CONSUMERS = "consumers"
 ALONE = "Exclusive"  # its consumer is the only one
 
-SPACE = re.compile(r"(?:[\s\u00a0\ufeff]+|/\*.*?\*/|//[^\n]*|#[^\n]*)*", re.DOTALL)
+SPACE = re.compile(  # each part of it can be read in one way only
+    r"(?:[\s\u00a0\ufeff]++|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/|(?://|#)[^\n]*+)*"
+)
 COMMENT = re.compile(r"/\*|//|#")
 TYPOGRAPHIC = "“”„«»‘’‚"
 QUOTED = f'"{TYPOGRAPHIC}'  # signs with which a string begins, but for the single one
@@ -181,7 +183,7 @@ class Mending:
             self.space()
             return PYTHON[word[0]]
         if match is None or (match.end() == len(self.text) and match[0][-1].isdigit()):
-            rest = self.text[self.at :]
+            rest = self.text[self.at : self.at + len("false.")]  # all of it, where the text ends
             if match is not None or any(w.startswith(rest) for w in ("true", "false", "null", "-")):
                 return self._cut()
             return self._no_value()

@@ -41,12 +41,12 @@ def _apart(found: list[tuple[str, Any]]) -> Any:
 
     So a search for a field prints them. ValueError where others have the same name.
     """
-    each: list[list[tuple[str, Any]]] = [[]]
+    each: list[dict[str, Any]] = [{}]
     for name, value in found:
-        if any(name == other for other, _ in each[-1]):
-            each.append([])
-        each[-1].append((name, value))
-    objects = [as_object(one) for one in each]
+        if name in each[-1]:
+            each.append({})
+        each[-1][name] = value
+    objects = [as_object([*one.items()]) for one in each]
     if len(objects) == 1:
         return objects[0]
     if not all(map(is_consumer, objects)):

@@ -45,7 +45,7 @@ LINE_MOST = 500  # characters in front of an answer, in which its time is looked
 MOST_BEGINNINGS = 40  # places where an answer may begin
 
 BEGINNING = re.compile(
-    rf"\{{|\[(?=\s*\{{)|[A-Z]\w*Impl\(|[{QUOTED}][^{QUOTED}\n]{{1,200}}[{QUOTED}]\s*:"
+    rf"\{{|\[(?=\s*\{{)|(?<!\w)[A-Z]\w*Impl\(|[{QUOTED}][^{QUOTED}\n]{{1,200}}[{QUOTED}]\s*:"
     r"|'[^'\n]{1,200}'\s*:"
 )
 # With the sign of escape, as a terminal shows it, or without any.
@@ -60,7 +60,7 @@ REFUSAL = re.compile(
     r"[^\n]{0,60}|HTTP(?:/[0-9.]{1,3})?[ :]{1,2}[45][0-9]{2}\b[^\n]{0,60}",
     re.IGNORECASE,
 )
-FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|\{(?:code|noformat)(?::[^}]*)?\}).*$", re.MULTILINE)
+FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|\{(?:code|noformat)(?::[^}\n]*)?\}).*", re.MULTILINE)
 TAG = re.compile(r"</?(?:br|pre|code|p|div|span|li|details|summary)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 FIELD = re.compile(r"\b(?:msgRate(?:In|Out)|msgBacklog|availablePermits|unackedMessages|cursors)\b")
 NEXT = re.compile(r'\{\s*"(?:msgRateIn|entriesAddedCounter)"|"cursors"\s*:')
