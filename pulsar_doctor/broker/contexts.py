@@ -30,6 +30,9 @@ OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
     "audience": "audience",
     "scope": "scope",
 }
+ADMIN = "admin-service-url"
+LOGIN = (*PULSARCTL, *OAUTH2, "token", "tokenFile")  # what is read of a login
+DEEPEST = 8  # levels; pulsarctl writes three
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +139,8 @@ def _of_pulsarctl(file: Path) -> tuple[dict[str, ClusterContext], str | None]:
     """Its contexts, and its current one."""
     if not _is_there(file):
         return {}, None
-    import yaml
-
-    text = text_of(file, "the contexts of pulsarctl in")
+    document = _yaml_of(file)
     try:
-        document = yaml.safe_load(text) or {}
         logins = document.get("auth-info") or {}
         contexts = {
             str(name): ClusterContext(
@@ -148,25 +148,65 @@ def _of_pulsarctl(file: Path) -> tuple[dict[str, ClusterContext], str | None]:
             )
             for name, each in (document.get("contexts") or {}).items()
         }
-    except (yaml.YAMLError, AttributeError):  # neither may be quoted: a token may stand there
-        raise InputError(f"{file} is not what pulsarctl writes: see `pulsarctl context`") from None
-    return contexts, document.get("current-context")
+        current = document.get("current-context")
+    except AttributeError:
+        raise _foreign(file) from None
+    return contexts, _text(current, f"current-context of {file}")
+
+
+def _yaml_of(file: Path) -> Any:
+    """What YAML without aliases holds. Raises InputError, which never quotes it: it has tokens.
+
+    An alias is short, and what it stands for may fill the memory. pulsarctl writes none.
+    """
+    import yaml
+
+    class Bounded(yaml.SafeLoader):
+        """Reads few levels, and no aliases."""
+
+        levels = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            """One value, with what is in it."""
+            if self.levels == DEEPEST or self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError
+            self.levels += 1
+            node = super().compose_node(parent, index)
+            self.levels -= 1
+            return node
+
+    try:
+        return yaml.load(text_of(file, "the contexts of pulsarctl in"), Bounded) or {}
+    except (yaml.YAMLError, ValueError, RecursionError):  # 2026-99-99 is no date
+        raise _foreign(file) from None
+
+
+def _foreign(file: Path) -> InputError:
+    return InputError(f"{file} is not what pulsarctl writes: see `pulsarctl context`")
+
+
+def _text(value: Any, what: str) -> Any:
+    """A text or a flag as it is. Raises InputError for anything else; what: its name."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    raise InputError(f"{what} is not a text; put it in quotes")
 
 
 def _as_ours(
     name: str, context: Mapping[str, Any], login: Mapping[str, Any] | None, file: Path
 ) -> dict[str, Any]:
-    login = login or {}
-    settings = {"admin_url": context.get("admin-service-url")}
-    settings |= {ours: login.get(theirs) for theirs, ours in PULSARCTL.items()}
-    if login.get("token") and login.get("tokenFile"):
-        raise InputError(f"context {name} of {file} has a token and a tokenFile; keep one of them")
-    if login.get("key_file"):
-        params = {ours: login[theirs] for theirs, ours in OAUTH2.items() if login.get(theirs)}
+    of = f"context {name} of {file}"
+    login = {key: _text((login or {}).get(key), f"{key} of {of}") for key in LOGIN}
+    settings = {"admin_url": _text(context.get(ADMIN), f"{ADMIN} of {of}")}
+    settings |= {ours: login[theirs] for theirs, ours in PULSARCTL.items()}
+    if login["token"] and login["tokenFile"]:
+        raise InputError(f"{of} has a token and a tokenFile; keep one of them")
+    if login["key_file"]:
+        params = {ours: login[theirs] for theirs, ours in OAUTH2.items() if login[theirs]}
         settings |= {"auth_plugin": "oauth2", "auth_params": json.dumps(params)}
-    elif login.get("token"):
+    elif login["token"]:
         settings |= {"auth_plugin": "token", "auth_params": f"token:{login['token']}"}
-    elif login.get("tokenFile"):
+    elif login["tokenFile"]:
         uri = Path(login["tokenFile"]).expanduser().absolute().as_uri()
         settings |= {"auth_plugin": "token", "auth_params": uri}
     return {key: value for key, value in settings.items() if value}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,38 @@ def test_a_wrong_file_of_pulsarctl_is_said_without_its_token(home: Path, login: 
     written(home, login=login)
     with pytest.raises(InputError, match=r"pulsarctl|tokenFile") as error:
         load({"context": "ctl"}, {})
+    assert "canary" not in str(error.value)
+
+
+BIG = "a: &a [canary]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+    for before, name in pairwise("abcdefghijk")
+)
+
+
+@pytest.mark.parametrize(
+    ("written_there", "wrong"),
+    [
+        (BIG + "auth-info: {c: {token: *k}}\ncontexts: {c: {}}", "is not what pulsarctl writes"),
+        (BIG + "contexts: {c: {admin-service-url: *k}}", "is not what pulsarctl writes"),
+        ("[" * 20_000, "is not what pulsarctl writes"),
+        ("a: {" * 5_000, "is not what pulsarctl writes"),
+        ("contexts: 2026-99-99", "is not what pulsarctl writes"),
+        (f"contexts: {'1' * 5_000}", "is not what pulsarctl writes"),
+        ("contexts: [c]", "is not what pulsarctl writes"),
+        ("auth-info: {c: {tokenFile: 5}}\ncontexts: {c: {}}", "tokenFile of context c .*a text"),
+        ("auth-info: {c: {token: [canary]}}\ncontexts: {c: {}}", "token of context c .*a text"),
+        ("contexts: {c: {admin-service-url: [x]}}", "admin-service-url of context c .*a text"),
+        ("current-context: [c]", "current-context of .*a text"),
+    ],
+)
+def test_hostile_yaml_is_refused_in_one_sentence(
+    home: Path, written_there: str, wrong: str
+) -> None:
+    (home / ".config" / "pulsar").mkdir(parents=True)
+    (home / ".config" / "pulsar" / "config").write_text(written_there)
+    with pytest.raises(InputError, match=wrong) as error:
+        load({"context": "c"}, {})
     assert "canary" not in str(error.value)
 
 
