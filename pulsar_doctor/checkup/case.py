@@ -25,6 +25,7 @@ from pulsar_doctor.broker.samples.files import called, opened
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.fields import document_of as read_json
 from pulsar_doctor.checkup.judge import Judge, named
+from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.followup import After
@@ -127,16 +128,24 @@ def case_from(document: Any, name: str) -> SavedCase:
         )
     try:
         case = of_json(SavedCase, document)
-        datetime.fromisoformat(case.checked_at or "2000-01-01")
+        if case.checked_at is not None:
+            datetime.fromisoformat(case.checked_at)
     except ValueError as error:  # a Misread, or not a time
         detail = f"it {error}" if isinstance(error, Misread) else error
         raise InputError(f"{name} is a damaged case: {detail}") from None
     return case
 
 
-def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> Checkup:
-    """The verdicts, made again. Raises DoctorError where it has nothing of what is requested,
-    InputError where it is damaged.
+def of_case(
+    case: SavedCase,
+    judge: Judge,
+    topics: Sequence[str],
+    name: str,
+    progress: Progress | None = None,
+) -> Checkup:
+    """The verdicts, made again; one by one if somebody wants to know how many are made.
+
+    Raises DoctorError where it has nothing of what is requested, InputError where it is damaged.
     """
     there = [each.view for each in case.subscriptions]
     chosen = [
@@ -147,10 +156,8 @@ def of_case(case: SavedCase, judge: Judge, topics: Sequence[str], name: str) -> 
     ]
     if there and not chosen:
         raise DoctorError(f"{name} has no such subscription; it has {named(there)}")
-    try:
-        checkup = replace(case.head, diagnoses=[_diagnosed(each, judge) for each in chosen])
-    except (LookupError, ArithmeticError, ValueError):  # each value has its type
-        raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
+    checkup, verdicts = _same_head(case), (_diagnosed(each, judge, name) for each in chosen)
+    checkup.diagnoses = one_by_one(verdicts, checkup, len(chosen), progress)
     if case.checked_at is not None:
         checkup.checked_at = datetime.fromisoformat(case.checked_at)
     return checkup
@@ -165,7 +172,19 @@ def _judged(diagnosis: Diagnosis) -> Judged:
     return Judged(view, diagnosis.sources, diagnosis.looks, diagnosis.after, facts)
 
 
-def _diagnosed(judged: Judged, judge: Judge) -> Diagnosis:
+def _same_head(case: SavedCase) -> Checkup:
+    """All but the verdicts; what else cannot be read is added to a list of its own."""
+    return replace(case.head, unreachable=[*case.head.unreachable])
+
+
+def _diagnosed(judged: Judged, judge: Judge, name: str) -> Diagnosis:
+    try:
+        return _judged_again(judged, judge)
+    except (LookupError, ArithmeticError, ValueError):  # each value has its type
+        raise InputError(f"{name} is a damaged case: its numbers contradict each other") from None
+
+
+def _judged_again(judged: Judged, judge: Judge) -> Diagnosis:
     view = judged.view
     if judged.facts is not None:
         view = replace(view, facts=FactTable({row[:2]: row[2:] for row in judged.facts}))

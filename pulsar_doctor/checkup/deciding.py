@@ -8,9 +8,7 @@ there. Ctrl-C ends it with what is known by then.
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.admin import Admin
@@ -19,6 +17,7 @@ from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch, sample
 from pulsar_doctor.broker.sampling.joining import joined
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, TopicWindow
 from pulsar_doctor.checkup.judge import Judge, full
+from pulsar_doctor.checkup.one_by_one import Stopping
 from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place, suspected
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -31,42 +30,6 @@ LEAST_SECONDS = 2.0  # a shorter one brings nothing
 READING_SECONDS = 1.0  # about what one reading takes, as it is announced
 NAMED_MOST = 3
 TOLD_MOST = 20  # verdicts that turned, each with a line
-
-
-class Stopping:
-    """Ends a window early: when Ctrl-C comes, or when whoever watches has seen enough.
-
-    in_vain: whether nothing has been read so far; then Ctrl-C ends the program instead.
-    """
-
-    def __init__(self, in_vain: Callable[[], bool] = lambda: False) -> None:
-        self.asked = False
-        self._in_vain = in_vain
-        self._now: asyncio.Event | None = None
-
-    @contextmanager
-    def window(self) -> Iterator[asyncio.Event]:
-        """What ends one window; to be used within the event loop."""
-        self._now, loop = asyncio.Event(), asyncio.get_running_loop()
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `&` leaves it ignored
-            yield self._now
-            return
-        # Only the main thread has signals; in any other, Ctrl-C ends all as it does elsewhere.
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(signal.SIGINT, self._ask)
-        try:
-            yield self._now
-        finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.remove_signal_handler(signal.SIGINT)
-
-    def _ask(self) -> None:
-        """A second Ctrl-C does not wait for a broker that does not answer."""
-        if self.asked or self._in_vain():
-            raise KeyboardInterrupt
-        self.asked = True
-        if self._now is not None:
-            self._now.set()
 
 
 @dataclass(frozen=True, slots=True)

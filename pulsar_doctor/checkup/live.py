@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
@@ -17,10 +17,11 @@ from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.partitions import among_partitions
-from pulsar_doctor.checkup.deciding import Deciding, Patience, Stopping
+from pulsar_doctor.checkup.deciding import Deciding, Patience
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
+from pulsar_doctor.checkup.one_by_one import Progress, Stopping
 from pulsar_doctor.checkup.result import Checkup, Cluster, Source
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
@@ -28,16 +29,6 @@ from pulsar_doctor.errors import DoctorError
 Result = TypeVar("Result")
 
 Say = Callable[[str], None]
-
-
-class Progress(Protocol):
-    """Is told how many are done, how many are planned, and of what."""
-
-    def __call__(self, done: int, planned: int, what: str) -> None:
-        """One step."""
-
-    def stop(self) -> None:
-        """No more steps will come; safe to be called twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import replace
-from itertools import chain, islice
 
 from pulsar_doctor.broker.admin.topics import namespace_path
 from pulsar_doctor.broker.fleet import LIST_RENEWED_SECONDS, Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.checkup.deciding import Stopping
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, Triage, full
 from pulsar_doctor.checkup.live import LiveRequest, by_version, deciding_of, say_missing
-from pulsar_doctor.checkup.result import REST, Checkup
+from pulsar_doctor.checkup.one_by_one import Stopping, begun
+from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
@@ -36,9 +35,7 @@ def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
     """
     _ = [namespace_path(each) for each in scope.namespaces]
     checkup = Checkup("broker", ())
-    diagnoses = _of_fleet(request, scope, judge, checkup)
-    first = list(islice(diagnoses, 1))  # what is refused is refused before a report begins
-    checkup.diagnoses = chain(first, _to_the_end(diagnoses, checkup)) if first else []
+    checkup.diagnoses = begun(_of_fleet(request, scope, judge, checkup), checkup, 1)
     return checkup
 
 
@@ -86,14 +83,6 @@ def _nowhere(subscription: str, fleet: Fleet) -> str:
     not_read = f"; {asleep} that no broker has loaded were not read (see --load-topics)"
     missing = f"no topic that was read has a subscription {subscription!r}"
     return missing + not_read if asleep else missing
-
-
-def _to_the_end(diagnoses: Iterator[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
-    """The verdicts; what fails on the way is told in the report, which must come to its end."""
-    try:
-        yield from diagnoses
-    except DoctorError as error:
-        checkup.unreachable.append((REST, str(error)))
 
 
 async def _judged(

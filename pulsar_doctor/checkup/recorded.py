@@ -16,6 +16,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.judge import Judge, full, named
+from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
 from pulsar_doctor.diagnosis.weighing import ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError, needing
@@ -93,12 +94,23 @@ def _asked_for(
     raise DoctorError(f"{folder} has no {what}{where}; it has {named(wires)}")
 
 
-def of_files(files: SampleFiles, judge: Judge, say: Say) -> Checkup:
-    """The verdicts on what files hold. Raises InputError, and DoctorError where it is not there."""
-    return of_samples(read_files(files), files, judge, say)
+def of_files(
+    files: SampleFiles, judge: Judge, say: Say, progress: Progress | None = None
+) -> Checkup:
+    """The verdicts on what files hold; one by one if somebody wants to know how many are made.
+
+    Raises InputError, and DoctorError where it is not there.
+    """
+    return of_samples(read_files(files), files, judge, say, progress)
 
 
-def of_samples(read: ReadSamples, files: SampleFiles, judge: Judge, say: Say) -> Checkup:
+def of_samples(
+    read: ReadSamples,
+    files: SampleFiles,
+    judge: Judge,
+    say: Say,
+    progress: Progress | None = None,
+) -> Checkup:
     """The same, where they have been read. Raises DoctorError where it is not there."""
     for note in read.notes:
         say(note)
@@ -106,13 +118,15 @@ def of_samples(read: ReadSamples, files: SampleFiles, judge: Judge, say: Say) ->
     if missing:
         raise DoctorError(missing)
     windows = among_partitions(read.windows)
-    diagnoses = [each for window in windows for each in judge.verdicts(window)]
     source: Source = "files and trace" if judge.wires else "files"
-    checkup = Checkup(source, diagnoses, (read.span_ms or 0) / 1000, read.samples)
+    checkup = Checkup(source, (), (read.span_ms or 0) / 1000, read.samples)
     checkup.files, checkup.broker_version = tuple(map(called, files.names)), read.broker_version
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in read.incomplete]
+    verdicts = (each for window in windows for each in judge.verdicts(window))
+    planned = sum(1 for window in windows for _ in judge.asked(window))
+    checkup.diagnoses = one_by_one(verdicts, checkup, planned, progress)
     return checkup
 
 

@@ -171,6 +171,7 @@ BIG = "a: &a [canary]\n" + "".join(
         ("contexts: {c: {admin-service-url: [x]}}", "admin-service-url of context c .*a text"),
         ("current-context: [c]", "current-context of .*a text"),
     ],
+    ids=range(11),
 )
 def test_hostile_yaml_is_refused_in_one_sentence(
     home: Path, written_there: str, wrong: str

@@ -190,7 +190,10 @@ def test_what_is_no_case_is_refused_in_a_sentence(
     assert why in refused.sentence()
 
 
-@pytest.mark.parametrize("change", [("checked_at", "noon"), ("samples", "many"), ("source", "x")])
+@pytest.mark.parametrize(
+    "change",
+    [("checked_at", "noon"), ("checked_at", ""), ("samples", "many"), ("source", "x")],
+)
 def test_a_damaged_head_is_refused(change: tuple[str, Any]) -> None:
     document = document_of(case_of(Checkup("files", [])))
     part = document if change[0] == "checked_at" else document["head"]

@@ -79,7 +79,7 @@ class States:
         if op is sre.AT:
             return self.behind(at, self.place(given))
         if op in (sre.ASSERT, sre.ASSERT_NOT):
-            return self.asserted(op is sre.ASSERT, *given, at)
+            return self.asserted(given, at, holds=op is sre.ASSERT)
         raise NotImplementedError(f"{op} of a pattern is not known here")
 
     def begun(self, at: int) -> int:
@@ -130,8 +130,9 @@ class States:
         self.within = before
         return self.begun(end)
 
-    def asserted(self, holds: bool, direction: int, items: Any, at: int) -> int:
+    def asserted(self, given: Any, at: int, *, holds: bool) -> int:
         """A place that depends on what is around it, by the nearest character of that."""
+        direction, items = given
         nearest = items[:1] if direction > 0 else items[-1:]
         test = None
         if _is_one(nearest) and (holds or len(items) == 1):
@@ -337,7 +338,7 @@ class Automaton:
         for (early, last), before in self.reached.items():
             late_ones = onward.get(early, frozenset()) & onward.keys() - {early, *self.completed}
             if early == START:  # it takes any text, so one state of each loop stands for the others
-                late_ones = set({onward[late]: late for late in late_ones}.values())
+                late_ones = frozenset({onward[late]: late for late in late_ones}.values())
             for late in late_ones:
                 if self.states.kept[early] - self.states.kept[late]:
                     continue

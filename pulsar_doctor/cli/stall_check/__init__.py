@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.checkup.live import Progress
+    from pulsar_doctor.checkup.one_by_one import Progress
     from pulsar_doctor.checkup.recorded import ReadTrace
     from pulsar_doctor.checkup.result import Checkup
     from pulsar_doctor.cli.stall_check.watching import Shown
+    from pulsar_doctor.report.progress import ProgressBar
 
     Talk = tuple[Callable[[str], None], Progress | None]
 
@@ -128,8 +129,8 @@ def command(asked: StallCheckRequest) -> int:
     could not be read, or with --after a compared subscription is not healthy. If both 1 and 3
     apply, it is 1. Suspected causes do not count; --fail-on suspect gives 1 if a suspected stall
     has 60% or more. `pulsar-doctor explain healthy` lists what healthy needs. With -o nagios: 0 OK,
-    1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window prints what is certain by then, and
-    ends with 130.
+    1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window, or among the subscriptions of a
+    file, prints what is certain by then, and ends with 130.
     """
     try:
         return _check(asked)
@@ -167,7 +168,7 @@ def _again(file: str, request: StallCheckRequest) -> int:
     case = read_case(file)
     changes, skip = (*case.changes, *request.changes), (*case.head.skipped, *request.skip)
     request = replace(request, changes=changes, skip=tuple(dict.fromkeys(skip)))
-    checkup = of_case(case, _judge(request), request.topics, file)
+    checkup = of_case(case, _judge(request), request.topics, file, _progress(request))
     checkup.broker_version = request.broker_version or checkup.broker_version
     return report(checkup, request)
 
@@ -241,7 +242,15 @@ def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
     from pulsar_doctor.checkup.recorded import of_files
 
     apart = asked.interval_seconds if _is_typed("interval_seconds") else None
-    return of_files(replace(asked.files, named=asked.topics, apart_seconds=apart), judge, say)
+    files = replace(asked.files, named=asked.topics, apart_seconds=apart)
+    return of_files(files, judge, say, _progress(asked))
+
+
+def _progress(asked: StallCheckRequest) -> ProgressBar:
+    """How far it is, on stderr; nothing where the verdicts themselves show it."""
+    from pulsar_doctor.report.progress import ProgressBar
+
+    return ProgressBar(quiet=told("quiet") or streams(asked))
 
 
 def _is_typed(name: str) -> bool:
@@ -262,7 +271,6 @@ def _of_broker(
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.live import LiveRequest, of_topics
     from pulsar_doctor.checkup.namespaces import of_fleet
-    from pulsar_doctor.report.progress import ProgressBar
 
     tell, progress = talk or (say, None)
     asking = LiveRequest(
@@ -271,7 +279,7 @@ def _of_broker(
         asked.concurrency,
         asked.save,
         tell,
-        progress or ProgressBar(quiet=told("quiet") or streams(asked)),
+        progress or _progress(asked),
         asked.decide_seconds if asked.decide else None,
         kept,
         early(asked),

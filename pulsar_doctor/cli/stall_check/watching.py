@@ -12,7 +12,7 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import complain
 
 if TYPE_CHECKING:
-    from pulsar_doctor.checkup.live import Progress
+    from pulsar_doctor.checkup.one_by_one import Progress
     from pulsar_doctor.checkup.result import Checkup, Tally
 
 Say = Callable[[str], None]

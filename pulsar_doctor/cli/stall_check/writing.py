@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
 
-PARTIAL = "stopped by Ctrl-C within the window: these verdicts use what was read until then"
+PARTIAL = "stopped by Ctrl-C: these verdicts use what was read until then"
 
 
 def streams(asked: StallCheckRequest) -> bool:
