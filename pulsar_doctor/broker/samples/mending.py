@@ -24,6 +24,7 @@ SPACE = re.compile(  # each part of it can be read in one way only
     r"(?:[\s\u00a0\ufeff]++|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/|(?://|#)[^\n]*+)*"
 )
 COMMENT = re.compile(r"/\*|//|#")
+FULL = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"#", "/"}  # what no space begins with
 TYPOGRAPHIC = "“”„«»‘’‚"
 QUOTED = f'"{TYPOGRAPHIC}'  # signs with which a string begins, but for the single one
 STRING = re.compile(
@@ -183,8 +184,7 @@ class Mending:
             self.space()
             return PYTHON[word[0]]
         if match is None or (match.end() == len(self.text) and match[0][-1].isdigit()):
-            rest = self.text[self.at : self.at + len("false.")]  # all of it, where the text ends
-            if match is not None or any(w.startswith(rest) for w in ("true", "false", "null", "-")):
+            if match is not None or self._begins_a_word():
                 return self._cut()
             return self._no_value()
         self.at = match.end()
@@ -192,6 +192,13 @@ class Mending:
         if match[0][-1].isdigit() and DOTS.match(self.text, self.at):
             return NOTHING  # without a comma the dots may stand for more of its digits
         return json.loads(match[0])
+
+    def _begins_a_word(self) -> bool:
+        """Whether the text ends within a value that is written as a word, or before a number."""
+        if len(self.text) - self.at > len("false"):
+            return False
+        rest = self.text[self.at :]
+        return any(each.startswith(rest) for each in ("true", "false", "null", "-"))
 
     def _printed(self) -> Any:
         """What Java prints of a value: a number, a flag, null, or else a text without quotes."""
@@ -248,6 +255,8 @@ class Mending:
 
     def space(self) -> None:
         """Passes space and comments."""
+        if self.text[self.at : self.at + 1] in FULL:
+            return  # mostly so, and much faster
         match = SPACE.match(self.text, self.at)
         assert match is not None
         if not match[0]:

@@ -24,7 +24,9 @@ def from_the_middle(reading: Mending, levels: int) -> Any:
     """The object whose fields stand here, with what is around it as far as the text goes."""
     found, _, closed = reading.entries(levels, "}")
     inner: Any = _apart(found)
-    while closed and reading.at < len(reading.text):
+    for _ in range(levels):
+        if not closed or reading.at >= len(reading.text):
+            break
         comma = reading.passed(",")
         sign = reading.text[reading.at : reading.at + 1]
         if sign == "}" or (comma and sign in tuple(f"'{QUOTED}")):

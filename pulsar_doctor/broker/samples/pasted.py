@@ -137,10 +137,13 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
         return None
     done: set[str] = set()
     text = _bare(text, done)
-    first = None
+    first, in_vain = None, 0
     for at, begin in enumerate(islice(_beginnings(text), MOST_BEGINNINGS)):
+        if in_vain >= len(text):
+            break  # or a long text would be read as often as there are beginnings
         reading = Mending(text, begin, set(done))
         found = _read(reading)
+        in_vain += reading.at - begin
         if found is not None and tells_something(found):
             taken_ms = None if PART in reading.done else _moment_in(text[:begin])
             reading.done.update(() if taken_ms is None else (CLOCK,))
