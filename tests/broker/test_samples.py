@@ -419,13 +419,22 @@ LINE = json.dumps({"topic": ORDERS, "taken_ms": AT, "stats": STATS}).encode() + 
          "line 2 of FILE: its segments cannot be read: "),
         (HEADER + b'{"topic": "t", "segments": [5]}\n',
          "line 2 of FILE: its segments cannot be read: "),
-        (HEADER + LINE + LINE.replace(b"17952623", b"16952623"),
-         f"FILE, {ORDERS}: the samples are not in order of time; give the oldest first"),
+        (HEADER + LINE + LINE.replace(b"17952623", b"16952623") + b"never read",
+         "line 3 of FILE: the samples are not in order of time; give the oldest first"),
     ],
 )  # fmt: skip
 def test_a_samples_file_that_cannot_be_read(put: Put, content: bytes, sentence: str) -> None:
     name = put("s", content)
     assert str(refusal(lambda: read([name]))).startswith(sentence.replace("FILE", name))
+
+
+def test_more_readings_than_anybody_takes_are_refused_early(
+    put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulsar_doctor.broker.samples.saved.READINGS_MOST", 2)
+    name = put("s", HEADER + LINE * 3 + b"never read")
+    with pytest.raises(InputError, match=r"line 4 of .*: there are more than 2 readings of one"):
+        read([name])
 
 
 def test_blank_lines_a_bom_and_unknown_fields_are_passed_over(put: Put) -> None:

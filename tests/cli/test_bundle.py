@@ -239,6 +239,12 @@ def tar(**entry: Any) -> bytes:
     return out.getvalue()
 
 
+def together(*bundles: bytes) -> bytes:
+    """The files of all of them, in one bundle."""
+    files = [gzip.decompress(each)[:512] for each in bundles]  # each of them is empty
+    return gzip.compress(b"".join(files) + bytes(1024))
+
+
 def claiming(size: bytes) -> bytes:
     """One file that claims to be of this size."""
     whole = gzip.decompress(tar())
@@ -259,7 +265,9 @@ def claiming(size: bytes) -> bytes:
         (claiming(b"-1"), "has no size"),
         (claiming(b"70000"), "is cut off"),
         (tar(content=b"x" * 600), "is a bundle without case.json"),
-        (gzip.compress(gzip.decompress(tar())[:512] * 3000), "is longer than any bundle"),
+        (gzip.compress(gzip.decompress(tar())[:512] * 3000), "it contains README.txt twice"),
+        (together(tar(name="case.json"), tar(name="case.json")), "it contains case.json twice"),
+        (together(tar(name="case.json"), tar(name="../../x")), "it contains '../../x'"),
         (packed({"case.json": b"[" * 100_000}), "is not readable JSON"),
         (packed({"case.json": b"{}"})[:-30], "is cut off"),
     ],

@@ -45,12 +45,15 @@ def is_bundle(beginning: bytes) -> bool:
 
 
 def member_of(stream: BinaryIO, name: str, member: str) -> BinaryIO:
-    """One file of a bundle, unpacked. name: of the bundle. Raises InputError."""
-    for each, content in members(stream, name):
-        if each == member:
-            file = io.BytesIO(content)
-            return gzip.GzipFile(fileobj=file) if each.endswith(".gz") else file  # type: ignore[return-value]
-    raise InputError(f"{name} is a bundle without {member or 'what is read here'}")
+    """One file of a bundle, unpacked. name: of the bundle. Raises InputError.
+
+    What is behind it is looked at, too: a bundle is refused by every command or by none.
+    """
+    found = [content for each, content in members(stream, name) if each == member]
+    if not found:
+        raise InputError(f"{name} is a bundle without {member or 'what is read here'}")
+    file = io.BytesIO(found[0])
+    return gzip.GzipFile(fileobj=file) if member.endswith(".gz") else file  # type: ignore[return-value]
 
 
 def trace_unpacked(files: Mapping[str, bytes], folder: Path) -> Path | None:
@@ -67,12 +70,15 @@ def trace_unpacked(files: Mapping[str, bytes], folder: Path) -> Path | None:
 
 def members(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
     """All files of a bundle, in their order. Raises InputError."""
-    left = BUNDLE_BYTES
+    left, seen = BUNDLE_BYTES, set[str]()
     while (header := _read(stream, BLOCK, name)).strip(b"\0"):
         member, kind = header[:100].rstrip(b"\0").decode("utf-8", "replace"), header[156:157]
         is_known = member in FILES or OF_TRACE.fullmatch(member)
         if not is_known or kind != tarfile.REGTYPE:
             raise InputError(f"{name} is not a bundle: it contains {printable(repr(member))}")
+        if member in seen:
+            raise InputError(f"{name} is not a bundle: it contains {member} twice")
+        seen.add(member)
         size = OCTAL.fullmatch(header[124:136])
         if size is None:
             raise InputError(f"{name} is a damaged bundle: {member} has no size")

@@ -23,6 +23,8 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
+READINGS_MOST = 50_000  # of one topic: at one a second more than half a day
+
 # By number; those loaded; those that the topic's metadata does not list.
 _Segments = tuple[dict[int, TopicSegment], tuple[int, ...], tuple[TopicSegment, ...]]
 
@@ -57,6 +59,7 @@ class Saved:
             stats, internal = line.document["stats"], line.document.get("internal")
             sample = StatsAnswer(topic, line.time_ms("taken_ms"), stats, internal).sample()
             samples = self.samples.setdefault(topic, [])
+            require_next(sample, samples)
             samples.append(sharing(sample, samples[-1]) if samples else sample)
 
     def _wants(self, topic: str) -> bool:
@@ -91,6 +94,15 @@ class Saved:
             return None
         stats = {number: self.samples[names[number]][-1].topic for number in loaded}
         return SegmentPlace(split_segment(topic)[0], own, segments, stats, unlisted)
+
+
+def require_next(sample: Sample, before: Sequence[Sample]) -> None:
+    """Raises InputError where it cannot follow these, before all the others are read."""
+    if len(before) == READINGS_MOST:
+        raise InputError(f"there are more than {READINGS_MOST} readings of one topic")
+    earlier = before[-1].taken_ms if before else None
+    if earlier is not None and sample.taken_ms is not None and sample.taken_ms < earlier:
+        raise InputError("the samples are not in order of time; give the oldest first")
 
 
 def sharing(sample: Sample, before: Sample) -> Sample:
