@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from pulsar_doctor.diagnosis import fitted
 from pulsar_doctor.diagnosis.answers import (
@@ -233,9 +234,13 @@ def _cases(
     if hypothesis.not_by is None or view.consumers is None:
         yield Suspicion(hypothesis, None, {**whole, **_undecided(unknown)})
         return
+    first: dict[str | None, tuple[int, Unknown]] = {}  # by the consumer that it is about
+    for place, one in enumerate(unknown):
+        first.setdefault(one.consumer, (place, one))
     for each, clues in seen:
         if hypothesis.not_by(view, each) is None:
-            concerns = [u for u in unknown if u.consumer in (None, each.label)]
+            about = [first[label] for label in {None, each.label} if label in first]
+            concerns = [one for _, one in sorted(about, key=itemgetter(0))]
             yield Suspicion(hypothesis, each, {**whole, **clues, **_undecided(concerns)})
 
 
