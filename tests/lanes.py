@@ -39,7 +39,7 @@ DAILY = (
     "tests/process/test_python.py",
     "tests/spark/test_aggregations.py",
     "tests/spark/test_one_verdict.py::test_each_subscription_has_the_verdict_of_stall_check",
-    "tests/spark/test_saving.py::test_the_same_trace_twice_is_counted_once",
+    "tests/spark/test_saving.py::test_the_same_trace_twice_is_there_once",
     "tests/tap/test_on_broker.py",
     "tests/tap/test_killed.py::test_a_relay_that_is_killed_is_started_again_at_the_same_address",
     "tests/tap/test_killed.py::test_what_is_missing_is_told_also_where_the_relay",

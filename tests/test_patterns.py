@@ -26,11 +26,6 @@ TABLES = {
     "spark/failures.py: pattern": ("search", [each for each, _, _ in FAILURES]),
     "spark/masters.py: pattern": ("fullmatch", [*_MASTERS]),
 }
-TYPED = {  # a pattern for topics that the user typed, in three places; names of topics are short
-    "consume/attach.py: topic",
-    "consume/planning.py: pattern",
-    "consume/visiting/presence.py: path",
-}
 QUADRATIC = [
     ("search", r"[A-Z]\w*Impl\("),
     ("search", r"\s+#.*$"),
@@ -87,4 +82,4 @@ def test_no_pattern_of_the_package_has_repeats_that_compete() -> None:
 
 def test_every_pattern_that_is_a_variable_is_in_a_table_here() -> None:
     computed = {each.place for each in patterns() if isinstance(each, Computed)}
-    assert computed == TABLES.keys() | TYPED
+    assert computed == TABLES.keys()

@@ -12,20 +12,22 @@ from contextlib import suppress
 
 import httpx2
 
-from pulsar_doctor.broker.patience import Limits, Patience, TooSlow
+from pulsar_doctor.broker.patience import AnswerLimits, AnswerPatience, TooSlow
 
 ANSWER_BYTES = 128 << 20  # one document; 20,000 subscriptions of a topic have about 60 MB
 ANSWER_VALUES = 12_000_000  # what a document may hold, counted by its signs before it is read
+TOKEN_BYTES = 1 << 20  # of an OAuth2 issuer
+STREAM_BYTES = 4 << 30
 REFUSAL_BYTES = 1 << 16  # what comes with a status other than 200; more is not read
 LINE_BYTES = 1 << 20  # of metrics: names of a topic and of a subscription, and a number
 NAMES_MOST = 200_000  # topics, or subscriptions of segments, of one broker
 PIECE_BYTES = 1 << 16
-ANSWER = Limits("a document", ANSWER_BYTES, longest=6)
-TOKEN = Limits("an OAuth2 issuer's answer", 1 << 20)
+ANSWER = AnswerLimits("a document", ANSWER_BYTES, longest=6)
+TOKEN = AnswerLimits("an OAuth2 issuer's answer", TOKEN_BYTES)
 # All loaded topics of one broker, or its metrics, with 17 KB for each topic (4.0.8).
-STREAM = Limits(
+STREAM = AnswerLimits(
     "a list or metrics",
-    4 << 30,
+    STREAM_BYTES,
     longest=60,
     more=f", {LINE_BYTES >> 20} MiB a line, {NAMES_MOST:,} names",
 )
@@ -51,7 +53,9 @@ class TooMany(ValueError):
         super().__init__(f"more than {most:,} {what}")
 
 
-async def pieces_of(response: httpx2.Response, patience: Patience) -> AsyncGenerator[bytes, None]:
+async def pieces_of(
+    response: httpx2.Response, patience: AnswerPatience
+) -> AsyncGenerator[bytes, None]:
     """The body, unpacked, in pieces of at most PIECE_BYTES. Raises as body_of."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpacker = None if coding in PLAIN else Unpacker(coding, response.request)
@@ -83,7 +87,7 @@ async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     yield b"".join(kept)
 
 
-async def body_of(response: httpx2.Response, patience: Patience) -> bytearray:
+async def body_of(response: httpx2.Response, patience: AnswerPatience) -> bytearray:
     """The whole body, unpacked. Raises TooLong, TooSlow, httpx2's errors."""
     body = bytearray()
     async for piece in pieces_of(response, patience):
@@ -91,7 +95,7 @@ async def body_of(response: httpx2.Response, patience: Patience) -> bytearray:
     return body
 
 
-async def beginning_of(response: httpx2.Response, patience: Patience) -> bytearray:
+async def beginning_of(response: httpx2.Response, patience: AnswerPatience) -> bytearray:
     """At most REFUSAL_BYTES of the body, and what has come of it in time."""
     body = bytearray()
     with suppress(TooSlow):

@@ -32,7 +32,7 @@ OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
 }
 ADMIN = "admin-service-url"
 LOGIN = (*PULSARCTL, *OAUTH2, "token", "tokenFile")  # what is read of a login
-DEEPEST = 8  # levels; pulsarctl writes three
+LEVELS_MOST = 8  # levels; pulsarctl writes three
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _yaml_of(file: Path) -> Any:
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             """One value, with what is in it."""
-            if self.levels == DEEPEST or self.check_event(yaml.AliasEvent):
+            if self.levels == LEVELS_MOST or self.check_event(yaml.AliasEvent):
                 raise yaml.YAMLError
             self.levels += 1
             node = super().compose_node(parent, index)

@@ -22,7 +22,7 @@ import httpx2
 
 from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN, body_of
 from pulsar_doctor.broker.input_files import require_files, text_of
-from pulsar_doctor.broker.patience import Patience
+from pulsar_doctor.broker.patience import AnswerPatience
 from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
@@ -92,7 +92,7 @@ class ClientCredentials:
         host = urlsplit(self._issuer).hostname or self._issuer
         try:
             async with httpx2.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
-                patience = Patience(TOKEN, ISSUER_SECONDS)
+                patience = AnswerPatience(TOKEN, ISSUER_SECONDS)
                 endpoint = await self._endpoint(http, patience)
                 request = http.build_request("POST", endpoint, data=self._form)
                 status, told = await _short(http, request, patience)
@@ -108,7 +108,7 @@ class ClientCredentials:
                 f"the OAuth2 issuer {host} gives no token ({type(error).__name__}); see issuerUrl"
             ) from None  # the request holds the secret
 
-    async def _endpoint(self, http: httpx2.AsyncClient, patience: Patience) -> str:
+    async def _endpoint(self, http: httpx2.AsyncClient, patience: AnswerPatience) -> str:
         known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
         _, told = await _short(http, http.build_request("GET", known), patience)
         endpoint = str(json.loads(told)["token_endpoint"])
@@ -118,7 +118,7 @@ class ClientCredentials:
 
 
 async def _short(
-    http: httpx2.AsyncClient, request: httpx2.Request, patience: Patience
+    http: httpx2.AsyncClient, request: httpx2.Request, patience: AnswerPatience
 ) -> tuple[int, bytearray]:
     """Status and body of what an issuer answers. Raises TooLong, TooSlow, httpx2's errors."""
     request.headers["Accept-Encoding"] = ACCEPTED

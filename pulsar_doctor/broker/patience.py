@@ -27,7 +27,7 @@ class TooSlow(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AnswerLimits:
     """Of one kind of answers."""
 
     what: str
@@ -44,10 +44,10 @@ class Limits:
         )
 
 
-class Patience:
+class AnswerPatience:
     """The time that is left for one answer, its redirects included. Changes in place."""
 
-    def __init__(self, limits: Limits, seconds: float) -> None:
+    def __init__(self, limits: AnswerLimits, seconds: float) -> None:
         self.limits = limits
         self._left = seconds
         self._more = seconds * (limits.longest - 1)

@@ -34,7 +34,7 @@ from pulsar_doctor.broker.admin.cluster import (
 )
 from pulsar_doctor.broker.admin.refusals import AdminError, BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import credentials, expires_at
-from pulsar_doctor.broker.patience import Patience, TooSlow
+from pulsar_doctor.broker.patience import AnswerPatience, TooSlow
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.fields import decoded
 from pulsar_doctor.errors import InputError
@@ -64,7 +64,7 @@ class RestAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class AnswerStream:
     """An answer that is read as it comes. Its steps raise AdminError."""
 
     response: httpx2.Response
@@ -135,7 +135,7 @@ class Http:
     @asynccontextmanager
     async def stream(
         self, path: str, what: str, *, broker: str | None = None
-    ) -> AsyncIterator[Stream]:
+    ) -> AsyncIterator[AnswerStream]:
         """An answer whose body is still to be read; only its beginning is tried again.
 
         broker: `host:port` as the cluster lists it, None: the admin URL.
@@ -179,7 +179,7 @@ class Http:
         self, url: httpx2.URL, what: str, *, follow: bool = True
     ) -> tuple[httpx2.Response, bytearray]:
         """The answer, and its body."""
-        patience = Patience(bodies.ANSWER, self._timeout_seconds)
+        patience = AnswerPatience(bodies.ANSWER, self._timeout_seconds)
         response = await self._opened(url, what, patience, follow=follow)
         try:
             body = bodies.body_of(response, patience)
@@ -187,13 +187,13 @@ class Http:
         finally:
             await response.aclose()
 
-    async def _begun(self, url: httpx2.URL, what: str) -> Stream:
-        patience = Patience(bodies.STREAM, self._timeout_seconds)
+    async def _begun(self, url: httpx2.URL, what: str) -> AnswerStream:
+        patience = AnswerPatience(bodies.STREAM, self._timeout_seconds)
         response = await self._opened(url, what, patience)
-        return Stream(response, what, bodies.pieces_of(response, patience))
+        return AnswerStream(response, what, bodies.pieces_of(response, patience))
 
     async def _opened(
-        self, url: httpx2.URL, what: str, patience: Patience, *, follow: bool = True
+        self, url: httpx2.URL, what: str, patience: AnswerPatience, *, follow: bool = True
     ) -> httpx2.Response:
         """The answer with status 200 or 204, its body not yet read."""
         response = await (self._followed if follow else self._sent)(url, what, patience)
@@ -205,7 +205,9 @@ class Http:
             await response.aclose()
         raise refusals.of_status(response, body, what, expired_at=_expired(response))
 
-    async def _followed(self, url: httpx2.URL, what: str, patience: Patience) -> httpx2.Response:
+    async def _followed(
+        self, url: httpx2.URL, what: str, patience: AnswerPatience
+    ) -> httpx2.Response:
         seen: list[httpx2.URL] = []
         while (response := await self._sent(url, what, patience)).has_redirect_location:
             await response.aclose()
@@ -219,7 +221,7 @@ class Http:
             await self._require_member(url)
         return response
 
-    async def _sent(self, url: httpx2.URL, what: str, patience: Patience) -> httpx2.Response:
+    async def _sent(self, url: httpx2.URL, what: str, patience: AnswerPatience) -> httpx2.Response:
         headers = HEADERS | await self._credentials.headers()
         request = httpx2.Request("GET", url, headers=headers, extensions=self._extensions)
         answer = patience.of(self._transport.handle_async_request(request))

@@ -38,8 +38,8 @@ from pulsar_doctor.broker.stats.fields import document_of, shown
 from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.errors import InputError
 
-DEEPEST = 32  # levels; a broker writes less than ten
-MOST_BYTES = 16_000_000  # of a text that is read so, character by character
+LEVELS_MOST = 32  # levels; a broker writes less than ten
+TEXT_BYTES = 16 << 20  # of a text that is read so, character by character
 SHOWN_BYTES = 4000  # of a text that holds no answer, in which its reason is looked for
 LINE_MOST = 500  # characters in front of an answer, in which its time is looked for
 MOST_BEGINNINGS = 40  # places where an answer may begin
@@ -129,7 +129,7 @@ def _instead(content: bytes) -> str | None:
 
 def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
     """The first answer that tells something, else the first object; what was done; when taken."""
-    if len(content) > MOST_BYTES:
+    if len(content) > TEXT_BYTES:
         return None
     try:
         text = content.decode()
@@ -204,10 +204,10 @@ def _answer(reading: Mending) -> Any:
     text, begin = reading.text, reading.at
     try:
         if text[begin] in f"'{QUOTED}":
-            document = from_the_middle(reading, DEEPEST)
+            document = from_the_middle(reading, LEVELS_MOST)
             reading.done.add(PART)
         else:
-            document = reading.value(DEEPEST)
+            document = reading.value(LEVELS_MOST)
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict | list) and document else None
