@@ -23,6 +23,7 @@ from pulsar_doctor.broker.admin import (
     Unreachable,
     live_topics,
     segment_numbers,
+    segments,
     streaming,
 )  # fmt: skip
 from pulsar_doctor.broker.admin import metrics as metrics_of_brokers
@@ -262,7 +263,8 @@ def test_a_list_that_is_cut_brings_no_questions_about_what_only_it_names():
     assert len(fleet.notes) == 1
 
 
-def test_segments_of_a_broker_that_drips_wait_once_and_those_of_others_are_read():
+def test_segments_of_a_broker_that_drips_wait_once_and_those_of_others_are_read(monkeypatch):
+    monkeypatch.setattr(segments, "NOW_SECONDS", 0.1)  # less than it is waited
     stuck = "segment://t/n/a/0000-7fff-0"
     line = f'pulsar_subscription_back_log{{topic="{stuck}",subscription="s"}} 7\n'
 
