@@ -885,9 +885,9 @@ POLARS: dict[str, Callable[..., Any]] = {
 
 
 def with_spark(task: Task) -> Iterator[str]:
-    from pulsar_doctor.spark.reading import look, read_traces
-    from pulsar_doctor.spark.running import aggregated
-    from pulsar_doctor.spark.session import Where, session
+    from pulsar_doctor.parts.analyze.reading import look, read_traces
+    from pulsar_doctor.parts.analyze.running import aggregated
+    from pulsar_doctor.parts.analyze.session import Where, session
 
     paths = [*map(str, task.traces)]
     looked = look(paths, here=True)

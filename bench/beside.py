@@ -25,7 +25,7 @@ from typing import Any
 import peers
 from measured import table
 
-from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.parts.tap.relaying import relaying
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 MIB = 1 << 20

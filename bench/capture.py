@@ -27,13 +27,13 @@ from pathlib import Path
 
 from measured import Run, doctor, run, table
 
-from pulsar_doctor.capture.files import FileCounts, packets_of
-from pulsar_doctor.capture.following import CaptureFollowing
-from pulsar_doctor.capture.interface import Interface
+from pulsar_doctor.parts.capture.files import FileCounts, packets_of
+from pulsar_doctor.parts.capture.following import CaptureFollowing
+from pulsar_doctor.parts.capture.interface import Interface
 from pulsar_doctor.wire.framing import Cutter, Frames
-from tests.capture.packing import Talk, pcap
-from tests.capture.talks import BEGINNING
-from tests.tap.tapped import message
+from tests.parts.capture.packing import Talk, pcap
+from tests.parts.capture.talks import BEGINNING
+from tests.parts.tap.tapped import message
 
 READ_BYTES = 256 * 1024
 KINDS = {"100 B singles": 100, "batches of 100": 12_000, "10 KB singles": 10_000}

@@ -28,8 +28,8 @@ from measured import table
 from peers import cpu_seconds
 from pulsar_proxy import proxy
 
-from pulsar_doctor.sandbox.lifetime import running
-from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.parts.sandbox.lifetime import running
+from pulsar_doctor.parts.tap.relaying import relaying
 
 RECEIVE_MILLIS = 30_000
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import peers
 from measured import table
 
-from pulsar_doctor.tap.relay.rewrites import HELD_TO_BROKER, HELD_TO_CLIENT
+from pulsar_doctor.parts.tap.relay.rewrites import HELD_TO_BROKER, HELD_TO_CLIENT
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Cutter, Frames
 from pulsar_doctor.wire.masking import Mask, Read

@@ -3,11 +3,12 @@
     python bench/hanging.py [--looks 20] [--starts 4] [PROGRAM ...]
 
 Each program is a consumer on a real broker whose listener does not return, or whose messages wait
-for the threads of a pool (tests/process/clients). One process of it is examined `--looks` times,
-and `--starts` more once each. A look is right if every line is there: where the thread is, what it
-waits for, who holds that and where that thread is, to the end; since when, which is never longer
-than it hangs, nor shorter than a second of it; and the verdict, which blames that consumer. What is
-printed: how many were right, and what the others say. The exit code is the number of wrong looks.
+for the threads of a pool (tests/parts/examine/clients). One process of it is examined
+`--looks` times, and `--starts` more once each. A look is right if every line is there: where the
+thread is, what it waits for, who holds that and where that thread is, to the end; since when, which
+is never longer than it hangs, nor shorter than a second of it; and the verdict, which blames that
+consumer. What is printed: how many were right, and what the others say. The exit code is the
+number of wrong looks.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from measured import run, table
 
-from pulsar_doctor.sandbox.lifetime import Sandbox, running
-from tests.process import java_client
-from tests.process.java_client import JavaApplication, spring_boot_jar
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
+from tests.parts.examine import java_client
+from tests.parts.examine.java_client import JavaApplication, spring_boot_jar
 from tests.support import eventually
 
 LISTENS = r"pulsar-external-listener-\S+ \(listens\): "

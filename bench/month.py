@@ -143,8 +143,8 @@ def make(folder: Path, segments: int, seconds: float, *, without_times: bool) ->
 
 
 def listed(folder: Path, since: float | None) -> None:
-    from pulsar_doctor.spark.reading import look
-    from pulsar_doctor.spark.selection import Selection
+    from pulsar_doctor.parts.analyze.reading import look
+    from pulsar_doctor.parts.analyze.selection import Selection
 
     began, worked = time.perf_counter(), time.process_time()
     found = look([str(folder)], here=True, selection=Selection(since=since))

@@ -33,7 +33,7 @@ from measured import run, table
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.tap.observer.following import POLL_SECONDS
+from pulsar_doctor.parts.tap.observer.following import POLL_SECONDS
 from pulsar_doctor.trace.folder import Meta, journal_name
 from pulsar_doctor.trace.reading import Trace, replayed
 from pulsar_doctor.trace.sealing import Sealer
@@ -367,7 +367,7 @@ def process(options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
             folder = Path(scratch)
             rows = write_trace(folder, int(millions * 1e6))
-            found = run([sys.executable, "-m", "pulsar_doctor.tap.observer", str(folder)])
+            found = run([sys.executable, "-m", "pulsar_doctor.parts.tap.observer", str(folder)])
             if found.code:
                 sys.exit(found.err)
             segments = len(list(folder.glob("seg-*.parquet")))

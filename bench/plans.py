@@ -33,7 +33,7 @@ SQL_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 HEAD = ["table", "queries", "jobs", "stages", "tasks", "task CPU s", "scans", "exchanges", "chars"]
 START_ONLY = """
 import json, sys
-from pulsar_doctor.spark.session import Where, session
+from pulsar_doctor.parts.analyze.session import Where, session
 with session(Where(conf=json.loads(sys.argv[1]), rows=float(sys.argv[2]))):
     pass
 """
@@ -146,7 +146,7 @@ def main() -> None:
 
 def rows_of(traces: list[str]) -> float:
     sys.path.insert(0, str(HERE))
-    from pulsar_doctor.spark.reading import look
+    from pulsar_doctor.parts.analyze.reading import look
 
     return look(traces, here=True).rows
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pulsar_doctor.sandbox.distribution import java_home
-from pulsar_doctor.sandbox.standalone import own_environment, with_settings
-from pulsar_doctor.sandbox.versions import pulsar_home
+from pulsar_doctor.parts.sandbox.distribution import java_home
+from pulsar_doctor.parts.sandbox.standalone import own_environment, with_settings
+from pulsar_doctor.parts.sandbox.versions import pulsar_home
 
 START_SECONDS = 60.0
 

@@ -26,7 +26,7 @@ from measured import Run, doctor, table
 if TYPE_CHECKING:
     import httpx2
 
-    from pulsar_doctor.sandbox.standalone import Sandbox
+    from pulsar_doctor.parts.sandbox.standalone import Sandbox
 
 ASKED = re.compile(r'"GET /admin/v2/(\S+) HTTP[^"]*" \d+ \d+ "[^"]*" "pulsar-doctor/')
 SAMPLES = {"stats", "internalStats", "partitioned-stats", "partitioned-internalStats"}
@@ -232,7 +232,7 @@ def main() -> None:
     wanted = parser.parse_args()
     import httpx2
 
-    from pulsar_doctor.sandbox.lifetime import running
+    from pulsar_doctor.parts.sandbox.lifetime import running
 
     with (
         running(reuse=False) as sandbox,

@@ -26,7 +26,7 @@ import peers
 from measured import table
 from pulsar_proxy import proxy
 
-from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.parts.tap.relaying import relaying
 
 LEVEL_2_SHARE = 20  # it gets so many times fewer messages
 WARM_UP = 3  # runs that do not count: Java compiles as it goes
@@ -68,7 +68,7 @@ def relay_way(name: str, port: int, messages: int, *, observed: bool) -> Iterato
                 command = [
                     sys.executable,
                     "-m",
-                    "pulsar_doctor.tap.observer",
+                    "pulsar_doctor.parts.tap.observer",
                     str(folder / "trace"),
                 ]
                 observer = subprocess.Popen(command, stdout=subprocess.DEVNULL)

@@ -28,7 +28,7 @@ from measured import LOOK_SECONDS, table
 from pulsar_doctor.trace.folder import state_bytes, state_name
 from pulsar_doctor.trace.reading import ledgers_behind, nearest_ledgers
 from pulsar_doctor.trace.sealing import open_trace
-from tests.spark.made_traces import sealed
+from tests.parts.analyze.made_traces import sealed
 from tests.trace.said import Said
 
 HEAD = ["rows", "Java", "run", "seconds", "CPU s", "MiB"]

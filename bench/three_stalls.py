@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from measured import doctor
 
-from pulsar_doctor.sandbox.lifetime import running
+from pulsar_doctor.parts.sandbox.lifetime import running
 from tests.scenarios.scene import SUBSCRIPTION, Scene, scene
 
 SLOW_SECONDS, SLOW_MESSAGES, SLOW_QUEUE = 30.0, 900, 1000

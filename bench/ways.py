@@ -35,12 +35,12 @@ from measured import doctor, table
 from three_stalls import STALLS
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.sandbox.lifetime import running
-from pulsar_doctor.spark.session import Where, session
+from pulsar_doctor.parts.analyze.session import Where, session
+from pulsar_doctor.parts.sandbox.lifetime import running
+from tests.parts.tap import tap_process
 from tests.scenarios import SCENARIOS, Scene, limits
 from tests.scenarios.scene import scene
 from tests.scenarios.table import TURNS
-from tests.tap import tap_process
 
 AT_ONCE = 12  # states that are brought about at the same time
 LOOK_SECONDS = 1.0

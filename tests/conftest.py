@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pulsar
     from pyspark.sql import SparkSession
 
-    from pulsar_doctor.sandbox.lifetime import Sandbox
+    from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 
 
 FEW_RANGES = {  # so that a test reaches the limits, and does not wait for what is done each minute
@@ -160,7 +160,7 @@ def outside() -> None:
 
 @pytest.fixture(scope="session")
 def broker(outside: None, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    from pulsar_doctor.sandbox.lifetime import running
+    from pulsar_doctor.parts.sandbox.lifetime import running
 
     version = pytestconfig.getoption("--pulsar-version")
     with running(batch_index_acks=True, reuse=False, version=version) as sandbox:
@@ -170,7 +170,7 @@ def broker(outside: None, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def default_broker(outside: None, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
     """It drops acks of parts of batches, as a broker does by default, and persists few ranges."""
-    from pulsar_doctor.sandbox.lifetime import running
+    from pulsar_doctor.parts.sandbox.lifetime import running
 
     version = pytestconfig.getoption("--pulsar-version")
     with running(reuse=False, conf=FEW_RANGES, version=version) as sandbox:
@@ -236,7 +236,7 @@ def admin(broker: Sandbox) -> Iterator[httpx2.Client]:
 @pytest.fixture(scope="session")
 def spark(outside: None) -> Iterator[SparkSession]:
     """One local Spark for the whole run, started by the first test that asks for it."""
-    from pulsar_doctor.spark.session import Where, session
+    from pulsar_doctor.parts.analyze.session import Where, session
 
     small = {  # and no code is generated and compiled for a handful of rows
         "spark.driver.memory": "1g",

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor import cli
+from pulsar_doctor.parts.tap.events import Listening
+from pulsar_doctor.parts.tap.report.screens import JsonLines, Lines
 from pulsar_doctor.report.stall_check.formats import FORMATS
-from pulsar_doctor.report.tap.screens import JsonLines, Lines
-from pulsar_doctor.tap.events import Listening
 from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.gate import complain, gated, stdout, tell, tell_json, warn
 from tests.trace.journals import write_trace
@@ -35,7 +35,7 @@ EVIL = (
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 # How to ask a stream what it is, or give it to a process of somebody else, is no printing.
 GATE = {"wording/gate.py", "wording/consoles.py"}
-ALLOWED = {("tap/running.py", "sys.stderr"), ("tap/own_trace.py", "sys.stderr")}
+ALLOWED = {("parts/tap/running.py", "sys.stderr"), ("parts/tap/own_trace.py", "sys.stderr")}
 
 
 def ways_past(module: Path) -> Iterator[str]:

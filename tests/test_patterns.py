@@ -9,8 +9,8 @@ import pytest
 
 from pulsar_doctor.checkup.redacting import SHAPES
 from pulsar_doctor.diagnosis.actions.settings import VERSIONS
-from pulsar_doctor.spark.failures import FAILURES
-from pulsar_doctor.spark.masters import _MASTERS
+from pulsar_doctor.parts.analyze.failures import FAILURES
+from pulsar_doctor.parts.analyze.masters import _MASTERS
 from pulsar_doctor.wire import redaction
 from tests.support.ambiguity import conflicts
 from tests.support.patterns import Computed, Found, patterns
@@ -23,8 +23,8 @@ BOUNDED: Mapping[str, str] = {
 TABLES = {
     "checkup/redacting.py: SHAPES.get(kind, '(?P<name>.*)')": ("fullmatch", [*SHAPES.values()]),
     "diagnosis/actions/settings.py: beginning": ("match", [each for each, _ in VERSIONS]),
-    "spark/failures.py: pattern": ("search", [each for each, _, _ in FAILURES]),
-    "spark/masters.py: pattern": ("fullmatch", [*_MASTERS]),
+    "parts/analyze/failures.py: pattern": ("search", [each for each, _, _ in FAILURES]),
+    "parts/analyze/masters.py: pattern": ("fullmatch", [*_MASTERS]),
 }
 QUADRATIC = [
     ("search", r"[A-Z]\w*Impl\("),

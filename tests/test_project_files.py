@@ -54,7 +54,7 @@ def test_a_wheel_holds_the_licence_the_types_and_every_manual_page(
         f"{version}.dist-info/licenses/LICENSE",
         f"{version}.dist-info/licenses/NOTICE",
         "pulsar_doctor/py.typed",
-        "pulsar_doctor/process/jvm/agent.jar",
+        "pulsar_doctor/parts/examine/jvm/agent.jar",
         "pulsar_doctor/report/stall_check/schema.json",
         "pulsar_doctor/report/documents.json",
         *(f"{version}.data/data/{page}" for page in pages),

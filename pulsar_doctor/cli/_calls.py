@@ -73,7 +73,7 @@ def connected(where: Settings | None = None) -> Iterator[Settings]:
     if not where.sandbox:
         yield where
         return
-    from pulsar_doctor.sandbox import lifetime
+    from pulsar_doctor.parts.sandbox import lifetime
 
     with lifetime.connected(where, say) as there:
         yield there

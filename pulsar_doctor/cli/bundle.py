@@ -123,8 +123,8 @@ def _process(request: BundleRequest) -> InProcess | None:
         return None
     require_linux("bundle --examine", "run it on the machine of the process")
     from pulsar_doctor.checkup.in_process import InProcess
-    from pulsar_doctor.process.identity import process
-    from pulsar_doctor.process.looking import Looking, will_do
+    from pulsar_doctor.parts.examine.identity import process
+    from pulsar_doctor.parts.examine.looking import Looking, will_do
 
     meant = process(request.pid)
     if request.attach and will_do(meant):
@@ -146,7 +146,7 @@ def _capturing(
         return judge, parts
     require_linux("bundle --capture", "capture packets with tcpdump, see `capture`")
     with needing("trace", "capturing"):
-        from pulsar_doctor.capture.background import BackgroundCapture, CapturedPart
+        from pulsar_doctor.parts.capture.background import BackgroundCapture, CapturedPart
     trace = Path(stack.enter_context(TemporaryDirectory()), TRACE)
     ports = [int(port) for port in PORT.findall(where.service_url)] or [6650]
     try:

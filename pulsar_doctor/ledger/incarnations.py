@@ -36,7 +36,9 @@ ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 TOPICS_MOST = 10_000  # of which is remembered what was published
 BY_CLIENT = "by the client"  # how the reason of a CLOSE ends: closed or reset
 CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
-HOLDS_OLD = "pulsar-doctor-"  # our own, drops nothing by epoch: see consume/receiver/epochs.py
+HOLDS_OLD = (
+    "pulsar-doctor-"  # our own, drops nothing by epoch: see parts/consume/receiver/epochs.py
+)
 
 
 class Incarnations:

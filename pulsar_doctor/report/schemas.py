@@ -16,10 +16,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.parts.tap.observer.events import Verdict
+from pulsar_doctor.parts.tap.report.document import SCHEMA as TAP
+from pulsar_doctor.parts.tap.report.document import SHOWN
 from pulsar_doctor.report.stall_check.schema import schema as of_verdicts
-from pulsar_doctor.report.tap.document import SCHEMA as TAP
-from pulsar_doctor.report.tap.document import SHOWN
-from pulsar_doctor.tap.observer.events import Verdict
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 DOCUMENTS: dict[str, Any] = json.loads(

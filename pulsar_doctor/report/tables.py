@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pulsar_doctor.parts.analyze.analysis import TableRow
 from pulsar_doctor.report.charts import ASCII, UNICODE, ChartSigns
-from pulsar_doctor.spark.analysis import TableRow
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pulsar
 
-from pulsar_doctor.consume import attach
+from pulsar_doctor.parts.consume import attach
 from tests.support import eventually
 
 

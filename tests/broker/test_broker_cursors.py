@@ -21,7 +21,7 @@ from tests.support.command_line import answered
 if TYPE_CHECKING:
     import pulsar
 
-    from pulsar_doctor.sandbox.lifetime import Sandbox
+    from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 
 RECORDED = Path(__file__).parents[1] / "cursors" / "4.0.8.json"
 LOG = "persistent://pulsar/system/__transaction_log_3"

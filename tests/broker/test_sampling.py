@@ -667,7 +667,7 @@ def test_a_real_topic_is_unloaded_during_the_window(broker, admin, client, topic
 @pytest.mark.slow
 def test_a_real_broker_restarts_during_the_window(tmp_path):
     pulsar = pytest.importorskip("pulsar")
-    from pulsar_doctor.sandbox.lifetime import running
+    from pulsar_doctor.parts.sandbox.lifetime import running
 
     name, folder = "public/default/restarted", tmp_path / "data"
     came_back = Watch(decisive=lambda windows: windows[0].window.reset)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.broker.settings import Settings, guessed, load, read_client_conf
-from pulsar_doctor.consume import attach
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.parts.consume import attach
 from tests.support.command_line import answered, environment, pulsar_doctor
 
 CONF = """\

@@ -9,10 +9,10 @@ from typing import Any
 import pulsar
 import pytest
 
-from pulsar_doctor.consume import attach
+from pulsar_doctor.parts.consume import attach
+from tests.parts.tap.test_on_broker import QUIET, tap
 from tests.support import eventually
 from tests.support.command_line import answered
-from tests.tap.test_on_broker import QUIET, tap
 
 HOGGING = "prefetch-hogging.refill_wait=3s"
 

@@ -22,22 +22,22 @@ import pytest
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.samples.bundled import packed, trace_unpacked
-from pulsar_doctor.capture.connections import TO_BROKER, TO_CLIENT
-from pulsar_doctor.capture.following import CaptureFollowing
-from pulsar_doctor.capture.running import RunningCapture
-from pulsar_doctor.capture.writing import TraceWriter
 from pulsar_doctor.checkup.bundle import BundleParts, allowed, bundle_of
 from pulsar_doctor.checkup.case import case_of, for_page
 from pulsar_doctor.checkup.incident import Incident, Recordings, of_recordings, redacted
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import read_trace
 from pulsar_doctor.checkup.redacting import Pseudonyms
+from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
+from pulsar_doctor.parts.capture.following import CaptureFollowing
+from pulsar_doctor.parts.capture.running import RunningCapture
+from pulsar_doctor.parts.capture.writing import TraceWriter
 from pulsar_doctor.report.incident.page import page
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import values_of
-from tests.capture.packing import START_NS, Talk
 from tests.checkup.test_case import judge
-from tests.tap.tapped import CONNECTED, command_frame, flow, frame
+from tests.parts.capture.packing import START_NS, Talk
+from tests.parts.tap.tapped import CONNECTED, command_frame, flow, frame
 from tests.wire.test_batches import field, part_of
 
 SECRET, NAME = re.compile(rb"SECRET-\d{4}"), re.compile(rb"NAME-\d\d|10\.77\.0\.\d+")

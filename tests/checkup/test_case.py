@@ -31,7 +31,7 @@ from pulsar_doctor.wording.typed_json import FORMS, form_of
 from tests.causes.test_rules import CASES, views_of
 from tests.checkup.test_recorded_states import FOLDER, RECORDED, VERSIONS
 from tests.cli.checked import Check, check
-from tests.process.test_by_process import ONE, looked
+from tests.parts.examine.test_by_process import ONE, looked
 
 __all__ = ["check"]  # a fixture
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.checkup.test_stall_check_on_broker import IN_ORDER, staged
 from tests.scenarios import Scenario, Scene, stage
 from tests.scenarios.scene import acknowledge

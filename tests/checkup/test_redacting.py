@@ -19,7 +19,7 @@ from pulsar_doctor.wording.typed_json import FORMS, form_of
 from tests.causes.test_rules import CASES, views_of
 from tests.checkup.test_case import again, document, judge, recorded, sent
 from tests.checkup.test_recorded_states import RECORDED
-from tests.process.test_by_process import ONE, looked
+from tests.parts.examine.test_by_process import ONE, looked
 
 ORDERS = "persistent://acme/eu/orders-partition-2"
 CANARY = re.compile(r"canary", re.IGNORECASE)

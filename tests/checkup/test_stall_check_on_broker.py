@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.scenarios import SCENARIOS, Scenario, Scene, stage
 from tests.scenarios.table import TURNS
 from tests.scenarios.watched import Watched, watched

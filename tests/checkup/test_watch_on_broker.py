@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.scenarios import Scenario, Scene, stage
 from tests.scenarios.table import HEALTHY
 from tests.support.command_line import environment

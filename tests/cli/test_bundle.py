@@ -25,8 +25,8 @@ from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import Step, cluster, stuck
-from tests.capture.packing import may_capture
 from tests.cli.checked import QUICK, SECRET, TOKEN, Check, check
+from tests.parts.capture.packing import may_capture
 from tests.support.command_line import answered, environment, pulsar_doctor
 from tests.support.wanting import wanting
 from tests.trace.journals import write_trace

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from pulsar_doctor.cli import run
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from pulsar_doctor.wording.spelling import COMPARED_MOST, near
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import HEALTHY, HOME, cluster, states, stuck

@@ -80,7 +80,7 @@ def test_what_needs_linux_says_so_in_one_sentence_and_leaves_nothing(
 
 
 def test_captured_files_are_read_on_every_system(tmp_path: Path) -> None:
-    captured = Path(__file__).parents[1] / "capture/recorded/tcpdump-lo.pcap.gz"
+    captured = Path(__file__).parents[1] / "parts/capture/recorded/tcpdump-lo.pcap.gz"
     trace = str(tmp_path / "t.ptrace")
     ran = elsewhere(RUNS, "capture", str(captured), "--port", "46557", "--trace", trace)
     assert ran.returncode == 0, ran.stderr

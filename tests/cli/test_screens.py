@@ -18,6 +18,7 @@ from tests.trace.journals import slow_consumer, write_trace
 
 ROOT = Path(__file__).parents[2]
 STATES = "tests/states/4.0.8"
+RECORDED = "tests/parts/capture/recorded/tcpdump-lo.pcap.gz"
 WIDTHS = (60, 80, 100, 120)
 USUAL = 80
 LINES_MOST = 8  # of a verdict that is not healthy
@@ -58,7 +59,7 @@ SCREENS: Mapping[str, str] = STALLED | {
     "documents": "schema",
     "a schema": "schema trace-verify",
     "versions": "sandbox versions",
-    "capture": f"capture tests/capture/recorded/tcpdump-lo.pcap.gz --port 46557 --trace {NEW}",
+    "capture": f"capture {RECORDED} --port 46557 --trace {NEW}",
     "help": "--help",
     "help of stall-check": "stall-check --help",
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.cli.test_screens import ESCAPED, may_be_long
 from tests.support.command_line import environment
 

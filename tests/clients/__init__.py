@@ -44,7 +44,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.sandbox import distribution, versions
+from pulsar_doctor.parts.sandbox import distribution, versions
 from tests.support import npm
 from tests.support.looking import Looking
 from tests.support.processes import remote_ports

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from pulsar_doctor.sandbox.lifetime import Sandbox, running
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
 from tests.conformance import go_driver, java_driver, tools
 from tests.conformance.behaviours import in_order
 from tests.conformance.driver import Client

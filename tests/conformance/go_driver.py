@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.sandbox.distribution import alone, cache_folder
+from pulsar_doctor.parts.sandbox.distribution import alone, cache_folder
 from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Refused, Taken, Wanted
 
 SOURCE = Path(__file__).parent / "go"

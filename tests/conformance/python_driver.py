@@ -11,7 +11,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from pulsar_doctor.consume.attach import TYPES
+from pulsar_doctor.parts.consume.attach import TYPES
 from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
 
 CRYPTO = {

@@ -16,10 +16,10 @@ from urllib.parse import quote
 import httpx2
 import pulsar
 
-from pulsar_doctor.consume import attach
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.sandbox.lifetime import Sandbox
-from pulsar_doctor.tap.relaying import Relay, relaying
+from pulsar_doctor.parts.consume import attach
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.tap.relaying import Relay, relaying
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import Row
 from tests.conformance.driver import Consumer

@@ -9,10 +9,10 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.consume import attach
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
+from pulsar_doctor.parts.consume import attach
 from tests.support import eventually
 
 

@@ -22,7 +22,7 @@ from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TOPIC
+from pulsar_doctor.model.made_rows import SUBSCRIPTION, TOPIC
 from tests.incidents.documents import of_version
 from tests.incidents.moments import Moment, Taken, taken_ms
 from tests.incidents.script import SECOND

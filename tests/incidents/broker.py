@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pulsar_doctor.simulate.broker import READ_MOST, Dispatcher
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.broker import READ_MOST, Dispatcher
+from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.dispatching import Ahead, Keys, OneActive, nothing_waits
 from tests.incidents.script import SECOND, Fault
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from pulsar_doctor.simulate.broker import READ_MOST, Dispatcher, SentEntry, Shared, SingleActive
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.broker import READ_MOST, Dispatcher, SentEntry, Shared, SingleActive
+from pulsar_doctor.model.scenario import ProducedEntry
 
 
 def nothing_waits(dispatcher: Dispatcher) -> bool:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TYPES
+from pulsar_doctor.model.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.broker import Attached, Broker
 from tests.incidents.playing import START_US, VERSIONS, Play, wall_us
 from tests.incidents.script import SECOND

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Literal
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
-from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TYPES
+from pulsar_doctor.model.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.causes import EXPLAINS, Cause
 from tests.incidents.documents import THROTTLED, Document, iso
 from tests.incidents.making import log

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.script import SECOND, Acks, Goes, Script, Worker
 
 QUEUES = (0, 1, 1, 2, 3, 5, 10, 10, 20, 50, 100, 100, 500, 1000, 1000, 1000, 5000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.making import Trouble, healthy, log, moments
 from tests.incidents.script import SECOND, Face, Fault, Goes, Script
 

@@ -12,11 +12,11 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from pulsar_doctor.simulate import made_rows
-from pulsar_doctor.simulate.clients import CLIENTS
-from pulsar_doctor.simulate.consumer import Queued
-from pulsar_doctor.simulate.consumer import SimulatedConsumer as Client
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model import made_rows
+from pulsar_doctor.model.clients import CLIENTS
+from pulsar_doctor.model.consumer import Queued
+from pulsar_doctor.model.consumer import SimulatedConsumer as Client
+from pulsar_doctor.model.scenario import ProducedEntry
 from pulsar_doctor.wire.columns import CLOSE, TO_BROKER, TO_CLIENT, MessageId, Row
 from tests.incidents.broker import Attached, Broker
 from tests.incidents.script import SECOND, Script, Worker

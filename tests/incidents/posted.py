@@ -15,7 +15,7 @@ from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.simulate.made_rows import SUBSCRIPTION, TOPIC
+from pulsar_doctor.model.made_rows import SUBSCRIPTION, TOPIC
 from tests.incidents.asking import CURSORS_ALONE
 from tests.incidents.documents import Document
 from tests.incidents.moments import Taken

@@ -14,8 +14,8 @@ from itertools import pairwise
 from random import Random
 
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.simulate.clients import refill_threshold
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.clients import refill_threshold
+from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.asking import Samples
 from tests.incidents.laws import Broken
 from tests.incidents.moments import Incident, Moment, played

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.scenario import ProducedEntry
 
 SECOND = 1_000_000_000
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.counting import Count, count, count_rhythms, gates, plain
 from tests.incidents.documents import LACKS, Document, of_version
 from tests.incidents.known import KNOWN

@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("pulsar", reason="needs the clients of the extra `consume`")
 
-from pulsar_doctor.sandbox.lifetime import Sandbox
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.scenario import ProducedEntry
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.incidents.documents import SUBSCRIPTION, Document
 from tests.incidents.moments import played
 from tests.incidents.script import SECOND, Script, Worker

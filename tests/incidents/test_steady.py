@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.simulate.scenario import ProducedEntry
+from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.asking import Samples
 from tests.incidents.counting import count, count_rhythms
 from tests.incidents.moments import Incident, played

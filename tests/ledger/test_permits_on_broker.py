@@ -14,13 +14,13 @@ import pulsar
 import pytest
 
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.consume import attach
-from pulsar_doctor.consume.engines import Plan
-from pulsar_doctor.consume.session import RunOptions, Session, session
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.sandbox.lifetime import Sandbox
-from pulsar_doctor.tap.options import RelayOptions
-from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.parts.consume import attach
+from pulsar_doctor.parts.consume.engines import Plan
+from pulsar_doctor.parts.consume.session import RunOptions, Session, session
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.tap.options import RelayOptions
+from pulsar_doctor.parts.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from tests.support import eventually
 from tests.support.command_line import MINE, answered, pulsar_doctor

@@ -14,10 +14,10 @@ import pytest
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.parts.tap.events import End
+from pulsar_doctor.parts.tap.report.document import event_json
 from pulsar_doctor.report.schemas import names, schema_of
 from pulsar_doctor.report.stall_check.formats import write
-from pulsar_doctor.report.tap.document import event_json
-from pulsar_doctor.tap.events import End
 from tests.report.checkups import actions_on, checkup, located, verdict
 from tests.report.test_json import HELD
 from tests.support import schemas

@@ -11,9 +11,9 @@ import pytest
 from pulsar_doctor.broker.admin import segments
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.cli import run
-from pulsar_doctor.consume.engines import Plan
-from pulsar_doctor.consume.visiting.presence import look
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.parts.consume.engines import Plan
+from pulsar_doctor.parts.consume.visiting.presence import look
 from tests.broker.http_broker import Reply, serving
 from tests.cli.checked import QUICK, TOKEN, Check, check
 from tests.scalable.replaying import STATES, Replay, recorded, replayed

@@ -16,7 +16,7 @@ from typing import Any
 
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD
-from pulsar_doctor.sandbox.lifetime import Sandbox, running
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
 from pulsar_doctor.wording.sizes import VERSION
 from tests.scenarios import SCENARIOS, Scenario, Scene, stage
 

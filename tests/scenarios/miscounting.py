@@ -13,10 +13,10 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from tests.parts.tap.tapped import command_frame
 from tests.scenarios.scene import SUBSCRIPTION, Scene
 from tests.scenarios.table import SHORT, scenario, stalled
 from tests.support import eventually
-from tests.tap.tapped import command_frame
 
 CONNECT, CONNECTED, SUBSCRIBE, MESSAGE, ACK, FLOW, SUCCESS, PING, PONG = (
     2, 3, 4, 9, 10, 11, 13, 18, 19,

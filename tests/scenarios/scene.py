@@ -21,7 +21,7 @@ import _pulsar
 import httpx2
 import pulsar
 
-from pulsar_doctor.consume.attach import TYPES
+from pulsar_doctor.parts.consume.attach import TYPES
 from tests.support import eventually
 
 SUBSCRIPTION = "s"

@@ -8,7 +8,7 @@ import time
 
 import pulsar
 
-from pulsar_doctor.consume.attach import TYPES
+from pulsar_doctor.parts.consume.attach import TYPES
 
 
 def main(service_url: str, topic: str, kind: str) -> None:

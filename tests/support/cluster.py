@@ -20,9 +20,9 @@ from typing import Any
 
 import httpx2
 
-from pulsar_doctor.sandbox import distribution, supervisor, versions
-from pulsar_doctor.sandbox.ports import HOST
-from pulsar_doctor.sandbox.standalone import READY, loopback, own_environment, with_settings
+from pulsar_doctor.parts.sandbox import distribution, supervisor, versions
+from pulsar_doctor.parts.sandbox.ports import HOST
+from pulsar_doctor.parts.sandbox.standalone import READY, loopback, own_environment, with_settings
 from tests.support import eventually
 
 PARTITIONS = 8  # of `partitioned`

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.sandbox.distribution import cache_folder
+from pulsar_doctor.parts.sandbox.distribution import cache_folder
 from tests.support.wanting import wanting
 
 COMPILER = "org.eclipse.jdt:ecj:3.42.0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.sandbox.standalone import Sandbox, own_environment
+from pulsar_doctor.parts.sandbox.standalone import Sandbox, own_environment
 
 MEMORY = "-Xmx256m -XX:MaxDirectMemorySize=128m"
 

@@ -9,7 +9,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from tests.tap.tapped import Peer, Tapped, command_frame, message
+from tests.parts.tap.tapped import Peer, Tapped, command_frame, message
 
 FIRST_ENTRY = 1 << 21  # from here on every number takes four bytes: all frames are of one length
 BURST = 500
@@ -100,4 +100,6 @@ def pass_on(sender: Peer, receiver: Peer, frame: bytes) -> None:
 
 
 def observer(trace_dir: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "pulsar_doctor.tap.observer", str(trace_dir)])
+    return subprocess.Popen(
+        [sys.executable, "-m", "pulsar_doctor.parts.tap.observer", str(trace_dir)]
+    )

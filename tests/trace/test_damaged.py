@@ -18,7 +18,7 @@ import pytest
 
 from pulsar_doctor import cli
 from pulsar_doctor.errors import TraceError
-from pulsar_doctor.spark.reading import look
+from pulsar_doctor.parts.analyze.reading import look
 from pulsar_doctor.trace import journals
 from pulsar_doctor.trace.folder import journal_name
 from pulsar_doctor.trace.reading import Trace

@@ -14,8 +14,8 @@ from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import TORN, verify
+from tests.parts.tap.tapped import tapping
 from tests.support import eventually
-from tests.tap.tapped import tapping
 from tests.trace.flooded import FIRST_ENTRY, Flood, bursts, observer
 
 ROWS_A_SECOND = 50_000.0

@@ -23,9 +23,9 @@ from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GAP, TO_BROKER, TO_CLIENT
 from pulsar_doctor.wire.journal import pack_event
+from tests.parts.tap.tapped import tapping
 from tests.support import eventually
 from tests.support.command_line import answered
-from tests.tap.tapped import tapping
 from tests.trace.flooded import Flood, observer
 from tests.trace.journals import (
     Wire,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Cutter
-from tests.tap.tapped import flow, frame, tapping
+from tests.parts.tap.tapped import flow, frame, tapping
 from tests.wire import fuzz_wire
 
 EXAMPLES = {

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
 from tests.ledger.acks.lives import SUBSCRIPTION, WILD, Life, lived, tapped
 from tests.support.command_line import answered

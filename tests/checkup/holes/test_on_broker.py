@@ -15,7 +15,7 @@ import pytest
 from pulsar_doctor.ledger.acks.persisting import Storing, record_bytes
 from pulsar_doctor.ledger.acks.ranges import ranges_of
 from pulsar_doctor.ledger.acks.written import parse_written
-from pulsar_doctor.sandbox.lifetime import Sandbox, running
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
 from tests.checkup.holes.holed import (
     EVERY,
     MESSAGES,

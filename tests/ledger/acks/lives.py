@@ -18,9 +18,9 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.ledger.acks import subscription as acknowledgements
 from pulsar_doctor.ledger.acks.ranges import Range
 from pulsar_doctor.ledger.acks.subscription import Acknowledgements
-from pulsar_doctor.sandbox.lifetime import Sandbox
-from pulsar_doctor.tap.options import RelayOptions
-from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.tap.options import RelayOptions
+from pulsar_doctor.parts.tap.relaying import relaying
 
 TYPES = {
     "Exclusive": pulsar.ConsumerType.Exclusive,

@@ -9,7 +9,7 @@ import pytest
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.ledger.acks import subscription as acknowledgements
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row, ids_of
 from tests.ledger.acks.lives import SUBSCRIPTION, TYPES, WEIGHTS, lived, tapped

@@ -11,7 +11,7 @@ import pytest
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
-from pulsar_doctor.sandbox.lifetime import Sandbox
+from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from pulsar_doctor.trace.folder import read_meta
 from tests.checkup.holes.holed import position
 from tests.ledger.acks.lives import SUBSCRIPTION, tapped

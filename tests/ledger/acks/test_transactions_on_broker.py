@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.sandbox.lifetime import running
-from pulsar_doctor.sandbox.standalone import Sandbox
-from pulsar_doctor.tap.relaying import relaying
+from pulsar_doctor.parts.sandbox.lifetime import running
+from pulsar_doctor.parts.sandbox.standalone import Sandbox
+from pulsar_doctor.parts.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
 from tests.clients import RealClient, starting
 from tests.support import eventually

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.report.examine.document import process_json
+from pulsar_doctor.report.process import process_json
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
 from pulsar_doctor.report.stall_check.grouping import Causes
 from pulsar_doctor.report.stall_check.scalable import ScalableTopics

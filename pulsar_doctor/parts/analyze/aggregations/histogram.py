@@ -1,0 +1,72 @@
+"""Counts the sizes of FLOWs and ACKs and the times between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, flow_that_counts, is_a
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ERROR = 1 / 128  # of a value: buckets keep its first 8 bits
+
+
+def histogram(rows: DataFrame, *, exact: bool) -> DataFrame:
+    """How often a consumer sent a FLOW of that size after that time, or an ACK after that delay.
+
+    Columns: trace_id, incarnation, command (FLOW or ACK), permits (null for ACK), value (the
+    greatest time in its bucket, µs; null for a first FLOW and an ACK of what is not known), count.
+    exact: every value is a bucket; otherwise those of the same first 8 bits are, so that the
+    greatest of them is at most 1/128 above any other.
+    """
+    us = F.when(F.col("command") == "FLOW", F.col("flow_gap_us")).otherwise(F.col("ack_delay_us"))
+    return (
+        rows.where(F.col("incarnation").isNotNull() & (flow_that_counts() | is_a("ACK")))
+        .select(
+            *CONSUMER,
+            "command",
+            F.when(F.col("command") == "FLOW", F.col("permits")).alias("permits"),
+            us.alias("us"),
+        )
+        .groupBy(*CONSUMER, "command", "permits", bucketed("us", exact=exact).alias("bucket"))
+        .agg(F.max("us").alias("value"), F.count(F.lit(1)).alias("count"))
+        .drop("bucket")
+    )
+
+
+def bucketed(name: str, *, exact: bool) -> Column:
+    """The least value of the bucket that a value of this column belongs to."""
+    if exact:
+        return F.col(name)
+    dropped = f"greatest(0, cast(floor(log2(cast({name} as double))) as int) - 7)"
+    return F.expr(f"if({name} < 256, {name}, shiftleft(shiftright({name}, {dropped}), {dropped}))")
+
+
+def percentiles(counted: DataFrame, keys: tuple[str, ...], wanted: tuple[int, ...]) -> DataFrame:
+    """Nearest-rank percentiles of counted values.
+
+    counted: keys, value, count (of it). Columns: keys, count (of all), p50 and so on as `wanted`
+    (in percent), max. The p-th percentile is the value at rank ⌈count·p/100⌉.
+    """
+    from pyspark.sql import Window
+
+    by_value = Window.partitionBy(*reversed(keys)).orderBy("value")  # an incarnation sorts fast
+    everything = by_value.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    ranked = counted.select(
+        *keys,
+        "value",
+        F.sum("count").over(by_value).alias("up_to"),
+        F.sum("count").over(everything).alias("in_all"),
+    )
+    least = [
+        F.min(F.when(F.col("up_to") >= F.expr(f"(in_all * {p} + 99) div 100"), F.col("value")))
+        for p in wanted
+    ]
+    return ranked.groupBy(*keys).agg(
+        F.max("in_all").alias("count"),
+        *(value.alias(f"p{p}") for value, p in zip(least, wanted, strict=True)),
+        F.max("value").alias("max"),
+    )

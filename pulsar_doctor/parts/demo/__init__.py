@@ -1,0 +1,1 @@
+"""Shows a stall and its cure on a real Apache Pulsar."""

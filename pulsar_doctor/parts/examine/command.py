@@ -1,0 +1,259 @@
+"""`pulsar-doctor examine`: examines a running client from outside, or attaches to it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from pulsar_doctor.cli._calls import (
+    accepted,
+    checks,
+    connected,
+    live_request,
+    say,
+    settings,
+    told,
+)
+from pulsar_doctor.cli._commands import Sections
+from pulsar_doctor.cli._options import (
+    accept_unknown_option,
+    argument,
+    connection_options,
+    fail_on_option,
+    interval_option,
+    option,
+    output_option,
+    set_option,
+    taking,
+    topics_argument,
+    window_option,
+)
+from pulsar_doctor.errors import DoctorError, needing, require_linux
+from pulsar_doctor.wording.gate import stderr, stdout
+
+if TYPE_CHECKING:
+    from pulsar_doctor.broker.settings import Settings
+    from pulsar_doctor.checkup.in_process import InProcess
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.result import Checkup
+    from pulsar_doctor.diagnosis.status import FailOn
+    from pulsar_doctor.parts.examine.identity import Process
+    from pulsar_doctor.parts.examine.looking import Looking
+
+GROUP = "diagnose"
+ELSEWHERE = (
+    "its packets were not read: it has a network of its own; run this in there (nsenter --net), or "
+    "capture beside it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamineRequest:
+    """One call, as it was typed."""
+
+    # fmt: off
+    pid: str | None = argument(metavar="[PID]", required=False)
+    topics: tuple[str, ...] = topics_argument()
+    container: str | None = option(
+        "--container", metavar="ID|NAME",
+        help="Instead of a PID: the process in this container, by its id or, as root, its host "
+        "name (a pod's).",
+    )
+    attach: bool | None = option(
+        "--attach/--no-attach", default=None,
+        help="Also read inside the process, after saying so; without it a terminal asks you.",
+    )
+    capture: bool = option(
+        "--capture/--no-capture", default=True, show_default=True,
+        help="Also read the packets of its connections, if that is allowed (Linux, CAP_NET_RAW).",
+    )
+    window_seconds: float = window_option(
+        default="5s", help="How long to watch the broker's stats and the process."
+    )
+    interval_seconds: float = interval_option()
+    save: Path | None = option(
+        "--save", metavar="FILE", type=click.Path(path_type=Path),
+        help="Keep the samples of the stats in this file, as stall-check does.",
+    )
+    changes: tuple[str, ...] = set_option()
+    fail_on: FailOn = fail_on_option()
+    accept_unknown: bool = accept_unknown_option()
+    output: Literal["table", "json"] = output_option("table", "json")
+    # fmt: on
+
+
+@click.command(cls=Sections)
+@taking(ExamineRequest)
+@connection_options
+def command(asked: ExamineRequest) -> int:
+    """Examines a running client, without a restart.
+
+    Always from outside: the connections of the process by the kernel's socket table, and the
+    consumers at their other ends, among all topics that the brokers list as loaded (updated once a
+    minute) or among the TOPICs that you name. If packets may be captured, it also reads what passes
+    on the connections during the window. Nothing is written to the process, sent to it or read from
+    it. This needs Linux.
+
+    With --attach, also from inside. A JVM (HotSpot, Java 8 and later) reports each consumer's
+    unsent permits, queue, waiting messages, whether it is paused, the line in which its listener or
+    its application is blocked, and for how long. Python, with the extra [examine], reports the line
+    of each thread. Other programs, including native images of GraalVM, cannot be attached to; it
+    then says how to examine them. The process must be yours, or you must be root. It may be in a
+    container: give its PID as this machine sees it, or --container, which finds the only JVM in the
+    container, or else the only Python, or the only process.
+
+    \b
+    pulsar-doctor examine 4711
+    pulsar-doctor examine 4711 --attach
+    pulsar-doctor examine 4711 --attach -o json | jq .process.consumers
+    pulsar-doctor examine --container billing-7c9f --attach
+    pulsar-doctor examine $(pgrep -f billing.jar) --attach --admin-url http://broker:8080
+
+    The process and the broker together give one verdict. If one of them cannot be read, it says so
+    and uses the other. -o json prints the document of stall-check, with the process in `process`.
+
+    Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on); 2 wrong usage, or no such
+    process; 3 where a verdict is unknown (see --accept-unknown) or something could not be read.
+    If both 1 and 3 apply, it is 1.
+    """
+    require_linux("examine", "run it on the machine of the process, or try `stall-check TOPIC`")
+    from pulsar_doctor.parts.examine.looking import Looking, will_do
+
+    process = _meant(asked)
+    inside = _wanted(asked, will_do(process))
+    looking = Looking.at(process.pid, inside=inside)
+    checkup = _checkup(looking, asked)
+    return _report(checkup, asked)
+
+
+def _meant(asked: ExamineRequest) -> Process:
+    from pulsar_doctor.parts.examine.containers import in_container
+    from pulsar_doctor.parts.examine.identity import process
+
+    if asked.container is not None:
+        return in_container(asked.container)
+    if asked.pid is None:
+        raise click.UsageError("give the PID of a process, or --container")
+    if not (asked.pid.isascii() and asked.pid.isdigit()):
+        raise click.UsageError(f"{asked.pid!r} is not a PID")
+    return process(int(asked.pid))
+
+
+def _topics(asked: ExamineRequest) -> tuple[str, ...]:
+    """With --container the first word is one, too."""
+    first = () if asked.container is None or asked.pid is None else (asked.pid,)
+    return (*first, *asked.topics)
+
+
+def _wanted(asked: ExamineRequest, will: str) -> bool:
+    """Whether it may be asked itself; what will be done is said first."""
+    if asked.attach is False or (asked.attach is None and not will):
+        return False
+    if asked.attach:
+        if will:
+            say(f"examine --attach {will}")
+        return True
+    if not (sys.stdin.isatty() and stderr().isatty()):
+        return False
+    say(f"--attach {will}")
+    return click.confirm("Ask the process itself?", default=False, err=True)
+
+
+def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
+    from pulsar_doctor.checkup.in_process import InProcess
+    from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.result import Checkup
+
+    process = InProcess(looking.told(), looking.again)
+    judge = Judge(*checks(asked.changes), wires_by="capture", process=process)
+    with ExitStack() as stack:
+        where = stack.enter_context(connected(settings(headed=True)))
+        if asked.capture:
+            _capture(process, where, asked, stack)
+        try:
+            checkup = _by_broker(process, where, judge, asked)
+        except DoctorError as error:
+            say(f"the broker could not be read, so this is from the process alone: {error}")
+            checkup = Checkup("process")
+            checkup.unreachable.append(("(the broker)", str(error)))
+            time.sleep(asked.window_seconds)  # until the second look
+        process.conclude(checkup, judge.diagnosed)
+    return checkup
+
+
+def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: ExitStack) -> None:
+    """Begins to capture its connections, or notes why not."""
+    from pulsar_doctor.parts.examine.sockets import same_network
+
+    if not process.begun.connections:
+        return
+    if not same_network(process.begun.pid):
+        process.not_captured.append(ELSEWHERE)
+        return
+    try:
+        with needing("trace", "reading its packets"):
+            from pulsar_doctor.parts.capture.background import BackgroundCapture, CapturedPart
+
+        topics = [*process.topics, *_topics(asked)]
+        part = CapturedPart.of(process.begun.connections)
+        capture = BackgroundCapture(part, where, topics, process.not_captured.append)
+    except DoctorError as error:
+        process.not_captured.append(f"its packets were not read: {error}")
+        return
+    process.captured = stack.enter_context(capture).wires
+
+
+def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
+    from pulsar_doctor.broker.fleet import Scope
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.checkup.live import of_topics
+    from pulsar_doctor.checkup.namespaces import of_fleet
+
+    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
+    asking = live_request(where, plan, asked.save)
+    topics = [*process.topics, *_topics(asked)]
+    if topics:
+        return of_topics(asking, topics, judge)
+    checkup = of_fleet(asking, Scope(), judge)
+    checkup.diagnoses = list(checkup.diagnoses)
+    checkup.not_loaded.clear()  # nobody named them
+    return checkup
+
+
+def _report(checkup: Checkup, asked: ExamineRequest) -> int:
+    from pulsar_doctor.checkup.result import INTERRUPTED
+    from pulsar_doctor.parts.examine import report as screen
+    from pulsar_doctor.report.stall_check import formats
+    from pulsar_doctor.report.stall_check.wanted import Wanted
+    from pulsar_doctor.wording.gate import complain
+
+    assert checkup.process is not None
+    head = not told("quiet")
+    if asked.output == "table":
+        screen.write(checkup.process, stdout())
+    wanted = Wanted(
+        asked.fail_on,
+        verbose=told("verbose"),
+        header=head,
+        consumers=True,
+        accept_unknown=asked.accept_unknown,
+    )
+    if not checkup.diagnoses:
+        ends = len(checkup.process.connections or ())
+        complain(
+            f"no consumer of the cluster is known at the other end of its {ends} connections: "
+            "behind a proxy or NAT the broker sees other addresses, and only --attach tells"
+        )
+    if checkup.diagnoses or asked.output == "json":
+        formats.write(asked.output, checkup, stdout(), wanted=wanted)
+    tally = checkup.tally
+    accepted(tally.counts["unknown"], accept=asked.accept_unknown)
+    if checkup.stopped:
+        return INTERRUPTED
+    return tally.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)

@@ -1,0 +1,189 @@
+"""Reads a HotSpot thread dump for the threads that matter to a Pulsar consumer.
+
+Virtual threads are not in such a dump.
+
+Below its frames are the monitors that a thread holds and the object that it waits for. Which locks
+of java.util.concurrent it holds is not there: for that the JVM would walk its whole heap
+(`Thread.print -l`), so the agent reads their owners instead.
+
+The process may have made the dump up. So it is read once, line by line, by what stands at fixed
+places in a line: the time that it takes grows with its size only. Whatever is beyond the limits is
+left out, and the dump says so.
+
+Source: HotSpot's JavaThread::print_on, javaVFrame::print_lock_info_on and
+DeadlockCycle::print_on_with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pulsar_doctor.parts.examine.jvm.threads import Awaited, JavaThread
+
+DEADLOCK, STACKS = "Found one Java-level deadlock:", "Java stack information"
+STATE, FRAME = "java.lang.Thread.State: ", "at "
+WAITS = ("waiting to lock ", "waiting to re-lock in wait() ", "waiting on ", "parking to wait for ")
+REENTERS = WAITS[:2]  # only these wait until a monitor is free
+INITIALIZES = "the Class initialization monitor for "
+LOCKED = "locked "
+HIDDEN = re.compile(r"/0x[0-9a-f]+(?=\.)")
+CLASS_CHARACTERS = 200
+LINES, THREADS, FRAMES, DEADLOCKS = 600_000, 20_000, 500_000, 1000
+LINE_CHARACTERS = 2000
+DIGITS = 18  # of a thread's number
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """All threads of one moment."""
+
+    threads: tuple[JavaThread, ...]
+    deadlocks: tuple[tuple[str, ...], ...]  # that the JVM itself found: names of threads
+    whole: bool = True  # it was within the limits
+
+    def stayed(self, earlier: Dump) -> frozenset[int]:
+        """Ids of threads that sit where they sat in an earlier dump, as far as frames tell."""
+        then = {each.id: each.frames for each in earlier.threads}
+        return frozenset(each.id for each in self.threads if then.get(each.id) == each.frames)
+
+
+def dump(text: str) -> Dump:
+    """A dump from the JVM's own text."""
+    reading = _Reading()
+    for line in _lines(text):
+        if not reading.takes(line):
+            reading.is_cut = True
+            break
+    return reading.dump()
+
+
+def _lines(text: str) -> Iterator[str]:
+    """One after the other, so that there is never a list of all."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield text[at : min(end, at + LINE_CHARACTERS)]
+        at = end + 1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read up to now. Changes in place."""
+
+    threads: list[JavaThread] = field(default_factory=list)
+    cycles: list[dict[str, None]] = field(default_factory=list)
+    head: tuple[str, int, int] | None = None  # of the thread that is being read
+    state: str = ""
+    frames: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    awaited: Awaited | None = None
+    known: dict[str, str] = field(default_factory=dict)
+    lines: int = 0
+    kept: int = 0
+    in_cycle: bool = False
+    is_cut: bool = False
+
+    def takes(self, line: str) -> bool:
+        """Reads one line; whether there is room for another."""
+        self.lines += 1
+        if len(line) == LINE_CHARACTERS:
+            self.is_cut = True
+        elif line.startswith(DEADLOCK):
+            self._end_thread()
+            self.cycles.append({})
+            self.in_cycle = True
+        elif self.cycles:  # what follows the deadlocks repeats stacks
+            self._take_of_cycle(line)
+        else:
+            self._take_of_thread(line)
+        return not (
+            self.lines >= LINES or self.kept >= FRAMES or len(self.threads) >= THREADS
+            or len(self.cycles) >= DEADLOCKS
+        )  # fmt: skip
+
+    def _take_of_cycle(self, line: str) -> None:
+        if line.startswith(STACKS):
+            self.in_cycle = False
+        elif self.in_cycle and line.startswith('"') and line.endswith('":'):
+            self.cycles[-1][line[1:-2]] = None
+
+    def _take_of_thread(self, line: str) -> None:
+        if not line.strip():
+            self._end_thread()
+        elif line.startswith('"'):
+            self._end_thread()
+            self.head = _head(line)
+        elif self.head is not None:
+            line = line.strip()
+            if line.startswith(STATE):
+                self.state = self.state or line.removeprefix(STATE).partition(" ")[0]
+            elif line.startswith(FRAME) and (frame := _frame(line.removeprefix(FRAME))):
+                self.frames.append(self.known.setdefault(frame, frame))
+                self.kept += 1
+            elif line.startswith("- "):
+                self._take_lock(line[2:])
+
+    def _take_lock(self, line: str) -> None:
+        how = next((each for each in WAITS if line.startswith(each)), None)
+        if how is not None and self.awaited is None:
+            self.awaited = _awaited(how, line.removeprefix(how).strip())
+        elif line.startswith(LOCKED) and (address := _address(line.removeprefix(LOCKED))):
+            self.held.append(address)
+            self.kept += 1
+
+    def _end_thread(self) -> None:
+        if self.head is not None:
+            self.threads.append(
+                JavaThread(
+                    *self.head, self.state, tuple(self.frames), tuple(self.held), self.awaited
+                )
+            )
+        self.head, self.state, self.frames, self.held, self.awaited = None, "", [], [], None
+
+    def dump(self) -> Dump:
+        """All of it. A deadlock that is not told to its end is none."""
+        self._end_thread()
+        cycles = self.cycles[: len(self.cycles) - self.in_cycle]
+        return Dump(tuple(self.threads), tuple(map(tuple, cycles)), not self.is_cut)
+
+
+def _head(line: str) -> tuple[str, int, int] | None:
+    """A thread's name, Java's number of it and the kernel's; a name may hold what follows it."""
+    name, _, rest = line[1:].rpartition('" #')
+    words = rest.split()
+    nid = next((word[4:] for word in words if word.startswith("nid=")), "")
+    if not words or not re.fullmatch(rf"[0-9]{{1,{DIGITS}}}", words[0]):
+        return None
+    if not re.fullmatch(rf"0x[0-9a-f]{{1,{DIGITS}}}|[0-9]{{1,{DIGITS}}}", nid):
+        return None
+    return name, int(words[0]), int(nid, 16) if nid.startswith("0x") else int(nid)
+
+
+def _frame(text: str) -> str | None:
+    """`loader//module@version/a.B.c(module@version/B.java:12)` -> `a.B.c (B.java:12)`.
+
+    `a.B$$Lambda/0x00007f8a1c3e5a18.run` is a method of a hidden class.
+    """
+    head, bracket, at = text.partition("(")
+    name = HIDDEN.sub("", head).rpartition("/")[2]
+    if not (bracket and at.endswith(")") and name):
+        return None
+    module, slash, place = at[:-1].partition("/")
+    return f"{name} ({place if slash and '(' not in module else at[:-1]})"
+
+
+def _awaited(how: str, text: str) -> Awaited:
+    """`<0x000000069ec1b668> (a java.lang.Object)`; the address may be missing."""
+    if text.startswith(INITIALIZES):
+        name = text.removeprefix(INITIALIZES)[:CLASS_CHARACTERS]
+        return Awaited(None, name, initializes=True)
+    kind = text.partition("(a ")[2].rpartition(")")[0] or "java.lang.Object"
+    return Awaited(_address(text), kind[:CLASS_CHARACTERS], how in REENTERS, how == WAITS[3])
+
+
+def _address(text: str) -> str | None:
+    address, end, _ = text.removeprefix("<").partition(">")
+    return address if end and re.fullmatch(rf"0x[0-9a-f]{{1,{DIGITS}}}", address) else None

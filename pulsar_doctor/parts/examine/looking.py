@@ -1,0 +1,226 @@
+"""Examines a process from outside, and from inside on request; twice, to see what moves.
+
+From outside is what /proc and the kernel's socket table tell: nothing is written, signalled or read
+out of the process. What cannot be had is one sentence, and the rest is told all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TypeVar
+
+from pulsar_doctor.evidence.process_told import Inspection, ProcessTold, Role, Sitting
+from pulsar_doctor.parts.examine.child import CannotAttach
+from pulsar_doctor.parts.examine.identity import Process, process
+from pulsar_doctor.parts.examine.jvm import agent
+from pulsar_doctor.parts.examine.jvm.attach import Jvm
+from pulsar_doctor.parts.examine.jvm.chains import LockChains
+from pulsar_doctor.parts.examine.jvm.dump import Dump, dump
+from pulsar_doctor.parts.examine.jvm.frames import innermost_own
+from pulsar_doctor.parts.examine.jvm.tasks import kernel_threads
+from pulsar_doctor.parts.examine.jvm.threads import JavaThread
+from pulsar_doctor.parts.examine.python import PySpy
+from pulsar_doctor.parts.examine.resting import resting_seconds
+from pulsar_doctor.parts.examine.sockets import connections
+
+T = TypeVar("T")
+
+NO_RIGHT = "its connections may not be seen from here; run this as its user, or as root"
+DUMP_IS_CUT = "its thread dump was read in part only, for its size: there may be more threads"
+CHAINS_MOST = 1000  # threads that wait for others
+IS = {"native-image": ", a native image of GraalVM without a JVM,"}
+THREADS = (
+    "where its threads are: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
+    "moment"
+)
+WILL = {  # what reading inside a process does to it
+    "jvm": "loads an agent of 19 KB into JVM {pid}: it reads fields of the Pulsar client for half "
+    "a second of processor time at most, and takes two thread dumps, each of which stops the JVM "
+    "for some milliseconds. The JVM keeps a thread 'Attach Listener' and its socket in /tmp, as "
+    "after any jcmd; from Java 21 on it warns on its stderr that an agent was loaded.",
+    "python": "reads the stacks of process {pid} with py-spy, without stopping it.",
+}
+HINTS = {
+    "jvm": "its clients' own numbers and where its threads are: --attach reads them",
+    "native-image": f"{THREADS}; kill -QUIT prints them if it was built with "
+    "--enable-monitoring=threaddump, and ends it if not",
+    "python": "where its threads are: --attach reads it by py-spy",
+    "go": "where its goroutines sit: by its pprof page, /debug/pprof/goroutine?debug=2, if it has "
+    "one; kill -QUIT prints them too, and ends it",
+    "other": THREADS,
+}
+
+
+def will_do(of: Process) -> str:
+    """What reading inside this process does to it; empty where nobody can."""
+    return WILL.get(of.kind, "").format(pid=of.pid)
+
+
+@dataclass(slots=True)
+class Looking:
+    """One process, sampled from now on."""
+
+    process: Process
+    inside: bool  # it may be queried itself
+    _jvm: Jvm | None = None
+    _dumps: list[tuple[float, Dump]] = field(default_factory=list)
+    _looks: list[tuple[float, Inspection]] = field(default_factory=list)
+    _sittings: list[tuple[float, tuple[Sitting, ...]]] = field(default_factory=list)
+    _not_told: list[str] = field(default_factory=list)
+
+    @classmethod
+    def at(cls, pid: int, *, inside: bool) -> Looking:
+        """The first look. InputError where there is no such process."""
+        looking = cls(process(pid), inside)
+        looking._look()
+        return looking
+
+    def told(self) -> ProcessTold:
+        """What it has told up to now."""
+        seen = connections(self.process.pid)
+        told = ProcessTold(
+            pid=self.process.pid,
+            name=self.process.name,
+            kind=self.process.kind,
+            connections=None if seen is None else tuple(seen),
+            looks=tuple(look for _, look in self._looks),
+            not_told=(*(() if seen is not None else (NO_RIGHT,)), *self._not_told),
+        )
+        if self._looks:
+            last = self._looks[-1][1]  # an earlier look may have been cut short, on a busy machine
+            told = replace(
+                told,
+                runtime=last.runtime,
+                seconds=self._between(self._looks),
+                not_told=(*told.not_told, *last.not_told),
+            )
+        if not self.inside:
+            hint = HINTS[self.process.kind].replace("PID", str(self.process.pid))
+            return replace(told, not_told=(*told.not_told, hint))
+        return self._with_threads(told)
+
+    def again(self) -> ProcessTold:
+        """Looks a second time; all that it has told."""
+        if self.inside:
+            self._look()
+        return self.told()
+
+    def _look(self) -> None:
+        if not self.inside:
+            return
+        kind = self.process.kind
+        if kind == "python":
+            self._try(lambda: self._sittings.append(_now(PySpy(self.process).sittings())))
+        elif kind == "jvm":
+            self._try(self._look_into_jvm)
+        else:
+            hint = HINTS[kind].replace("PID", str(self.process.pid))
+            who = f"process {self.process.pid} ({self.process.name}){IS.get(kind, '')}"
+            self._say(f"{who} cannot be asked; {hint}")
+
+    def _look_into_jvm(self) -> None:
+        if self._jvm is None:
+            self._jvm = Jvm(self.process)
+        jvm = self._jvm
+        self._try(lambda: self._dumps.append(_now(dump(jvm.ask("threaddump")))))
+        self._try(lambda: self._looks.append(_now(agent.consumers(jvm))))
+
+    def _try(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except CannotAttach as error:
+            self._say(str(error))
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._not_told:
+            self._not_told.append(sentence)
+
+    @staticmethod
+    def _between(moments: list[tuple[float, Inspection]] | list[tuple[float, Dump]]) -> float:
+        return round(moments[-1][0] - moments[0][0], 1)
+
+    def _with_threads(self, told: ProcessTold) -> ProcessTold:
+        if self._dumps:
+            last = self._dumps[-1][1]
+            return replace(
+                told,
+                threads=self._java(),
+                threads_told=True,
+                deadlocks=last.deadlocks,
+                not_told=(*told.not_told, *(() if last.whole else (DUMP_IS_CUT,))),
+            )
+        if self._sittings:
+            return replace(told, threads=self._sittings[-1][1], threads_told=True)
+        return told
+
+    def _java(self) -> tuple[Sitting, ...]:
+        """Where its threads are now, for how long, at least, and for whom they wait."""
+        (first, then), (last, now) = self._dumps[0], self._dumps[-1]
+        told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
+        chains = LockChains.of(now, told)
+        matter = _that_matter(now)
+        held_up = {one.id: found for one, _ in matter if (found := chains.chain(one))}
+        held_up = dict(islice(held_up.items(), CHAINS_MOST))
+        owners = {each.id: each for found in held_up.values() for each in found}
+        waiting = owners | {each.id: each for each, _ in matter}
+        outer = kernel_threads(self.process)
+        ids = {each.id: outer.get(each.nid) for each in waiting.values()}
+        rests = resting_seconds(self.process.pid, [tid for tid in ids.values() if tid is not None])
+        stayed = now.stayed(then) if len(self._dumps) > 1 else frozenset()
+        same, since, times = self._same_wait() & stayed, time.monotonic() - last, {}
+        for each in waiting:
+            rested = rests.get(ids[each] or 0)
+            looked = self._between(self._looks) if each in same else 0.0
+            if rested is None and each in stayed:  # nobody tells whether it ran: by its frames
+                looked = max(looked, round(last - first, 1))
+            if rested is None or rested <= since:  # it may have left the place since its dump
+                rested = 0.0
+            times[each] = max(rested, looked), looked > rested
+        return tuple(
+            replace(
+                _seated(each, role, times, chains),
+                chain=tuple(
+                    _seated(owner, owner.role or "application", times, chains)
+                    for owner in held_up.get(each.id, ())
+                ),
+            )
+            for each, role in matter
+        )
+
+    def _same_wait(self) -> frozenset[int]:
+        """Java's numbers of threads that are in the same wait in both looks, by the JVM's counts.
+
+        The kernel does not show that: up to Java 23 the first thread that waits for a monitor
+        wakes once a second to see whether it is free.
+        """
+        if len(self._looks) < 2:
+            return frozenset()
+        then, now = (set(look.threads) for _, look in (self._looks[0], self._looks[-1]))
+        return frozenset(each.id for each in then & now if None not in (each.blocked, each.waited))
+
+
+def _that_matter(dump: Dump) -> list[tuple[JavaThread, Role]]:
+    """Threads with a role. Those with frames of libraries alone are the application's only where
+    no thread has a frame of its own."""
+    found = [(each, role) for each in dump.threads if (role := each.role) is not None]
+    own = {each.id for each, role in found if role != "application" or innermost_own(each.frames)}
+    some = any(role == "application" and each.id in own for each, role in found)
+    return [(each, role) for each, role in found if not some or each.id in own]
+
+
+def _seated(
+    thread: JavaThread, role: Role, times: Mapping[int, tuple[float, bool]], chains: LockChains
+) -> Sitting:
+    """times: for how long each thread is there, and whether that was seen by two looks alone."""
+    seconds, since_look = times[thread.id]
+    wait = chains.wait(thread)
+    if role == "receives" and wait is not None and wait.owner is None:
+        wait = None  # it waits for a message
+    return replace(thread.sitting(role, seconds or None), waits=wait, since_look=since_look)
+
+
+def _now(value: T) -> tuple[float, T]:
+    return time.monotonic(), value

@@ -1,0 +1,1 @@
+"""Sends test messages."""

@@ -1,0 +1,1 @@
+"""Simulates consumers with other receiver queue sizes, on the permit account of a trace."""

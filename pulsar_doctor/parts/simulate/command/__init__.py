@@ -1,0 +1,171 @@
+"""`pulsar-doctor simulate`: predicts what other receiver queue sizes would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulsar_doctor.cli._calls import checks, say
+from pulsar_doctor.cli._commands import sectioned
+from pulsar_doctor.cli._options import taking, talk_options
+from pulsar_doctor.parts.simulate.command.options import (
+    MESSAGES_MOST,
+    RATE_SECONDS,
+    SECTIONS,
+    SimulateRequest,
+    refuse_contradictions,
+)
+
+if TYPE_CHECKING:
+    from pulsar_doctor.model.running import Simulation
+    from pulsar_doctor.model.scenario import Given, Scenario
+    from pulsar_doctor.parts.simulate.replaying import Seen
+
+GROUP = "experiment"
+QUEUE = 1000  # what clients have where nobody says otherwise
+PROCESS_SECONDS = 0.01
+SAID_FROM = 100_000  # messages: a queue size takes seconds
+KEYS = 1000  # of messages on a Key_Shared subscription
+EPILOG = """\b
+Examples:
+  pulsar-doctor simulate --backlog 1000 --process-time 10m
+  pulsar-doctor simulate --rate 100/s --process-time 5ms --consumers 4
+  pulsar-doctor simulate --from-trace incident.ptrace -s billing
+"""
+
+
+@click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
+@taking(SimulateRequest)
+@talk_options
+def command(asked: SimulateRequest) -> None:
+    """Predicts what other receiver queue sizes would do.
+
+    Messages, broker and clients are simulated: a broker of 4.0.8, and clients that send FLOW as
+    measured on the real ones. Permits are counted as in every other subcommand. --from-trace takes
+    arrivals and processing times from a trace. The smallest queue that costs nothing is
+    recommended.
+
+    A consumer without permits is sent nothing. That time is reported as a sum over the consumers
+    (as `analyze` does), as a share of their time, and by its longest period. A stall is such a
+    period in which a client owes permits while its application works. If --duration ends a run, the
+    checks of `stall-check` judge it as well.
+    """
+    refuse_contradictions(asked)
+    from pulsar_doctor.model.running import Simulation
+    from pulsar_doctor.parts.simulate.outcome import impossible, outcome
+    from pulsar_doctor.parts.simulate.recommending import recommend, sizes_to_compare
+    from pulsar_doctor.parts.simulate.report import table as simulated
+    from pulsar_doctor.parts.simulate.simulated import Simulated
+
+    found = _of_numbers(asked) if asked.trace_dir is None else _of_trace(asked.trace_dir, asked)
+    scenario = _with_options(found.scenario, asked)
+    told = asked.queues
+    given = told[0] if told and asked.trace_dir is None else found.receiver_queue_size
+    sizes = sizes_to_compare(told, given)
+    refused = {size: impossible(scenario, size) for size in sizes}
+    outcomes, judged = [], None
+    for size in [size for size, why in refused.items() if why is None]:
+        if scenario.messages > SAID_FROM:
+            say(f"simulating {scenario.messages:,} messages with a queue of {size}")
+        simulation = Simulation(scenario, size).run()
+        outcomes.append(outcome(simulation))
+        if size == given and scenario.end_ns is not None:
+            judged = _verdict(simulation)
+    report = Simulated(
+        scenario=scenario,
+        given=given,
+        outcomes=tuple(outcomes),
+        refused={size: why for size, why in refused.items() if why is not None},
+        recommendation=recommend(outcomes, given),
+        diagnosis=judged,
+        notes=found.notes,
+    )
+    (simulated.print_json if asked.output == "json" else simulated.print_table)(report)
+
+
+def _of_numbers(asked: SimulateRequest) -> Given:
+    from random import Random
+
+    from pulsar_doctor.model.scenario import Given, Scenario, Work, arrivals
+
+    messages = asked.messages_in_all
+    chance = Random(1)
+    seconds = asked.process_times or (PROCESS_SECONDS,)
+    stop = asked.duration
+    if stop is None and asked.rate and asked.messages is None:
+        stop = RATE_SECONDS
+    entries = arrivals(
+        messages,
+        backlog=asked.backlog or 0,
+        per_second=asked.rate or 0.0,
+        keys=lambda: chance.randrange(KEYS),
+    )
+    scenario = Scenario(
+        entries=entries,
+        work=Work(tuple(_ns(each) for each in seconds)),
+        type=asked.type_ or "shared",
+        attach_ns=(0,) * (asked.consumers or 1),
+        end_ns=None if stop is None else _ns(stop),
+    )
+    return Given(scenario, QUEUE)
+
+
+def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
+    """What the trace says of the one subscription that is meant."""
+    from pulsar_doctor.errors import InputError
+    from pulsar_doctor.parts.simulate.replaying import replay
+
+    seen, notes = _chosen(trace_dir, asked)
+    times = asked.process_times
+    try:
+        found = replay(seen, times[0] if times else None)
+    except ValueError as error:
+        raise InputError(f"{trace_dir} {error}") from None
+    if seen.messages > MESSAGES_MOST:
+        raise InputError(f"{trace_dir} has {seen.messages:,} messages, more than {MESSAGES_MOST:,}")
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
+    """What holds for numbers and traces alike."""
+    from pulsar_doctor.model.clients import CLIENTS
+
+    stop, client = asked.duration, asked.client
+    return replace(
+        scenario,
+        client=CLIENTS[client] if client else scenario.client,
+        round_trip_ns=_ns(asked.round_trip),
+        end_ns=scenario.end_ns if stop is None else _ns(stop),
+    )
+
+
+def _chosen(trace_dir: Path, asked: SimulateRequest) -> tuple[Seen, Sequence[str]]:
+    """The one subscription of the trace that is meant; and what is to be told of the trace."""
+    from pulsar_doctor.checkup.recorded import open_folder
+    from pulsar_doctor.errors import InputError
+    from pulsar_doctor.parts.simulate.replaying import COLUMNS, chosen, seen
+
+    trace = open_folder(trace_dir, say)
+    rows = trace.rows(COLUMNS)
+    try:
+        meant = chosen(seen(rows, trace.meta.told), asked.topic, asked.subscription)
+    except ValueError as error:
+        raise InputError(f"{trace_dir} {error}") from None
+    return meant, trace.notes
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _verdict(simulation: Simulation) -> Any:
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire
+    from pulsar_doctor.parts.simulate.simulated import without_lines
+
+    for consumer in simulation.timeline.living:  # what is advised is spelled as this client has it
+        consumer.client_version = simulation.scenario.client.version
+    return without_lines(diagnose_wire(simulation.timeline.subscriptions(), *checks())[0])

@@ -1,0 +1,138 @@
+"""The result of a simulated run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pulsar_doctor.ledger.balance import Forecast, Starvation
+from pulsar_doctor.model.consumer import Flow, SimulatedConsumer
+from pulsar_doctor.model.running import Simulation
+from pulsar_doctor.model.scenario import Scenario
+
+QUEUES = (0, 1, 2, 3, 10, 100, 1000)
+SAME_SHARE = 0.01  # what differs by less counts as the same
+SAME_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOutcome:
+    """One consumer at the end."""
+
+    name: str
+    received: int
+    finished: int
+    flows: tuple[Flow, ...]
+    available_permits: int
+    unsent_permits: int
+    queued: int  # not received by the application yet
+    queued_most: int
+    starvation: Starvation  # times without permits
+    # longest time without permits in which the client owed some, and its application worked
+    stall_seconds: float
+    wait_seconds: float  # the longest that a message was in the client's queue
+    wait_beside_idle_seconds: float  # the same, while another consumer had nothing to do
+    forecast: Forecast | None  # of the next FLOW; None: none was sent yet
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """One run. What is not summed up is that of the worst consumer: see ConsumerOutcome."""
+
+    receiver_queue_size: int
+    refill_threshold: int
+    seconds: float  # until the last message was done, or until it was stopped
+    finished: int
+    backlog: int  # what the broker still has
+    consumers: tuple[ConsumerOutcome, ...]
+
+    @property
+    def per_second(self) -> float:
+        """Messages finished each second."""
+        return self.finished / self.seconds if self.seconds else 0.0
+
+    @property
+    def flow_gap_seconds(self) -> float | None:
+        """The longest time from one FLOW to the next; None where no consumer sent two."""
+        gaps = [
+            (after.at_ns - before.at_ns) / 1e9
+            for consumer in self.consumers
+            for before, after in zip(consumer.flows, consumer.flows[1:], strict=False)
+        ]
+        return max(gaps, default=None)
+
+    @property
+    def starvation(self) -> Starvation:
+        """Times without permits, summed over the consumers as `analyze` does."""
+        each = [consumer.starvation for consumer in self.consumers]
+        return Starvation(
+            sum(one.total_ns for one in each),
+            max(one.longest_ns for one in each),
+            sum(one.of_ns for one in each),
+        )
+
+    @property
+    def stall_seconds(self) -> float:
+        return max(consumer.stall_seconds for consumer in self.consumers)
+
+    @property
+    def wait_seconds(self) -> float:
+        return max(consumer.wait_seconds for consumer in self.consumers)
+
+    @property
+    def wait_beside_idle_seconds(self) -> float:
+        return max(consumer.wait_beside_idle_seconds for consumer in self.consumers)
+
+    @property
+    def queued_most(self) -> int:
+        """The most that lay in one client's queue."""
+        return max(consumer.queued_most for consumer in self.consumers)
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A receiver queue size, and the numbers that speak for it."""
+
+    receiver_queue_size: int
+    reason: str
+
+
+def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
+    """Why a client of this kind cannot have this queue size here; None where it can."""
+    if receiver_queue_size or scenario.largest_batch < 2:
+        return None
+    if scenario.client.zero_batches != "refused":
+        return None
+    return f"a zero queue of {scenario.client.name} loses or refuses batches"
+
+
+def outcome(simulation: Simulation) -> RunOutcome:
+    """The numbers of a run that is over."""
+    stopped_ns = simulation.scenario.end_ns
+    end_ns = simulation.finished_ns if stopped_ns is None else stopped_ns
+    return RunOutcome(
+        receiver_queue_size=simulation.receiver_queue_size,
+        refill_threshold=simulation.consumers[0].threshold,
+        seconds=end_ns / 1e9,
+        finished=sum(consumer.finished for consumer in simulation.consumers),
+        backlog=simulation.broker.backlog,
+        consumers=tuple(_consumer(consumer, end_ns) for consumer in simulation.consumers),
+    )
+
+
+def _consumer(consumer: SimulatedConsumer, end_ns: int) -> ConsumerOutcome:
+    ledger = consumer.ledger
+    return ConsumerOutcome(
+        name=consumer.name,
+        received=consumer.received,
+        finished=consumer.finished,
+        flows=tuple(consumer.flows),
+        available_permits=ledger.available_permits,
+        unsent_permits=consumer.unsent,
+        queued=consumer.holds,
+        queued_most=consumer.queued_most,
+        starvation=ledger.starvation(end_ns),
+        stall_seconds=consumer.stall_ns / 1e9,
+        wait_seconds=consumer.wait_ns / 1e9,
+        wait_beside_idle_seconds=consumer.beside_idle_ns / 1e9,
+        forecast=ledger.forecast(),
+    )

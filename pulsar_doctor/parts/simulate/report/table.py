@@ -1,0 +1,136 @@
+"""A simulation on the terminal: a table over queue sizes, and a recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from pulsar_doctor.model.clients import refill_threshold
+from pulsar_doctor.parts.analyze.analysis import TableRow
+from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
+from pulsar_doctor.parts.simulate.report.document import document, flow_gap
+from pulsar_doctor.parts.simulate.simulated import Simulated
+from pulsar_doctor.report.paper import console_on, print_page
+from pulsar_doctor.report.stall_check.verdict import print_diagnoses
+from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, drawn, percent
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.gate import stdout, tell_json
+from pulsar_doctor.wording.printable import many
+
+CONSUMERS_MOST = 5  # shown one by one
+
+
+def print_json(report: Simulated) -> None:
+    """The document, on stdout."""
+    tell_json(document(report), indent=1)
+
+
+def print_table(report: Simulated) -> None:
+    """The table and what follows from it, on stdout."""
+    console = console_on(stdout())
+    print_page(*_about(report))
+    if report.outcomes:
+        utf = (console.encoding or "").startswith("utf")
+        rows = [_row(each, report) for each in report.outcomes]
+        for part in drawn(rows, _columns(), View(console.width, utf, None, None)):
+            console.print(part)
+    print_page(*_refused(report), *_consumers(report), *_formula_lines(report))
+    if report.recommendation is not None:
+        chosen = report.recommendation
+        console.print(Text(f"recommended: {chosen.receiver_queue_size}", style="bold"))
+        print_page(f"  {chosen.reason}")
+    if report.diagnosis is not None:
+        print_diagnoses([report.diagnosis])
+
+
+def _about(report: Simulated) -> Iterator[str]:
+    scenario = report.scenario
+    text = f"{many(scenario.messages, 'message')}, {many(len(scenario.attach_ns), 'consumer')}"
+    text += f" ({scenario.type}, {scenario.client.name})"
+    if scenario.end_ns is not None:
+        text += f", stopped after {duration(scenario.end_ns / 1e9)}"
+    yield text
+    yield from (f"note: {note}" for note in report.notes)
+
+
+def _row(outcome: RunOutcome, report: Simulated) -> TableRow:
+    chosen = report.recommendation
+    size = outcome.receiver_queue_size
+    gap = outcome.flow_gap_seconds
+    return {
+        "queue": size,
+        "mark": "*" if chosen and chosen.receiver_queue_size == size else "",
+        "rate": outcome.per_second,
+        "after": outcome.refill_threshold,
+        "gap_us": None if gap is None else round(gap * 1e6),
+        "stall_us": round(outcome.stall_seconds * 1e6),
+        "without_us": outcome.starvation.total_ns // 1000,
+        "share": outcome.starvation.share,
+        "longest_us": outcome.starvation.longest_ns // 1000,
+        "wait_us": round(outcome.wait_seconds * 1e6),
+        "beside_us": round(outcome.wait_beside_idle_seconds * 1e6),
+        "queued": outcome.queued_most,
+        "backlog": outcome.backlog,
+    }
+
+
+def _columns() -> list[TableColumn]:
+    return [
+        TableColumn(
+            "queue", 0, lambda row, view: f"{row['mark']} {row['queue']:,}".strip(), right=True
+        ),
+        TableColumn("messages/s", 1, lambda row, view: f"{row['rate']:.4g}", right=True),
+        TableColumn("FLOW after", 5, lambda row, view: count(row["after"]), right=True),
+        _time("longest\nFLOW gap", "gap_us", 2),
+        _time("longest\nstall", "stall_us", 1),
+        _time("without\npermits", "without_us", 4),
+        TableColumn("of its\ntime", 4, lambda row, view: percent(row["share"]), right=True),
+        _time("longest\nwithout", "longest_us", 5),
+        _time("longest wait\nin a queue", "wait_us", 4),
+        _time("beside an\nidle one", "beside_us", 3),
+        TableColumn("most queued", 3, lambda row, view: count(row["queued"]), right=True),
+        TableColumn("backlog", 3, lambda row, view: count(row["backlog"]), right=True),
+    ]
+
+
+def _time(title: str, name: str, rank: int) -> TableColumn:
+    def cell(row: TableRow, view: View) -> str:
+        us = row[name]
+        return NOT_TOLD if us is None else view.lasting(us) if us else "0"
+
+    return TableColumn(title, rank, cell, right=True)
+
+
+def _refused(report: Simulated) -> Iterator[str]:
+    yield from (f"  {size}: not possible, {why}" for size, why in report.refused.items())
+
+
+def _consumers(report: Simulated) -> Iterator[str]:
+    outcome = report.of_given
+    if outcome is None:
+        return
+    yield f"at {outcome.receiver_queue_size}, in the end:"
+    for consumer in outcome.consumers[:CONSUMERS_MOST]:
+        yield f"  {_consumer(consumer)}"
+    more = len(outcome.consumers) - CONSUMERS_MOST
+    if more > 0:
+        yield f"  and {more} more"
+
+
+def _consumer(consumer: ConsumerOutcome) -> str:
+    text = (
+        f"{consumer.name}: finished {consumer.finished:,}, {consumer.queued:,} in its queue, "
+        f"permits {consumer.available_permits:,}, {many(len(consumer.flows), 'FLOW')}"
+    )
+    if consumer.forecast is None:
+        return text
+    return f"{text}; {consumer.forecast!s}"
+
+
+def _formula_lines(report: Simulated) -> Iterator[str]:
+    gap = flow_gap(report)
+    if report.given and gap:
+        each = duration(report.scenario.work.of_consumer[0] / 1e9)
+        threshold = refill_threshold(report.given)
+        yield f"formula: next FLOW after {threshold} x {each} = {duration(gap)}"

@@ -1,0 +1,204 @@
+"""One connection through the relay: its two sockets and their conversation.
+
+What is decided is in conversation.py, how bytes move in sides.py; here it is done: brokers are
+dialled, redirects followed, ends closed. Nothing that goes wrong in that is raised: the traffic
+goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.parts.tap.relay import tls
+from pulsar_doctor.parts.tap.relay.addresses import Address, Way
+from pulsar_doctor.parts.tap.relay.asking import follow
+from pulsar_doctor.parts.tap.relay.connections import Connections
+from pulsar_doctor.parts.tap.relay.conversation import HOME, Conversation
+from pulsar_doctor.parts.tap.relay.dialling import Dialler, TargetUnreachable
+from pulsar_doctor.parts.tap.relay.errands import (
+    Close,
+    Dial,
+    EndBoth,
+    Errand,
+    Follow,
+    Name,
+    Pass,
+    SayAloud,
+)
+from pulsar_doctor.parts.tap.relay.journal_file import moment
+from pulsar_doctor.parts.tap.relay.passage import TO_BROKER
+from pulsar_doctor.parts.tap.relay.sides import ITS_BROKER, Broker, Client, Side
+from pulsar_doctor.parts.tap.relay.sockets import peer_address, peer_of
+from pulsar_doctor.parts.tap.relay.targets import TargetRefused
+
+SILENT_SECONDS = 30.0  # for a CONNECT, as a broker waits for it
+
+
+def accept(connections: Connections, dialler: Dialler, home: Way = HOME) -> Client:
+    """A new client, of the cluster behind that dialler. home: its broker where it names none."""
+    return RelayedConnection(connections, dialler, home).client
+
+
+class RelayedConnection:
+    """A client and its broker."""
+
+    def __init__(self, connections: Connections, dialler: Dialler, home: Way) -> None:
+        self.all = connections
+        self.dialler = dialler
+        self.talk = Conversation(
+            connections.counters,
+            tls=dialler.context is not None,
+            migrate=self._migrate,
+            stand_in=self._stand_in,
+            way_to=self._way_to,
+            home=home,
+        )
+        self.client = Client(self)
+        self.broker = Broker(self)
+        self.client.other, self.broker.other = self.broker, self.client
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._patience: asyncio.TimerHandle | None = None
+
+    def admit(self) -> bool:
+        """A client is there: whether it may stay."""
+        self.talk.client_came(self.all.admit(), peer_of(self.client.transport))
+        if not self.talk.closed:
+            self.all.open.add(self.client)
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(SILENT_SECONDS, self._expect_words)
+        return not self.talk.closed
+
+    def _expect_words(self) -> None:
+        self.talk.say_something(moment())
+        self.run_errands()
+
+    def made(self) -> None:
+        """The broker is there."""
+        self.all.open.add(self.broker)
+        self.client.need_not_wait_for(ITS_BROKER)
+
+    def gone(self, side: Side) -> None:
+        """A side has ended for good."""
+        if side not in self.all.open:
+            return
+        self.all.open.discard(side)
+        counters = self.all.counters
+        counters.read_bytes[side.direction] += side.read_bytes
+        counters.connections_open -= side is self.client
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def tls_failed(self, error: ssl.SSLError) -> None:
+        """The broker ended the connection, and said why."""
+        why = tls.why_not(error, peer_address(self.broker.transport))
+        if why is not None:
+            self.talk.tls_failed(why, moment())
+            self.run_errands()
+
+    def close(self, why: str) -> None:
+        """Ends both ends, after what was written to them has gone out."""
+        self.talk.close(why, moment())
+        self.run_errands()
+
+    def run_errands(self) -> None:
+        """Does what the conversation wants done. Never raises."""
+        while self.talk.errands:
+            errand = self.talk.errands.pop(0)
+            try:
+                ERRANDS[type(errand)](self, errand)
+            except Exception as error:  # a mistake of ours
+                self.all.say(f"something could not be done for a client: {type(error).__name__}")
+
+    def _dial(self, errand: Dial) -> None:
+        self.client.wait_for(ITS_BROKER)
+        self._start(self._dialled(errand.broker))
+
+    async def _dialled(self, target: Address | None) -> None:
+        try:
+            await self.dialler.connect(target, lambda: self.broker)
+        except TargetRefused as error:
+            self.talk.refused(str(error), moment())
+        except asyncio.CancelledError:  # uvloop then ends a transport without a connection_lost
+            self.gone(self.broker)
+            raise
+        except Exception as error:
+            of_tls = isinstance(error, TargetUnreachable) and error.of_tls
+            self.talk.unreachable(_in_words(error), moment(), of_tls=of_tls)
+        self.run_errands()
+
+    def _follow(self, errand: Follow) -> None:
+        self._start(self._followed(errand))
+
+    async def _followed(self, errand: Follow) -> None:
+        try:
+            async with self.all.following:
+                answer = await follow(self.talk.following(errand), self.dialler)
+        except Exception as error:
+            self.talk.unfollowed(errand, _in_words(error), moment())
+        else:
+            self.talk.followed(answer, moment())
+        self.run_errands()
+
+    def _name(self, errand: Name) -> None:
+        if errand.behind:
+            self.dialler.targets.name_behind(errand.broker)
+        else:
+            self.dialler.targets.name(errand.broker)
+
+    def _say(self, errand: SayAloud) -> None:
+        self.all.say(errand.sentence)
+
+    def _pass(self, errand: Pass) -> None:
+        self._towards(errand.direction).write(errand.data)
+
+    def _end(self, errand: EndBoth) -> None:
+        self._towards(errand.direction).write_end()
+
+    def _close(self, errand: Close) -> None:
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        for side in (self.client, self.broker):
+            side.end(reset=errand.reset)
+
+    def _towards(self, direction: int) -> Side:
+        return self.broker if direction == TO_BROKER else self.client
+
+    def _migrate(self, brokers: tuple[Address, ...]) -> Address | None:
+        if self.all.migrate is None:
+            return None
+        return self.all.migrate(brokers, self.client.transport, self.dialler)
+
+    def _stand_in(self, way: Way) -> Address | None:
+        if self.all.stand_ins is None:
+            return None
+        return self.all.stand_ins.stand_in(way, self.client.transport, self.dialler)
+
+    def _way_to(self, broker: Address) -> Way:
+        stands_for = self.all.stand_ins and self.all.stand_ins.stands_for(broker)
+        return stands_for or self.dialler.targets.way_to(broker)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _in_words(error: Exception) -> str:
+    """Others than a DoctorError would be a mistake of ours."""
+    return str(error) if isinstance(error, DoctorError) else type(error).__name__
+
+
+ERRANDS: dict[type[Errand], Callable[[RelayedConnection, Any], None]] = {
+    Dial: RelayedConnection._dial,
+    Name: RelayedConnection._name,
+    Follow: RelayedConnection._follow,
+    SayAloud: RelayedConnection._say,
+    Pass: RelayedConnection._pass,
+    EndBoth: RelayedConnection._end,
+    Close: RelayedConnection._close,
+}

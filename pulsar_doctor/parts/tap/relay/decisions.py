@@ -1,0 +1,144 @@
+"""Which frames are changed on their way (lookups, redirects), and which pass unchanged.
+
+How a frame is changed is in rewrites.py. What else is to be done about one (a broker to be named, a
+redirect to be followed) is added to the errands of its conversation. No socket, no event loop and
+no clock are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pulsar_doctor.parts.tap.relay import rewrites
+from pulsar_doctor.parts.tap.relay.addresses import Address, Way, addresses_of
+from pulsar_doctor.parts.tap.relay.errands import Errand, Follow, Name, SayAloud
+from pulsar_doctor.parts.tap.relay.greeting import Greeting
+from pulsar_doctor.parts.tap.relay.lookups import Following, Questions, Unfollowed
+from pulsar_doctor.parts.tap.relay.passage import TO_BROKER, TO_CLIENT
+from pulsar_doctor.parts.tap.relay.rewrites import NotForTap, framed
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.framing import Frame
+from pulsar_doctor.wording.addresses import shown
+
+# Where a client finds the cluster that its topic has moved to; None where the tap has no place.
+Migrate = Callable[[tuple[Address, ...]], Address | None]
+# An address of the tap that stands for a broker; None where there is none.
+StandIn = Callable[[Way], Address | None]
+
+
+class Decisions:
+    """The decisions of one connection. tls: whether its brokers are dialled with TLS."""
+
+    def __init__(
+        self, errands: list[Errand], *, tls: bool, migrate: Migrate | None, stand_in: StandIn | None
+    ) -> None:
+        self.way = Way()  # to the broker, once it is known
+        self._errands = errands
+        self._stand_in = stand_in
+        self._tls = tls
+        self._migrate = migrate
+        self._greeting = Greeting()
+        self._questions = Questions()
+
+    def decide(self, frame: Frame, original: bytes, direction: int) -> bytes:
+        """What to pass on instead of a held frame. Never raises."""
+        try:
+            return DECISIONS[direction][frame.code](self, frame, original)
+        except Exception:  # upb's DecodeError, and more: not ours to judge
+            return original
+
+    def forget(self) -> None:
+        """The connection is over."""
+        self._greeting.forget()
+
+    def following(self, errand: Follow) -> Following:
+        """How a redirect is followed, with the credentials of now. Raises Unfollowed."""
+        greeting = self._greeting.frame()
+        if errand.question is None or not greeting:
+            raise Unfollowed("the tap cannot follow a redirect of a lookup it did not see")
+        return Following(errand.question, errand.redirect, greeting, tls=self._tls)
+
+    def followed(self, answer: Any) -> bytes:
+        """The frame that a client gets for the answer to a redirected lookup."""
+        kept = self._kept_on_tap(answer)
+        return framed((answer if kept is None else kept).SerializeToString())
+
+    def _connect(self, frame: Frame, original: bytes) -> bytes:
+        self._greeting.said(frame.command)
+        return rewrites.connect(frame, original, self.way.name)
+
+    def _lookup(self, frame: Frame, original: bytes) -> bytes:
+        self._questions.asked(frame.command)
+        return original
+
+    def _auth_response(self, frame: Frame, original: bytes) -> bytes:
+        self._greeting.renewed(frame.command)
+        return original
+
+    def _lookup_response(self, frame: Frame, original: bytes) -> bytes:
+        command = wire.BaseCommand.FromString(frame.command)
+        question = self._questions.answered(command.lookup_response.request_id)
+        if rewrites.is_redirect(command.lookup_response):
+            self._errands.append(Follow(question, command.lookup_response))
+            return b""
+        kept = self._kept_on_tap(command)
+        return original if kept is None else rewrites.reframed(kept, frame, original)
+
+    def _kept_on_tap(self, command: Any) -> Any:
+        """A LOOKUP_RESPONSE that keeps the client here; None where it may pass as it is."""
+        answer = command.lookup_response
+        if (behind := rewrites.behind_proxy(answer)) is not None:
+            self._errands.append(Name(behind, behind=True))
+            return command if self._stood_for(answer, Way(None, shown(behind))) else None
+        try:
+            broker = rewrites.keep_on_tap(answer, tls=self._tls)
+        except NotForTap as error:
+            self._errands.append(SayAloud(str(error)))
+            return rewrites.not_ready(answer.request_id, str(error))
+        if broker is None:
+            return None
+        self._errands.append(Name(broker))
+        self._stood_for(answer, Way(broker))
+        return command
+
+    def _stood_for(self, answer: Any, way: Way) -> bool:
+        """Whether it now names an address of the tap."""
+        stand_in = None if self._stand_in is None else self._stand_in(way)
+        if stand_in is not None:
+            rewrites.stand_for(answer, stand_in)
+        return stand_in is not None
+
+    def _closing(self, frame: Frame, original: bytes) -> bytes:
+        instead, broker = rewrites.without_broker(frame, original, tls=self._tls)
+        if broker is not None and not self.way.name:
+            self._errands.append(Name(broker))
+        return instead
+
+    def _topic_migrated(self, frame: Frame, original: bytes) -> bytes:
+        command = wire.BaseCommand.FromString(frame.command)
+        migrated = command.topic_migrated
+        url = migrated.broker_service_url_tls if self._tls else migrated.broker_service_url
+        brokers = addresses_of(url)
+        if not brokers or self._migrate is None:
+            return original
+        address = self._migrate(brokers)
+        if address is None:
+            return original
+        rewrites.migrated_to(migrated, address)
+        return rewrites.reframed(command, frame, original)
+
+
+DECISIONS: dict[int, dict[int, Callable[[Decisions, Frame, bytes], bytes]]] = {
+    TO_BROKER: {
+        rewrites.CONNECT: Decisions._connect,
+        rewrites.LOOKUP: Decisions._lookup,
+        rewrites.AUTH_RESPONSE: Decisions._auth_response,
+    },
+    TO_CLIENT: {
+        rewrites.LOOKUP_RESPONSE: Decisions._lookup_response,
+        rewrites.CLOSE_CONSUMER: Decisions._closing,
+        rewrites.CLOSE_PRODUCER: Decisions._closing,
+        rewrites.TOPIC_MIGRATED: Decisions._topic_migrated,
+    },
+}

@@ -1,0 +1,36 @@
+"""Chooses how a tap or a live capture is shown: on a terminal, or as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
+
+from pulsar_doctor.cli._calls import told
+from pulsar_doctor.wording.gate import stdout, warn
+
+if TYPE_CHECKING:
+    from pulsar_doctor.parts.tap.events import Screen
+
+
+def _talk() -> Callable[[str], object]:
+    """From any thread: click's context belongs to one."""
+    return (lambda text: None) if told("quiet") else warn
+
+
+def lines_on(out: TextIO) -> Screen:
+    """Everything as lines on one stream."""
+    from pulsar_doctor.parts.tap.report.screens import Lines
+
+    return Lines(out, out, _talk(), warn)
+
+
+def screen_of(changes: TextIO | None = None) -> Screen:
+    """A terminal where stdout is one. changes: where verdicts go as lines, and nothing is drawn."""
+    from pulsar_doctor.parts.tap.report.screens import Lines
+    from pulsar_doctor.parts.tap.report.terminal import Terminal
+    from pulsar_doctor.report.paper import console_on
+
+    console = console_on(stdout())
+    if console.is_terminal and not console.is_dumb_terminal and changes is None:
+        return Terminal(console, _talk(), warn, quiet=told("quiet"))
+    return Lines(stdout(), changes or stdout(), _talk(), warn)

@@ -1,0 +1,170 @@
+"""Checks where a tap listens and connects, before anything starts.
+
+What cannot be used is said here, before anything starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.broker.input_files import require_files
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.parts.tap.pinging import why_no_broker
+from pulsar_doctor.parts.tap.relay import tls
+from pulsar_doctor.parts.tap.relay.addresses import PORTS, Address, address_of, service_addresses
+from pulsar_doctor.parts.tap.relay.dialling import TargetUnreachable
+from pulsar_doctor.wording.addresses import shown
+
+PROBE_SECONDS = 5.0
+ALERT_SECONDS = 0.5
+ELSEWHERE = "; give --service-url, or --sandbox to run a real one on this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The brokers that the relay connects to first, the one to be tried first in front."""
+
+    brokers: tuple[Address, ...]
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return shown(self.brokers[0])
+
+
+def upstream_of(service_url: str) -> Upstream:
+    """The brokers of a service URL, `pulsar://a:6650,b:6650`, that can be read.
+
+    Raises InputError for other schemes, where none can, and where a password may stand in it.
+    """
+    scheme, _, rest = service_url.strip().partition("://")
+    if scheme in ("http", "https"):
+        raise InputError(
+            f"{scheme}:// looks topics up over HTTP, past the tap: give a pulsar:// service URL"
+        )
+    if "@" in rest:  # command lines can be read by others, and the password would not be used
+        raise InputError("no credentials in the service URL: use --auth-plugin and --auth-params")
+    brokers = service_addresses(scheme, rest) if scheme in PORTS else ()
+    if not brokers:
+        raise InputError(f"{scheme}://{rest} is not a service URL; write pulsar://host:6650")
+    return Upstream(brokers, tls=scheme == "pulsar+ssl")
+
+
+def broker_of(text: str) -> Address:
+    """A broker that the user allows, `host:port`. Raises InputError."""
+    address = address_of(text)
+    if address is None:
+        raise InputError(f"--allow-broker takes HOST:PORT, such as broker-2:6650, not {text!r}")
+    return address
+
+
+def listen_address(listen: str, *, allow_remote: bool = False) -> tuple[str, int]:
+    """Host and port to listen on. Raises InputError if not on loopback, unless allow_remote."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"--listen takes HOST:PORT, such as 127.0.0.1:6651, not {listen!r}")
+    host = host.strip("[]")
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not host or not (loopback or allow_remote):
+        raise InputError(
+            f"{host!r} is not on loopback: the tap listens on this machine only, unless "
+            "--allow-remote lets others in"
+        )
+    return host, int(port)
+
+
+def require_reachable(service_url: str, settings: Settings) -> None:
+    """Sees that one of the brokers of service_url answers, and says what is in the way.
+
+    With TLS its certificate and its name are held against what the relay will ask for. Raises
+    Unreachable, one sentence, where none of them answers, or TLS fails with all.
+    """
+    upstream = upstream_of(service_url)
+    files = upstream_tls(upstream, settings)
+    context = tls.towards_brokers(files) if files else None
+    failed: list[str] = []
+    of_tls = advised = False
+    for broker in upstream.brokers:
+        try:
+            wrong = _asked(broker, context)
+        except (OSError, UnicodeError) as error:  # SSLError is one
+            wrong = tls.why_not(error, broker)
+            of_tls |= wrong is not None
+            advised |= of_tls
+            failed.append(wrong or f"the broker {shown(broker)} cannot be reached: {_why(error)}")
+            continue
+        if wrong is None:
+            return
+        advised = True
+        failed.append(wrong)
+    raise TargetUnreachable("; ".join(failed) + ("" if advised else ELSEWHERE), of_tls=of_tls)
+
+
+def _asked(broker: Address, context: ssl.SSLContext | None) -> str | None:
+    """What is wrong with this broker's answer; None where nothing is. Raises OSError."""
+    with socket.create_connection(broker, PROBE_SECONDS) as sock:
+        if context is None:
+            return why_no_broker(sock, broker, tls=False)
+        with context.wrap_socket(sock, server_hostname=broker[0]) as shaken:
+            _await_alert(shaken)
+            return why_no_broker(shaken, broker, tls=True)
+
+
+def _await_alert(sock: ssl.SSLSocket) -> None:
+    """With TLS 1.3 a broker that wants a certificate says so after the handshake."""
+    sock.settimeout(ALERT_SECONDS)
+    with contextlib.suppress(TimeoutError):  # nothing is wrong: it waits for a client to speak
+        sock.recv(1)
+    sock.settimeout(PROBE_SECONDS)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {PROBE_SECONDS:g} s"
+    if isinstance(error, UnicodeError) or getattr(error, "errno", None) == socket.EAI_NONAME:
+        return "its name is not known"
+    return getattr(error, "strerror", None) or str(error) or "no answer"
+
+
+def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | None:
+    """The files with which TLS is spoken to brokers; None where it is not. Raises InputError."""
+    if not upstream.tls:
+        return None
+    certificate = settings.certificate or _certificate_of_plugin(settings)
+    files = {
+        "trust": settings.tls_trust_certs and str(settings.tls_trust_certs.absolute()),
+        "certificate": certificate and str(certificate[0].absolute()),
+        "key": certificate and str(certificate[1].absolute()),
+        "insecure": settings.tls_allow_insecure,
+    }
+    tls.towards_brokers(files)
+    return files
+
+
+def _certificate_of_plugin(settings: Settings) -> tuple[Path, Path] | None:
+    """That of the plugin `tls`; other credentials are the client's, and pass."""
+    plugin = (settings.auth_plugin or "").rpartition(".")[2].lower()
+    if plugin.removeprefix("authentication") != "tls":
+        return None
+    from pulsar_doctor.broker.credentials import credentials
+
+    return credentials(settings).certificate
+
+
+def own_tls(certificate: Path | None, key: Path | None) -> dict[str, str] | None:
+    """The files with which the tap answers clients with TLS. Raises InputError."""
+    if certificate is None or key is None:
+        return None
+    require_files(certificate, key)
+    own = {"certificate": str(certificate.absolute()), "key": str(key.absolute())}
+    tls.towards_clients(own)  # what cannot be used is said before anything starts
+    return own

@@ -1,1 +1,0 @@
-"""The output of `examine` about the process itself."""

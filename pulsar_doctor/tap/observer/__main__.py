@@ -1,7 +1,0 @@
-"""The entry point of the observer: `python -m pulsar_doctor.tap.observer DIR`."""
-
-import sys
-
-from pulsar_doctor.tap.observer.following import main
-
-sys.exit(main(sys.argv[1:]))

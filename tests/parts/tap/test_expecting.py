@@ -1,0 +1,119 @@
+"""A tap as a check in CI: it ends by itself, and its exit code says whether the client works."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from xml.etree import ElementTree
+
+import pytest
+
+from pulsar_doctor.parts.consume import attach
+from tests.parts.tap.tap_process import running
+from tests.parts.tap.tapped import found
+from tests.support.command_line import answered, pulsar_doctor
+
+QUIET = "pulsar.FileLogger(pulsar.LoggerLevel.Error, '/dev/null')"
+WORKER = f"""
+import os, pulsar, sys, time
+client = pulsar.Client(os.environ["PULSAR_SERVICE_URL"], logger={QUIET})
+consumer = client.subscribe(
+    sys.argv[1], "billing", pulsar.ConsumerType.Shared, consumer_name="worker-1"
+)
+for _ in range(200):
+    message = consumer.receive()
+    if sys.argv[2] == "hang":
+        time.sleep(60)
+    if sys.argv[2] != "noack":
+        consumer.acknowledge(message)
+client.close()
+"""
+
+
+def worked(broker, client, topic, how, *options):
+    """A worker behind a tap, with 200 messages that wait for it."""
+    client.subscribe(topic, "billing", attach.TYPES["shared"]).close()
+    attach.produce(client, topic, 200)
+    return pulsar_doctor(
+        "tap", "--listen", "127.0.0.1:0", "--expect-consumers", "1", "--expect-acked", "all",
+        *options, "--", sys.executable, "-c", WORKER, topic, how, broker=broker,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--expect-within", "5s"], "needs --expect-consumers or --expect-acked"),
+        (["--expect-acked", "all", "--trace", "t", "--ring", "10m"], "needs the whole trace"),
+        (["--expect-acked", "0"], "neither a number of messages nor all"),
+    ],
+)
+def test_expectations_that_mean_nothing_are_wrong_usage(options, said):
+    ran = answered("tap", *options)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert said in ran.stderr
+
+
+SLEEPS = "import time; time.sleep(60)"
+HANDLES = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(5)); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected", "code", "line"),
+    [
+        (SLEEPS, "0", 0, ""),
+        (SLEEPS, "1", 1, "--expect-consumers 1 is not met: no client connected to the tap"),
+        pytest.param(HANDLES, "0", 5, "the command ended with 5", marks=pytest.mark.slow),
+        pytest.param(
+            "import os; os.abort()", "0", 134, "the command ended with 134 (SIGABRT)",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)  # fmt: skip
+def test_its_time_is_over_and_what_the_command_says_by_itself_counts(script, expected, code, line):
+    command = (sys.executable, "-c", script)
+    with found() as url:
+        began = time.monotonic()
+        options = ("--for", "2s", "--expect-consumers", expected, "--", *command)
+        with running(*options, service_url=url) as tap:
+            assert tap.wait() == code
+            assert bool(tap.taps) is bool(code), "the trace is kept"
+            assert not line or any(each.startswith(line) for each in tap.err)
+        assert time.monotonic() - began < 30
+
+
+def test_a_worker_that_acknowledges_everything_passes(broker, client, topic):
+    ran = worked(broker, client, topic, "well")
+    assert ran.returncode == 0, ran.stderr
+    assert "--expect-acked all is met: 200 of 200 delivered messages acknowledged" in ran.stderr
+
+
+def test_a_worker_that_acknowledges_nothing_fails_and_the_report_says_why(
+    broker, client, topic, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    ran = worked(broker, client, topic, "noack", "-o", "junit")
+    assert ran.returncode == 1, ran.stderr
+    suite = ElementTree.fromstring(ran.stdout)[0]
+    assert (suite.get("name"), suite.get("failures")) == ("pulsar-doctor tap", "1")
+    (failure,) = suite.iterfind("testcase/failure")
+    said = f"0 of 200 delivered messages acknowledged; worker-1 of billing on {topic} holds 200"
+    assert (failure.get("type"), failure.get("message")) == ("expect-acked", said)
+    assert "\nRemedy: " in str(failure.text)
+    assert f"--expect-acked all is not met: {said}" in ran.stderr
+    assert str(tmp_path / "pulsar-doctor" / "taps") in ran.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_ended_as_soon_as_it_is_too_late(
+    broker, client, topic, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    began = time.monotonic()
+    ran = worked(broker, client, topic, "hang", "--expect-within", "3s", "-o", "jsonl")
+    assert time.monotonic() - began < 40
+    assert ran.returncode == 1, ran.stderr
+    end = json.loads(ran.stdout.splitlines()[-1])
+    assert [each["met"] for each in end["expectations"]] == [True, False]
+    assert end["expectations"][1]["acknowledged_most"] == 0
