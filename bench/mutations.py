@@ -33,11 +33,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 # What a part is called, its folders in the package, and where its nearest tests are.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "relay": (("tap/relay",), ("tests/parts/tap/relay", "tests/parts/tap/test_killed.py")),
+    "relay": (("parts/tap/relay",), ("tests/parts/tap/relay", "tests/parts/tap/test_killed.py")),
     "trace": (("trace", "ledger", "wire"), ("tests/trace", "tests/ledger", "tests/wire")),
-    "capture": (("capture",), ("tests/parts/capture",)),
+    "capture": (("parts/capture",), ("tests/parts/capture",)),
     "broker": (("broker",), ("tests/broker", "tests/scalable", "tests/cli")),
-    "process": (("process",), ("tests/parts/examine",)),
+    "examine": (("parts/examine",), ("tests/parts/examine",)),
     "rules": (("diagnosis", "evidence"), ("tests/causes", "tests/diagnosis", "tests/evidence")),
 }
 NEAREST = ("-m", "not slow and not nightly and not broker", "-x", "-n", "2")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 WRITE = 0o022  # the right of the group and of everybody to write; an ACL shows in the group's
 ANYTHING = 0o077
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # to open one
 MAY_WRITE = "its group or others may write to {} (`chmod go-w` takes that right away)"
 
 
@@ -52,3 +53,14 @@ def _way_to(path: Path) -> Iterator[Path]:
         yield each
         if each.is_symlink():
             yield from _way_to(each.parent / each.readlink())
+
+
+def locked(file: int) -> bool:
+    """Whether it is locked by this descriptor now. Who holds the lock of a file of ours uses it."""
+    import fcntl  # not on every system
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

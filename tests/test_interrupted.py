@@ -78,7 +78,7 @@ IN_THE_COMMAND = [
     ("tap", "rich.console"),
     ("consume", "pulsar_doctor.parts.consume.session"),
     ("consume", "pulsar_doctor.parts.tap.relaying"),
-    ("simulate", "pulsar_doctor.parts.simulate"),
+    ("simulate", "pulsar_doctor.model"),
     ("holes", "pulsar_doctor.cli.holes"),
     ("analyze", "pyspark"),
     ("trace", "pyarrow"),

@@ -1,4 +1,4 @@
-"""The command line. Each file or folder here is a subcommand, and is found by its presence."""
+"""The command line. Subcommands are found by their presence: files or folders here, and parts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import importlib
 import os
 import pkgutil
 import signal
+from functools import cache
 from typing import Any
 
 import click
 
-from pulsar_doctor import HOME_PAGE, __version__
+from pulsar_doctor import HOME_PAGE, __version__, installed
 from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._commands import Suggesting, write_options
 from pulsar_doctor.cli._options import connection_options
@@ -34,18 +35,18 @@ GROUPS = {
 
 
 class Subcommands(Suggesting):
-    """Finds the subcommands by the files and folders here and imports one when it is asked for."""
+    """Finds the subcommands by their files and folders, and imports one when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names as the user types them, in alphabetical order."""
-        names = (module.name for module in pkgutil.iter_modules(__path__))
-        return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
+        names = [*_own(), *installed.having("command")]
+        return sorted(name.replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The click command of that module, or None where there is no such module."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = _module(cmd_name).command
+        command = module_of(cmd_name).command
         assert isinstance(command, click.Command)
         return command
 
@@ -59,12 +60,14 @@ class Subcommands(Suggesting):
         names = sorted(self.list_commands(ctx), key=lambda name: name != FIRST)
         width = max(map(len, names))
         for group, heading in GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl(
-                    (name.ljust(width), self._in_short(ctx, name, formatter.width - width - 6))
-                    for name in names
-                    if group == _module(name).GROUP
-                )
+            rows = [
+                (name.ljust(width), self._in_short(ctx, name, formatter.width - width - 6))
+                for name in names
+                if group == module_of(name).GROUP
+            ]
+            if rows:  # all of a group may be parts that are not installed
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def _in_short(self, ctx: click.Context, name: str, limit: int) -> str:
         command = self.get_command(ctx, name)
@@ -72,8 +75,18 @@ class Subcommands(Suggesting):
         return command.get_short_help_str(limit)
 
 
-def _module(subcommand: str) -> Any:
-    return importlib.import_module(f"{__name__}.{subcommand.replace('-', '_')}")
+@cache
+def _own() -> list[str]:
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return [name for name in found if not name.startswith("_")]
+
+
+def module_of(subcommand: str) -> Any:
+    """The module of a subcommand, as the user types it: of the core or of a part."""
+    name = subcommand.replace("-", "_")
+    if name in _own():
+        return importlib.import_module(f"{__name__}.{name}")
+    return installed.load(name, "command")
 
 
 @click.command(
@@ -125,6 +138,9 @@ def run(arguments: list[str] | None = None) -> int:
     except SystemExit:  # nobody reads stdout any more: click ends with 1, which is a stall here
         return 128 + signal.SIGPIPE
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
+        if missing := installed.missing_part(error):
+            complain(f"the part {missing} of pulsar-doctor is not installed here")
+            return DoctorError.exit_code
         if os.environ.get("PULSAR_DOCTOR_TRACEBACK"):
             raise
         where = f" at {HOME_PAGE}" if HOME_PAGE else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor import installed
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.gate import warn
@@ -73,10 +74,13 @@ def connected(where: Settings | None = None) -> Iterator[Settings]:
     if not where.sandbox:
         yield where
         return
-    from pulsar_doctor.parts.sandbox import lifetime
-
-    with lifetime.connected(where, say) as there:
+    with installed.load("sandbox", "lifetime").connected(where, say) as there:
         yield there
+
+
+def outlives(where: Settings) -> bool:
+    """Whether the broker of these settings is there when we have ended."""
+    return not where.sandbox or installed.load("sandbox", "lifetime").outlives(where)
 
 
 def live_request(where: Settings, plan: SamplingPlan, save: Path | None = None) -> LiveRequest:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pulsar_doctor import installed
 from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._commands import ConnectionOption, TalkOption
 from pulsar_doctor.cli._types import DURATION, SIZE
@@ -65,18 +66,7 @@ CONNECTION = (
         help="Certificates to trust.",
     ),
     _option("--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate."),
-    _option(
-        "--sandbox",
-        is_flag=True,
-        default=None,
-        help="Use a real Pulsar on this machine, started if necessary.",
-    ),
-    _option(
-        "--pulsar-home",
-        metavar="DIR",
-        type=click.Path(path_type=Path),
-        help="An unpacked Pulsar distribution to use.",
-    ),
+    *(_option(name, **how) for name, how in installed.offered("offers", "CONNECTION").items()),
 )
 _talk = partial(click.option, cls=TalkOption, expose_value=False)
 TALK = (

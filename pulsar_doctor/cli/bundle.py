@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pulsar_doctor import installed
 from pulsar_doctor.cli._calls import checks, connected, live_request, say, settings, write_whole
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
@@ -123,13 +124,12 @@ def _process(request: BundleRequest) -> InProcess | None:
         return None
     require_linux("bundle --examine", "run it on the machine of the process")
     from pulsar_doctor.checkup.in_process import InProcess
-    from pulsar_doctor.parts.examine.identity import process
-    from pulsar_doctor.parts.examine.looking import Looking, will_do
 
-    meant = process(request.pid)
-    if request.attach and will_do(meant):
-        say(f"--attach {will_do(meant)}")
-    looking = Looking.at(meant.pid, inside=request.attach)
+    meant = installed.load("examine", "identity").process(request.pid)
+    examining = installed.load("examine", "looking")
+    if request.attach and (does := examining.will_do(meant)):
+        say(f"--attach {does}")
+    looking = examining.Looking.at(meant.pid, inside=request.attach)
     return InProcess(looking.told(), looking.again)
 
 
@@ -146,11 +146,12 @@ def _capturing(
         return judge, parts
     require_linux("bundle --capture", "capture packets with tcpdump, see `capture`")
     with needing("trace", "capturing"):
-        from pulsar_doctor.parts.capture.background import BackgroundCapture, CapturedPart
+        capturing = installed.load("capture", "background")
     trace = Path(stack.enter_context(TemporaryDirectory()), TRACE)
     ports = [int(port) for port in PORT.findall(where.service_url)] or [6650]
     try:
-        capture = BackgroundCapture(CapturedPart(ports), where, request.topics, say, trace)
+        part = capturing.CapturedPart(ports)
+        capture = capturing.BackgroundCapture(part, where, request.topics, say, trace)
     except DoctorError as error:
         say(f"no packets: {error}")
         return judge, replace(parts, left_out=(f"packets: {error}",))

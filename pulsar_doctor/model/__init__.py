@@ -1,4 +1,4 @@
-"""Simulates consumers with other receiver queue sizes, on the permit account of a trace.
+"""Clients and a broker as they were measured, on the permit account of a trace.
 
 Theory of operation
 -------------------

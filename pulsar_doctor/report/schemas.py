@@ -1,30 +1,28 @@
 """The JSON Schema of each document that the program prints, for `pulsar-doctor schema NAME`.
 
-Three sources: schema.json of stall-check; the types of a tap's events and the columns of a trace;
-and documents.json, which has the fields of every other document, in short: a field's type, `[x]`
-for a list of x, `*` for a field of any name, `?` behind a name that may be absent, `=` before a
-constant, `$` before a part of stall-check's schema. What is not reported is null.
+Three sources: schema.json of stall-check; types, as those of a tap's events, and the columns of a
+trace; and documents.json, here and in each part, which has the fields of every other document in
+short: a field's type, `[x]` for a list of x, `*` for a field of any name, `?` behind a name that
+may be absent, `=` before a constant, `$` before a part of stall-check's schema. What is not
+reported is null.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from pulsar_doctor import installed
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.parts.tap.observer.events import Verdict
-from pulsar_doctor.parts.tap.report.document import SCHEMA as TAP
-from pulsar_doctor.parts.tap.report.document import SHOWN
 from pulsar_doctor.report.stall_check.schema import schema as of_verdicts
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
-DOCUMENTS: dict[str, Any] = json.loads(
-    Path(__file__).with_name("documents.json").read_text("utf-8")
-)
+IN_SHORT = "documents.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NULL = "What is null is not reported. Fields may be added."
 PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number"}
@@ -32,9 +30,25 @@ PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number"}
 JsonSchema = dict[str, Any]
 
 
+@cache
+def _in_short() -> dict[str, Any]:
+    """Every documents.json: ours and those of parts."""
+    files = [Path(__file__).with_name(IN_SHORT), *sorted(installed.FOLDER.glob(f"*/{IN_SHORT}"))]
+    found: dict[str, Any] = {}
+    for file in files:
+        found |= json.loads(file.read_text("utf-8"))
+    return found
+
+
+@cache
+def _of_types() -> dict[str, Callable[[], JsonSchema]]:
+    """Documents of parts and what makes their schemas."""
+    return installed.offered("schemas", "SCHEMAS")
+
+
 def names() -> list[str]:
     """Of all documents, as their field `schema` has them."""
-    return sorted([*DOCUMENTS, "stall-check", "verdict", "tap", "trace-show"])
+    return sorted([*_in_short(), *_of_types(), "stall-check", "verdict", "trace-show"])
 
 
 def schema_of(name: str) -> JsonSchema:
@@ -51,11 +65,11 @@ def _part(name: str) -> JsonSchema:
     match name:
         case "verdict":
             return {"$ref": "#/$defs/line"}
-        case "tap":
-            return {"anyOf": [_event(each, kind) for each, kind in SHOWN.kinds.items()]}
         case "trace-show":
             return _row()
-    return _object(DOCUMENTS[name]) | {"type": "object"}
+    if name in _of_types():
+        return _of_types()[name]()
+    return _object(_in_short()[name]) | {"type": "object"}
 
 
 def _shaped(shape: Any) -> JsonSchema:
@@ -69,7 +83,7 @@ def _shaped(shape: Any) -> JsonSchema:
     if shape.startswith("="):
         return {"const": f"pulsar-doctor/{shape[1:]}"}
     if shape.startswith("$"):  # with properties, so that a test can close it
-        return {"anyOf": [_verdict_with({}, shape[1:]), {"type": "null"}]}
+        return {"anyOf": [verdict_with({}, shape[1:]), {"type": "null"}]}
     return {"type": [shape, "null"]}
 
 
@@ -78,12 +92,12 @@ def _object(shape: Mapping[str, Any]) -> JsonSchema:
         return {"type": ["object", "null"], "additionalProperties": _shaped(shape["*"])}
     fields = {name.rstrip("?"): _shaped(each) for name, each in shape.items() if name != "$judged"}
     if "$judged" in shape:
-        return _verdict_with(fields)
+        return verdict_with(fields)
     required = [name for name in shape if not name.endswith("?")]
     return {"type": ["object", "null"], "required": required, "properties": fields}
 
 
-def _verdict_with(fields: Mapping[str, JsonSchema], part: str = "judged") -> JsonSchema:
+def verdict_with(fields: Mapping[str, JsonSchema], part: str = "judged") -> JsonSchema:
     """A part of stall-check's schema, and these fields beside its own."""
     return {
         "allOf": [{"$ref": f"#/$defs/{part}"}], "type": "object",
@@ -110,37 +124,28 @@ def _row() -> JsonSchema:
     }
 
 
-def _event(name: str, kind: type) -> JsonSchema:
-    ours = {"const": TAP}
-    head = {"schema": ours, "event": {"const": name}, "at": {"type": "string"}}
-    if kind is Verdict:
-        return _verdict_with(head | {"before": _typed(get_type_hints(kind)["before"])})
-    properties = head | _fields_of(kind)["properties"]
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _fields_of(kind: type) -> JsonSchema:
+def fields_of(kind: type) -> JsonSchema:
     """An object with the fields of a dataclass; at_us is printed as `at`."""
-    fields = {name: _typed(hint) for name, hint in get_type_hints(kind).items() if name != "at_us"}
+    fields = {name: typed(hint) for name, hint in get_type_hints(kind).items() if name != "at_us"}
     return {"type": "object", "required": list(fields), "properties": fields}
 
 
-def _typed(hint: Any) -> JsonSchema:
+def typed(hint: Any) -> JsonSchema:
     """The schema of a type."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Diagnosis:
-        return _verdict_with({})
+        return verdict_with({})
     if hint in PLAIN:
         return {"type": PLAIN[hint]}
     if hint is NoneType:
         return {"type": "null"}
     if is_dataclass(hint):
-        return _fields_of(hint)  # type: ignore[arg-type]
+        return fields_of(hint)  # type: ignore[arg-type]
     if origin is Literal:
         return {"enum": list(inner)}
     if origin in (Union, UnionType):
-        return {"anyOf": [_typed(each) for each in inner]}
+        return {"anyOf": [typed(each) for each in inner]}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _typed(inner[1])}
+        return {"type": "object", "additionalProperties": typed(inner[1])}
     assert origin in (tuple, frozenset), hint
-    return {"type": "array", "items": _typed(inner[0])}
+    return {"type": "array", "items": typed(inner[0])}

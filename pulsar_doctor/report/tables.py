@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.cells import cell_len
@@ -14,7 +14,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.parts.analyze.analysis import TableRow
 from pulsar_doctor.report.charts import ASCII, UNICODE, ChartSigns
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
@@ -25,6 +24,8 @@ NAME_LENGTH_MOST = 200
 BETWEEN = 3
 INDENT = 2
 NOT_TOLD = "?"
+
+TableRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pulsar_doctor.cli import GROUPS, cli
+from pulsar_doctor.cli import GROUPS, cli, module_of
 from pulsar_doctor.cli._commands import ConnectionOption, Sections, TalkOption
 from tests import manpages
 
@@ -79,8 +78,7 @@ def test_verbose_help_says_everything() -> None:
 
 @pytest.mark.parametrize("name", cli.list_commands(PROGRAM))
 def test_each_subcommand_has_a_group_and_a_manual_page(name: str) -> None:
-    module = importlib.import_module(f"pulsar_doctor.cli.{name.replace('-', '_')}")
-    assert module.GROUP in GROUPS
+    assert module_of(name).GROUP in GROUPS
     page = manpages.FOLDER / "man1" / f"pulsar-doctor-{name}.1"
     headings = re.findall(r"^\.SH (.+)$", page.read_text("utf-8"), re.M)
     wanted = {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT"}

@@ -17,7 +17,7 @@ TABLES = ("consumers", "gaps", "stalls", "timeline", "subscriptions", "holes")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-TableRow = Mapping[str, Any]
+AnalysisRows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Analysis:
     first: datetime | None  # when the first event happened; None: there is none
     last: datetime | None  # when the last event happened; None: there is none
     bucket_seconds: float | None  # length of a bucket of `timeline`; None: no timeline
-    consumers: Sequence[TableRow] = ()
-    gaps: Sequence[TableRow] = ()
-    stalls: Sequence[TableRow] = ()  # the worst by severity, then by duration
+    consumers: AnalysisRows = ()
+    gaps: AnalysisRows = ()
+    stalls: AnalysisRows = ()  # the worst by severity, then by duration
     # over all traces: start, delivered, acknowledged, flows, lowest_available, starved_consumers
-    timeline: Sequence[TableRow] = ()
-    subscriptions: Sequence[TableRow] = ()  # over all traces
-    holes: Sequence[TableRow] = ()
+    timeline: AnalysisRows = ()
+    subscriptions: AnalysisRows = ()  # over all traces
+    holes: AnalysisRows = ()
     totals: Mapping[str, int] = field(default_factory=dict)  # rows in all of tables that were cut
     percentile_error: float = 0.0  # percentiles of `gaps` are at most this share too high; 0: exact
     notes: Sequence[str] = ()  # sentences about what could not be read or is not certain
@@ -56,16 +56,16 @@ class Analysis:
     all_judged: bool = True  # False: `notes` name what could not be judged
     # `stalls` has those that lasted so long or longer, and those with a finding; None: all
     stall_floor_seconds: float | None = None
-    brief_stalls: Sequence[TableRow] = ()  # the other stalls, counted: below_us, count, total_us
+    brief_stalls: AnalysisRows = ()  # the other stalls, counted: below_us, count, total_us
     # the selection; None: all
     since: datetime | None = None
     until: datetime | None = None
     topic: str | None = None
     subscription: str | None = None
 
-    def rows(self, table: str) -> Sequence[TableRow]:
+    def rows(self, table: str) -> AnalysisRows:
         """The rows that are here of one of TABLES."""
-        rows: Sequence[TableRow] = getattr(self, table)
+        rows: AnalysisRows = getattr(self, table)
         return rows
 
     def total(self, table: str) -> int:

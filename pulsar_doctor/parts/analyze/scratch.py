@@ -13,8 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pulsar_doctor.owners import ANYTHING, belongs_to
-from pulsar_doctor.parts.examine.inside import FOLDER, locked
+from pulsar_doctor.owners import ANYTHING, FOLDER, belongs_to, locked
 
 PREFIX = "pulsar-doctor-spark-"
 

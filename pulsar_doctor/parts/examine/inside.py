@@ -14,15 +14,14 @@ with no other groups, before it looks at the first name.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
 
+from pulsar_doctor.owners import FOLDER
 from pulsar_doctor.parts.examine.child import CannotAttach, Child
 from pulsar_doctor.parts.examine.identity import Process
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 INODE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC  # only Linux has it
@@ -83,12 +82,3 @@ def is_at(file: int, name: str, folder: int) -> bool:
         return os.path.samestat(os.fstat(file), os.lstat(name, dir_fd=folder))
     except FileNotFoundError:
         return False
-
-
-def locked(file: int) -> bool:
-    """Whether it is locked by this descriptor now. Who holds the lock of a file of ours uses it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import REPORTED, Number, ReportedConsumer
-from pulsar_doctor.parts.analyze.analysis import TableRow
-from pulsar_doctor.report.tables import TableColumn, View, drawn
+from pulsar_doctor.report.tables import TableColumn, TableRow, View, drawn
 from pulsar_doctor.report.words import client, full_topic
 from pulsar_doctor.wording.printable import printable
 

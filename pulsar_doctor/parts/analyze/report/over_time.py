@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from pulsar_doctor.parts.analyze.analysis import TableRow
 from pulsar_doctor.report.charts import (
     CHART_WIDTH_MOST,
     NOTHING,
@@ -19,7 +18,7 @@ from pulsar_doctor.report.charts import (
     blocks,
     highest,
 )
-from pulsar_doctor.report.tables import INDENT, NOT_TOLD, View, count
+from pulsar_doctor.report.tables import INDENT, NOT_TOLD, TableRow, View, count
 
 LABEL_WIDTH = 14
 NUMBER_WIDTH = 14  # behind a row of blocks

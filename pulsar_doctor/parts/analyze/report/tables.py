@@ -6,10 +6,9 @@ from collections.abc import Callable
 from math import ceil
 
 from pulsar_doctor.ledger.consumers import PERSISTENT
-from pulsar_doctor.parts.analyze.analysis import TableRow
 from pulsar_doctor.report.charts import bar, stretch
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, name, percent
+from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, name, percent
 from pulsar_doctor.report.words import short_topic
 
 BAR_WIDTH = 10

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.parts.analyze.analysis import Analysis, TableRow, moment
+from pulsar_doctor.parts.analyze.analysis import Analysis, moment
 from pulsar_doctor.parts.analyze.report.tables import TRACE, WHERE
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.tables import TableColumn, View
+from pulsar_doctor.report.tables import TableColumn, TableRow, View
 from pulsar_doctor.report.words import cause, counted, full_topic
 
 STALLED_BEFORE = (

@@ -14,6 +14,7 @@ from pulsar_doctor.cli._calls import (
     checks,
     connected,
     end_as_with_ctrl_c,
+    outlives,
     say,
     settings,
     told,
@@ -165,8 +166,6 @@ def _visit(where: Settings, plan: Plan, asked: ConsumeRequest) -> Visit:
 
 def _tidy(where: Settings, visit: Visit, left: list[Left]) -> None:
     """When the consumers are gone, however they went. A broker of our own goes with all it has."""
-    from pulsar_doctor.parts.sandbox.lifetime import outlives
-
     if outlives(where):
         visit.tidy(where, left)
 

@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
-from pulsar_doctor.owners import ANYTHING, belongs_to
+from pulsar_doctor.owners import ANYTHING, FOLDER, belongs_to, locked
 from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach
 from pulsar_doctor.parts.examine.identity import Process
-from pulsar_doctor.parts.examine.inside import FILE, FOLDER, NEW, is_at, locked, opened
+from pulsar_doctor.parts.examine.inside import FILE, NEW, is_at, opened
 
 ATTACH, AGENT = ".attach_pid", ".pulsar-doctor-"
 MARK = b"pulsar-doctor\n"

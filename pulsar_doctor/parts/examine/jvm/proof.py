@@ -20,9 +20,10 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from pulsar_doctor.owners import FOLDER
 from pulsar_doctor.parts.examine.child import CannotAttach, in_time
 from pulsar_doctor.parts.examine.identity import DEAD, STOPPED, Process, mapped
-from pulsar_doctor.parts.examine.inside import FOLDER, inside, opened, read
+from pulsar_doctor.parts.examine.inside import inside, opened, read
 
 TAKES_SIGNALS = "Signal Dispatch"  # 15 letters of "Signal Dispatcher" are what the kernel keeps
 DISABLED = "-XX:+DisableAttachMechanism"

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pulsar_doctor.model.clients import refill_threshold
-from pulsar_doctor.parts.analyze.analysis import TableRow
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.report.document import document, flow_gap
 from pulsar_doctor.parts.simulate.simulated import Simulated
 from pulsar_doctor.report.paper import console_on, print_page
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
-from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, View, count, drawn, percent
+from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, drawn, percent
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.gate import stdout, tell_json
 from pulsar_doctor.wording.printable import many
