@@ -1,8 +1,8 @@
-"""Lists the modules of each package by the first lines of their docstrings, and the layers.
+"""Lists the modules of each room and part by the first lines of their docstrings, and the layers.
 
-    python tests/architecture.py               everything
-    python tests/architecture.py wire trace    two packages
-    python tests/architecture.py --figures     arrows between packages, layers, longest import chain
+    python tests/architecture.py                   everything
+    python tests/architecture.py wire parts.tap    a room of the core and a part
+    python tests/architecture.py --figures         arrows, layers, longest import chain, lines
 
 docs/architecture.md explains what these lists only name.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,21 +22,25 @@ import grimp
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pulsar_doctor"
 PAGE = ROOT / "docs" / "architecture.md"
+PARTS = "parts"
 
 
 def listing(names: list[str]) -> Iterator[str]:
     """The lines to print: of all packages and the layers, or of the packages that are named."""
     for name in names or packages():
-        yield f"{name}: {first_line(PACKAGE / name / '__init__.py')}"
-        yield from modules(PACKAGE / name, "  ")
+        folder = PACKAGE.joinpath(*name.split("."))
+        yield f"{name}: {first_line(folder / '__init__.py')}"
+        yield from modules(folder, "  ")
     if not names:
         yield "layers, uppermost first:"
         yield from (f"  {layer}" for layer in layers())
 
 
 def packages() -> list[str]:
-    """All packages at the top."""
-    return sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    """The rooms of the core, and the parts as `parts.tap`."""
+    core = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {PARTS}
+    parts = {path.parent.name for path in (PACKAGE / PARTS).glob("*/__init__.py")}
+    return [*sorted(core), *(f"{PARTS}.{part}" for part in sorted(parts))]
 
 
 def modules(package: Path, indent: str) -> Iterator[str]:
@@ -68,7 +73,7 @@ def imports() -> grimp.ImportGraph:
 
 
 def arrows() -> dict[tuple[str, str], list[str]]:
-    """Each package (or module beside the packages) that imports another one, and where."""
+    """Each room or part (or module beside them) that imports another one, and where."""
     found: dict[tuple[str, str], list[str]] = {}
     for module in sorted(imports().modules):
         for imported in sorted(imports().find_modules_directly_imported_by(module)):
@@ -79,8 +84,31 @@ def arrows() -> dict[tuple[str, str], list[str]]:
 
 
 def package_of(module: str) -> str:
-    """The package at the top; the root package itself is an empty name."""
-    return f"{module}.".split(".")[1]
+    """The room of the core, or the part as `parts.tap`; the root package is an empty name."""
+    _, name, *inner = f"{module}.".split(".")
+    return f"{name}.{inner[0]}" if name == PARTS and inner[0] else name
+
+
+def kinds_of_arrows() -> Counter[str]:
+    """How many there are within the core, between parts, and from a part to the core."""
+    return Counter(
+        "between parts" if imported.startswith(f"{PARTS}.")
+        else "from parts to the core" if importer.startswith(f"{PARTS}.")
+        else "within the core"
+        for importer, imported in arrows()
+    )  # fmt: skip
+
+
+def lines() -> Counter[str]:
+    """Lines of Python of the core and of each part; generated files are left out."""
+    counted = Counter[str]()
+    for path in PACKAGE.rglob("*.py"):
+        if not path.stem.endswith("_pb2"):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found = package_of(module.removesuffix(".__init__"))
+            name = found if found.startswith(f"{PARTS}.") else "core"
+            counted[name] += len(path.read_text(encoding="utf-8").splitlines())
+    return counted
 
 
 @cache
@@ -92,11 +120,12 @@ def chain(module: str) -> tuple[str, ...]:
 
 def figures() -> Iterator[str]:
     """What the structure is measured by."""
-    yield f"arrows between packages: {len(arrows())}"
+    yield from (f"arrows {kind}: {count}" for kind, count in kinds_of_arrows().items())
     yield f"layers: {len(layers())}"
     longest = max(map(chain, sorted(imports().modules)), key=len)
     yield f"longest import chain: {len(longest)}"
     yield from (f"  {module}" for module in longest)
+    yield from (f"lines of {name}: {count:,}" for name, count in lines().most_common())
     yield "arrows that one import makes:"
     yield from (f"  {where[0]}" for where in arrows().values() if len(where) == 1)
 
