@@ -1,6 +1,6 @@
 """The manual pages, made from the command line, the table of columns and docs/trace.md.
 
-`python tests/manpages.py` writes man/; a test fails while the pages there differ from these.
+`python -m tests.generate` writes man/.
 """
 
 from __future__ import annotations
@@ -388,15 +388,7 @@ def path_of(name: str) -> Path:
     return FOLDER / f"man{name[-1]}" / name
 
 
-def main() -> None:
-    """Writes all pages and removes those that are no more."""
-    made = pages()
-    for name, text in made.items():
-        path_of(name).parent.mkdir(parents=True, exist_ok=True)
-        path_of(name).write_text(text, encoding="ascii")
-    for old in {path.name for path in FOLDER.glob("man?/*")} - made.keys():
-        path_of(old).unlink()
-
-
-if __name__ == "__main__":
-    main()
+def files() -> Iterator[tuple[Path, str]]:
+    """The file of each page, and its text."""
+    for name, text in pages().items():
+        yield path_of(name), text

@@ -1,7 +1,7 @@
 """The screens in the README and in docs/: real output of commands over recorded states.
 
-`python -m tests.screenshots` writes docs/screens/*.svg, and the output below each line of a page
-that begins with `$ pulsar-doctor` and reads a recorded state. A test fails while they are stale.
+`python -m tests.generate` writes docs/screens/*.svg, and the output below each line of a page that
+begins with `$ pulsar-doctor` and reads a recorded state.
 """
 
 from __future__ import annotations
@@ -78,9 +78,3 @@ def files() -> Iterator[tuple[Path, str]]:
         yield FOLDER / f"{name}.svg", drawn(name)
     for page in PAGES:
         yield page, renewed(page.read_text("utf-8"))
-
-
-if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for path, text in files():
-        path.write_text(text, "utf-8")

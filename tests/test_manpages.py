@@ -14,14 +14,6 @@ from tests.support.wanting import wanting
 MADE = manpages.pages()
 
 
-def test_man_holds_what_the_command_line_says() -> None:
-    written = {path.name: path.read_text() for path in manpages.FOLDER.glob("man?/*")}
-    stale = sorted(
-        name for name in MADE.keys() | written.keys() if MADE.get(name) != written.get(name)
-    )
-    assert not stale, f"run python tests/manpages.py, for {', '.join(stale)}"
-
-
 def test_every_option_of_every_subcommand_stands_on_its_page() -> None:
     assert r"\fB\-\-zero\-queue\fR" in MADE["pulsar-doctor-consume.1"]
     assert r"\fB\-\-batch\-index\-acks\fR" in MADE["pulsar-doctor-sandbox.1"]

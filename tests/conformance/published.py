@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.behaviours import in_order
@@ -49,6 +50,11 @@ def _put(cells: Cells, name: str, measured: Measured) -> None:
     told = {"text": measured.text, **measured.values}
     chosen = cells.get(name, told)
     cells[name] = {key: value for key, value in told.items() if key in chosen}
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """The page and its text."""
+    yield PAGE, with_table(PAGE.read_text("utf-8"))
 
 
 def with_table(page: str) -> str:

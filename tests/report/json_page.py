@@ -1,6 +1,6 @@
 """The tables of docs/json.md, made from the table of the numbers of a consumer.
 
-`python -m tests.report.json_page` writes them; a test fails while the page differs.
+`python -m tests.generate` writes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def page() -> str:
     }
     text = PAGE.read_text("utf-8")
     for name, lines in tables.items():
-        head, begin, rest = text.partition(f"json_page: {name} -->\n")
+        head, begin, rest = text.partition(f"tests.generate: {name} -->\n")
         text = "\n".join((f"{head}{begin}".rstrip("\n"), *lines, END)) + rest.partition(END)[2]
     return text
 
@@ -41,5 +41,6 @@ def _numbers(rows: Iterable[Number]) -> Iterator[str]:
         yield f"| `{row.name}` | {row.unit} | {broker} | {sources} | {row.meaning} |"
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+def files() -> Iterator[tuple[Path, str]]:
+    """The page and its text."""
+    yield PAGE, page()
