@@ -146,7 +146,7 @@ def test_the_core_names_parts_only_where_it_loads_them_by_name() -> None:
     assert named == {"installed.py"}
 
 
-def tests_of_the_core() -> list[str]:
+def files_of_the_core() -> list[str]:
     """Test files that import no part, nor anything that does."""
     graph = grimp.build_graph("tests", "pulsar_doctor", "bench")
     outside = {each for each in graph.modules if PART.match(each)}
@@ -164,7 +164,7 @@ def test_the_pure_tests_of_the_core_pass_without_any_part(tmp_path: Path) -> Non
     for folder in ("tests", "docs", "bench"):
         shutil.copytree(ROOT / folder, rest / folder, ignore=shutil.ignore_patterns("parts"))
     shutil.copy(ROOT / "pyproject.toml", rest)
-    tests = tests_of_the_core()
+    tests = files_of_the_core()
     assert len(tests) > 60
     options = ("-q", "-n", "2", "-m", "pure", "--deselect", OF_THE_TAP)
     said = ran(rest, "-m", "pytest", *options, *tests)
