@@ -32,7 +32,7 @@ def test_nothing_is_said_where_nothing_was_skipped():
 def test_the_line_stands_at_the_end_of_a_run_and_no_list_of_skips():
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-         str(HERE / "test_manpages.py"), "-k", "mandoc"],
+         "-m", "", str(HERE / "test_manpages.py"), "-k", "mandoc"],
         cwd=HERE.parent, env=os.environ | {"PATH": ""}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     lines = run.stdout.splitlines()
