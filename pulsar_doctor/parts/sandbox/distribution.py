@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
-from pulsar_doctor.owners import belongs_to, open_to_others
+from pulsar_doctor.owners import open_to_others, writable_by_others
 from pulsar_doctor.trace.folder import for_owner
 from pulsar_doctor.wording.gate import warn
 from pulsar_doctor.wording.sizes import megabytes
@@ -168,7 +168,7 @@ def digest_of(folder: Path) -> str:
     for each in sorted(folder.rglob("*"), key=str):
         if each.is_symlink():
             content = str(each.readlink())
-        elif not belongs_to(each.lstat(), os.geteuid()):
+        elif writable_by_others(each, os.geteuid()):
             raise DoctorError(f"{each} belongs to another user, or others may write to it")
         elif each.is_dir():
             continue

@@ -169,8 +169,8 @@ def test_an_archive_of_classes_that_others_may_change_is_not_read(tmp_path: Path
     file.write_bytes(b"rubbish!")
     file.chmod(0o644)
     assert kept.file == file
-    for owner, mode in ((NOBODY, 0o644), (0, 0o664), (0, 0o646)):
-        os.chown(file, owner, owner)
+    for owner, group, mode in ((NOBODY, NOBODY, 0o644), (0, NOBODY, 0o664), (0, 0, 0o646)):
+        os.chown(file, owner, group)
         file.chmod(mode)
         assert kept.file is None
         with kept.used(tmp_path / "java.log", warm=None) as option:
