@@ -52,8 +52,8 @@ class Verification:
 
     path: Path
     trace_id: str
-    # live, ended (whole, every connection closed), kept (from a ring that went on: whole), torn (a
-    # crash cut its end: what is there is sound) or damaged
+    # live, ended (whole, every connection closed), kept (from a ring that went on: whole), torn (it
+    # did not end cleanly, as after a crash: what is there is sound) or damaged
     status: str = ENDED
     segments: int = 0
     rows: int = 0
@@ -310,6 +310,6 @@ def _judge_end(found: Verification, timeline: Timeline, *, live: bool) -> None:
     if still_open and not live:
         found.status = TORN
         found.notes.append(
-            f"the relay was killed, connections that were open: {still_open}; "
-            "up to a quarter of a second before its end is not recorded"
+            f"connections that were open at its end: {still_open}; the relay was killed, and up to "
+            "a quarter of a second before that is not recorded, or later files of it are gone"
         )

@@ -274,6 +274,16 @@ def test_verify_says_whole_or_damaged_by_its_exit_code(run: Any, trace: Path) ->
     assert json.loads(out)["status"] == "damaged"
 
 
+def test_verify_says_that_the_trace_of_a_killed_tap_did_not_end_cleanly(
+    run: Any, tmp_path: Path
+) -> None:
+    path = write_trace(tmp_path / "t", Said().open().subscribe().flow(5).blocks)
+    code, out, _ = run("trace", "verify", path)
+    verdict = f"{path}: sound as far as it goes, but it did not end cleanly"
+    assert (code, out.splitlines()[0]) == (0, verdict)
+    assert "connections that were open at its end: 1; the relay was killed" in out
+
+
 MISSES: dict[str, tuple[int, str, str]] = {
     "gaps": (4, "sound, but commands are missing", "2 gaps: 8 commands were not recorded"),
     "expired": (5, "sound, but its beginning has expired", "rows have expired"),

@@ -228,8 +228,8 @@ def test_the_whole_of_a_verification(told: Any) -> None:
         "until": "2026-09-21T14:14:25.031000Z",
         "problems": [],
         "notes": [
-            "the relay was killed, connections that were open: 1; up to a quarter of a second "
-            "before its end is not recorded"
+            "connections that were open at its end: 1; the relay was killed, and up to a quarter "
+            "of a second before that is not recorded, or later files of it are gone"
         ],
     }
     assert (code, json.loads(out)) == (0, document)

@@ -14,7 +14,7 @@ MEANINGS = {
     ENDED: "whole and ended cleanly",
     KEPT: "whole, kept of a ring that went on",
     LIVE: "sound so far, and still being written",
-    TORN: "sound, but its end was cut off",
+    TORN: "sound as far as it goes, but it did not end cleanly",
     DAMAGED: "damaged",
 }
 
