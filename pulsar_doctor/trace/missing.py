@@ -7,12 +7,11 @@ and `tap` ends with 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from pulsar_doctor.trace import folder
-from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.trace.folder import journal_name, number_in
 from pulsar_doctor.trace.index import Index
 
 DAMAGED_CODE, GAPS_CODE, EXPIRED_CODE, SET_ASIDE_CODE = 2, 4, 5, 6
@@ -77,17 +76,29 @@ def sealed_missing(index: Index, set_aside: int) -> Missing:
     )
 
 
-def unlisted(path: Path, index: Index) -> Iterator[str]:
-    """Files in the folder of a trace that are no part of it."""
+def unlisted(names: Collection[str], index: Index) -> Iterator[str]:
+    """Files in the folder of a trace that are no part of it, and parts that it has lost.
+
+    names: in the folder, read before the index, so that what is sealed meanwhile is listed.
+    """
     listed = {part.name for part in index.parts}
-    listed.update(map(folder.segment_name, folder.journals(path)))  # it is about to be listed
-    for file in sorted(path.iterdir()):
-        if file.name.startswith((".", "_")) or file.name in listed:
+    for name in sorted(names):
+        if name.startswith((".", "_")) or name in listed:
             continue
-        number = folder.number_of(file)
-        expired = 0 < number <= index.expired.through
-        if not expired or file.name != folder.segment_name(number):  # otherwise it is about to go
-            yield f"{file.name} is not in {folder.INDEX}: it is no part of this trace"
+        number = number_in(name)
+        moving = 0 < number <= index.expired.through or journal_name(number) in names
+        if not moving or name != folder.segment_name(number):  # about to go, or to be listed
+            yield f"{name} is not in {folder.INDEX}: it is no part of this trace"
+    yield from lost_parts(names, index)
+
+
+def lost_parts(names: Collection[str], index: Index) -> Iterator[str]:
+    """Parts of which only the ledgers are left. names: as in `unlisted`."""
+    for name in sorted(names):
+        number = number_in(name)
+        sealing = journal_name(number) in names  # the ledgers are saved before the part is listed
+        if name == folder.state_name(number) and number > index.through and not sealing:
+            yield f"part {number} is lost: {name} is there, and {folder.INDEX} does not list it"
 
 
 def nothing_before(number: int) -> Loss:

@@ -33,6 +33,7 @@ from pulsar_doctor.trace.missing import (
     Missing,
     gaps_in_words,
     losses,
+    lost_parts,
     sealed_missing,
     unlisted,
 )
@@ -77,9 +78,10 @@ class Trace:
 
     def missing(self, set_aside: int) -> Missing:
         """What it lacks, as far as it has been read. set_aside: records that could not be read."""
+        names = folder.names_in(self.path)
         index, unsealed = read_index(self.path), self.unsealed_losses
         sealed = sealed_missing(index, set_aside)
-        lost = any(loss.damaged for loss in unsealed) or any(unlisted(self.path, index))
+        lost = any(loss.damaged for loss in unsealed) or any(unlisted(names, index))
         return replace(
             sealed,
             damaged=sealed.damaged or lost,
@@ -319,6 +321,7 @@ class Trace:
                 and folder.journal_name(folder.number_in(name)) not in names
             )
             if not strange:
+                self.note(*lost_parts(names, index))
                 return index
             if read_index(self.path) == index:
                 raise TraceError(

@@ -115,13 +115,14 @@ def _verify(path: Path) -> Verification:
     live = folder.is_live(path)
     found = Verification(path, meta.trace_id)
     journals = folder.journals(path)
+    names = folder.names_in(path)
     try:
         index = read_index(path)
     except TraceError as error:
         found.problems.append(str(error))
         index = Index(Expired(), [])
     else:
-        found.problems.extend(unlisted(path, index))
+        found.problems.extend(unlisted(names, index))
     found.expired = index.expired
     timeline = _check_parts(found, meta, index)
     if timeline is not None:

@@ -20,7 +20,7 @@ from pulsar_doctor import cli
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.parts.analyze.reading import look
 from pulsar_doctor.trace import journals
-from pulsar_doctor.trace.folder import journal_name
+from pulsar_doctor.trace.folder import INDEX, journal_name, segment_name
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.trace.verifying import verify
@@ -179,6 +179,25 @@ def test_a_part_that_is_gone_is_told_by_every_reader(tmp_path: Path, run: Run) -
     code, _, err = run("stall-check", "--trace", path)
     assert (code, "nothing is there of what lay before part 3" in err) == (3, True)
     assert run("trace", "verify", path)[0] == 2
+
+
+def test_a_last_part_of_which_only_the_ledgers_are_left_is_a_loss(tmp_path: Path, run: Run) -> None:
+    path = write_trace(tmp_path / "t", healthy().blocks, parts=2)
+    with Sealer(path) as sealer:
+        sealer.finish()
+    (path / segment_name(2)).unlink()
+    lines = (path / INDEX).read_bytes().splitlines(keepends=True)
+    (path / INDEX).write_bytes(lines[0])
+    lost = "part 2 is lost: .state-000002 is there, and _segments.jsonl does not list it"
+    for reader, expected in READERS.items():
+        code, out, err = run(*reader, path)
+        assert (code, err.count(lost), "HEALTHY" in out) == (expected, 1, False), reader
+    code, out, _ = run("trace", "verify", path)
+    assert (code, f"  problem: {lost}" in out) == (2, True)
+    found = look([str(path)], here=True)
+    assert [each.diagnosis.status for end in found.ends for each in end.verdicts] == ["unknown"]
+    with relay_alive(path):
+        assert run("trace", "verify", path)[0] == 2
 
 
 def test_a_stall_is_found_behind_the_damage(tmp_path: Path, run: Run) -> None:

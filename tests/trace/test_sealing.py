@@ -21,6 +21,7 @@ from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace import folder, journals, sealing
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import BeingSealedError, Sealer, open_trace
+from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GAP, Row
 from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.trace.journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
@@ -78,7 +79,10 @@ def test_a_crash_after_any_step_changes_nothing(
             crashed.append(step)
     assert crashed == [1, 2, 3, 4, 5, 6]
     for step in crashed:
-        assert outcome(tmp_path / f"step{step}") == undisturbed, f"step {step}"
+        left = tmp_path / f"step{step}"
+        assert (verify(left).problems, Trace(left).notes) == ([], []), f"step {step}"
+        assert not Trace(left).timeline().incomplete, f"step {step}"
+        assert outcome(left) == undisturbed, f"step {step}"
 
 
 def test_a_crash_within_a_step_changes_nothing(
@@ -265,7 +269,8 @@ def test_readers_and_a_sealer_at_the_same_time(tmp_path: Path) -> None:
         sealing = threading.Thread(target=_seal_all, args=[path])
         sealing.start()
         while sealing.is_alive():
-            assert Trace(path).timeline().next_seq == len(WHOLE)
+            timeline = Trace(path).timeline()
+            assert (timeline.next_seq, timeline.incomplete) == (len(WHOLE), False)
             assert values(Trace(path).rows()) == WHOLE
         sealing.join()
 
