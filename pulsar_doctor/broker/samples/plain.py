@@ -21,6 +21,7 @@ from pulsar_doctor.broker.samples.files import (
     stranger,
     subscriptions_of,
 )
+from pulsar_doctor.broker.samples.listed import listed, unlisted
 from pulsar_doctor.broker.samples.parts import (
     SUBSCRIPTIONS,
     answers_of,
@@ -63,10 +64,14 @@ class Plain:
     def cut_off(self, name: str, document: Any) -> Plain:
         """The same of a document whose end is missing: the subscriptions need not be all of them.
 
-        They are where something stands behind them.
+        They are where something stands behind them that is no list of partitions.
         """
-        whole = isinstance(document, Mapping) and [*document][-1:] != [SUBSCRIPTIONS]
-        if self.incomplete or (whole and SUBSCRIPTIONS in document):
+        last = [*document][-1] if isinstance(document, Mapping) else None
+        if last == "partitions":
+            within = f"{called(name)} is cut off within its partitions"
+            return replace(self, incomplete=(within, *self.incomplete))
+        whole = last not in (None, SUBSCRIPTIONS) and SUBSCRIPTIONS in document
+        if self.incomplete or whole:
             return self
         return replace(self, incomplete=(f"{called(name)} is cut off within its subscriptions",))
 
@@ -141,11 +146,11 @@ def plain_stats(document: Any, name: str) -> Plain:
             f"beside the output of {TOPIC} with --stats"
         )
     with located(called(name)):
-        stats = _stats(document, kind)
+        stats, missing = _stats(document, kind)
     samples = {topic: Sample(None, told) for topic, told in stats.items()}
-    unlisted = any(told.subscriptions is None for told in stats.values())
-    why = (f"{called(name)} holds no subscriptions",) if unlisted or not stats else ()
-    return Plain(name, kind, samples, incomplete=why)
+    none = any(told.subscriptions is None for told in stats.values()) or not stats
+    why = (*(("holds no subscriptions",) if none else ()), *missing)
+    return Plain(name, kind, samples, incomplete=tuple(f"{called(name)} {each}" for each in why))
 
 
 def plain_internal(document: Any, name: str) -> Mapping[str, InternalStats]:
@@ -189,10 +194,11 @@ def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
     return {name: SubscriptionStats() for name in names}
 
 
-def _stats(document: Any, kind: str) -> Mapping[str, TopicStats]:
+def _stats(document: Any, kind: str) -> tuple[Mapping[str, TopicStats], tuple[str, ...]]:
+    """The stats by names, and why subscriptions may be missing in them."""
     if kind == TOPIC:
-        return {UNNAMED: completed(topic_stats(document))}
+        return {UNNAMED: completed(topic_stats(document))}, ()
     stats = partitioned_stats(document)
     if kind == TOTALS:
-        return {UNNAMED: stats.totals}
-    return {name: completed(each) for name, each in (stats.partitions or {}).items()}
+        return {UNNAMED: stats.totals}, ()
+    return {name: completed(each) for name, each in listed(stats).items()}, (*unlisted(stats),)

@@ -69,19 +69,26 @@ def topic_stats(document: Any) -> TopicStats:
 def partitioned_stats(document: Any) -> PartitionedStats:
     """The stats of a partitioned topic, from decoded JSON. Raises InputError like `topic_stats`."""
     fields = Fields(as_object(document, ROOT), ignored=UNFOLDED_TOPIC)
+    partitions = fields.by_name("partitions", _topic)
     return PartitionedStats(
-        totals=_topic(fields, UNFOLDED),
-        partitions=fields.by_name("partitions", _topic),
+        totals=(_told if partitions else _topic)(fields, UNFOLDED),
+        partitions=partitions,
+        count=fields.one("metadata", lambda metadata: metadata.whole("partitions")),
     )
 
 
 def _topic(fields: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> TopicStats:
-    if _is_non_persistent(fields.document):
-        ignored = {kind: ignored.get(kind, frozenset()) | UNKEPT[kind] for kind in UNKEPT}
-    stats = value_of(TopicStats, fields, ignored)
+    stats = _told(fields, ignored)
     if stats == TopicStats():
         raise InputError(f"{fields.path or ROOT} holds no field of a topic's stats")
     return stats
+
+
+def _told(fields: Fields, ignored: IgnoredFields) -> TopicStats:
+    """The same; empty where no such field is there."""
+    if _is_non_persistent(fields.document):
+        ignored = {kind: ignored.get(kind, frozenset()) | UNKEPT[kind] for kind in UNKEPT}
+    return value_of(TopicStats, fields, ignored)
 
 
 def _is_non_persistent(document: Mapping[str, Any]) -> bool:

@@ -201,3 +201,4 @@ class PartitionedStats:
 
     totals: TopicStats
     partitions: Mapping[str, TopicStats] | None
+    count: int | None = None  # partitions by its metadata
