@@ -298,10 +298,24 @@ def test_an_answer_with_an_error_in_it_is_not_read_from_behind_the_error() -> No
         document_in(broken.encode(), "s")
 
 
-def test_another_answer_behind_it_is_spoken_of() -> None:
-    text = json.dumps({"msgRateIn": 1.5} | STATS)
-    [note] = document_in(f"{text}\n{text}".encode(), "s").notes
-    assert ANOTHER in note
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{LONG}\n{LONG}",
+        f"topic a:\n{LONG}\ntopic b:\n{LONG}",
+        f"$ pulsar-admin topics stats a\n{LONG}\n$ pulsar-admin topics stats a\n{LONG}",
+        f"```\n{LONG}\n```\nand\n```\n{LONG}\n```",
+    ],
+)
+def test_another_answer_that_is_not_read_is_incomplete(tmp_path: Path, text: str) -> None:
+    found, name = read_of(tmp_path, text)
+    assert ANOTHER in found.notes[0]
+    assert found.incomplete == (f"{name} has another answer, not read",)
+
+
+def test_prose_behind_an_answer_is_no_other_answer(tmp_path: Path) -> None:
+    found, _ = read_of(tmp_path, f"{LONG}\nmsgBacklog: 30 is too much; why is msgBacklog high?")
+    assert found.incomplete == ()
 
 
 @pytest.mark.parametrize(

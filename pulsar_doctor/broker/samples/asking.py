@@ -129,7 +129,10 @@ def _of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> 
         notes.append(NO_DISTANCE)
     if not all(each.window.last.now_told for each in windows):
         notes.append(NO_TIME if at_ms is None else AT_IS_EARLY)
-    return ReadSamples(tuple(windows), tuple(notes), tuple(files[-1].incomplete))
+    another = (
+        f"{called(each.name)} has another answer, not read" for each in given if each.another
+    )
+    return ReadSamples(tuple(windows), tuple(notes), (*files[-1].incomplete, *another))
 
 
 def _several(windows: Sequence[TopicWindow]) -> Iterator[Window]:
@@ -159,7 +162,7 @@ def stats_content(name: str, topics: Sequence[str]) -> list[Plain] | Saved:
             return read_saved(stream, name, schema, topics)
         read = document_in(whole(stream, name, line), name)
     plain = of_document(read.document, name)
-    last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name))
+    last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name), another=read.another)
     taken_ms = _by_its_change(last) if read.taken_ms is None else read.taken_ms
     if taken_ms is not None:
         last = last.at(taken_ms)

@@ -64,6 +64,11 @@ FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|\{(?:code|noformat)(?::[^}\n]*)?\}).*
 TAG = re.compile(r"</?(?:br|pre|code|p|div|span|li|details|summary)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 FIELD = re.compile(r"\b(?:msgRate(?:In|Out)|msgBacklog|availablePermits|unackedMessages|cursors)\b")
 NEXT = re.compile(r'\{\s*"(?:msgRateIn|entriesAddedCounter)"|"cursors"\s*:')
+# A field of further stats: quoted as in JSON, or as Java prints it. In prose it is neither.
+FURTHER = re.compile(
+    r"\b(?:msgRate(?:In|Out)|msgBacklog|availablePermits|unackedMessages)"
+    rf"(?:['{QUOTED}]\s*:|=)"
+)
 ENTITY = re.compile(r"&(?:quot|nbsp|#34|#39|#x22|#x27|lt|gt|amp);")
 BEFORE_LINES = (
     re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE),
@@ -92,6 +97,7 @@ class Pasted:
     notes: tuple[str, ...] = ()  # how it was read, in sentences; empty: it is JSON
     taken_ms: int | None = None  # when it was taken, if the text in front of it shows it
     cut: bool = False  # it is cut off
+    another: bool = False  # there is another answer in the text, which is not read
 
 
 def document_in(content: bytes, name: str) -> Pasted:
@@ -113,7 +119,7 @@ def document_in(content: bytes, name: str) -> Pasted:
     document, done, taken_ms = found
     said = "; ".join(sorted(done)) or SPACES
     note = f"{called(name)} is not valid JSON, and was read with corrections: {said}"
-    return Pasted(document, (note,), taken_ms, CUT in done)
+    return Pasted(document, (note,), taken_ms, CUT in done, ANOTHER in done)
 
 
 def _instead(content: bytes) -> str | None:
@@ -194,7 +200,7 @@ def _read(reading: Mending) -> Any:
             following = NEXT.search(text, reading.at)
     if around or text[reading.at :].strip():
         reading.done.add(AROUND)
-    if following is not None:
+    if following is not None or FURTHER.search(text, reading.at):
         reading.done.add(ANOTHER)
     return document
 
@@ -230,6 +236,7 @@ def _bare(text: str, done: set[str]) -> str:
     fences = list(FENCE.finditer(bare))
     if fences:
         end = fences[1].start() if len(fences) > 1 else len(bare)
+        done.update({ANOTHER} if FURTHER.search(bare, end) else ())
         bare = bare[fences[0].end() : end]
     code = _without_numbers(bare).strip().strip("`").strip()
     if len(code) < len(uncoloured.strip()):

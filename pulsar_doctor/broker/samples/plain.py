@@ -60,6 +60,7 @@ class Plain:
     guess_ms: int | None = None
     notes: tuple[str, ...] = ()  # how its text was read, where it is not plain JSON
     incomplete: tuple[str, ...] = ()  # why subscriptions may be missing, in sentences
+    another: bool = False  # its text has another answer, which is not read
 
     def cut_off(self, name: str, document: Any) -> Plain:
         """The same of a document whose end is missing: the subscriptions need not be all of them.
