@@ -961,6 +961,13 @@ def test_a_broker_that_fails_to_tell_its_configuration_is_asked_again():
         assert ask(broker.url, twice) == 7
 
 
+def test_a_number_of_partitions_below_0_is_refused():
+    with always(Reply(document={"partitions": -5})) as broker:
+        why = "the partitions of persistent://t/n/x: -5 are reported, which is impossible"
+        with pytest.raises(DoctorError, match=why):
+            ask(broker.url, lambda admin: admin.partitions("t/n/x"))
+
+
 def test_ledgers_of_all_partitions_come_in_one_answer():
     told = {"partitions": {"persistent://t/n/x-partition-0": {}}}
     with always(Reply(document=told)) as broker:

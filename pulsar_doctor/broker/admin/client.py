@@ -120,6 +120,8 @@ class Admin:
         count = told.get("partitions") if isinstance(told, dict) else None
         if not isinstance(count, int):
             raise BrokerFailed(f"{what}: no number is reported")
+        if count < 0:
+            raise BrokerFailed(f"{what}: {count} are reported, which is impossible")
         return count or None
 
     async def scalable_topic(self, topic: str) -> dict[int, TopicSegment]:
