@@ -162,7 +162,11 @@ def written_twice(place: str, first: str) -> str:
     [
         ("msgBacklog: 0", "1000", "subscriptions.billing.msgBacklog is both 1000 and 0"),
         ("availablePermits: 1000", "0", f"{NAME}availablePermits is both 0 and 1000"),
-        ("consumers: ", "[]", "subscriptions.billing.consumers is both a list and a list"),
+        (
+            "consumers: ",
+            "[]",
+            "subscriptions.billing.consumers is written twice, with different values",
+        ),
         ("billing: ", '{"msgBacklog": 7}', "subscriptions.billing.msgBacklog is both 7 and 0"),
         ("subscriptions: ", '{"billing": {"msgBacklog": 7}}', "msgBacklog is both 7 and 0"),
     ],

@@ -188,7 +188,9 @@ class Fields:
         """Fields that are written more than once, each with a sentence."""
         if isinstance(self.document, Contradictory):
             for name, (one, other) in self.document.contradictions.items():
-                values = f"both {shown(one)} and {shown(other)}"
+                first, last = shown(one), shown(other)
+                twice = "written twice, with different values"
+                values = twice if first == last else f"both {first} and {last}"
                 yield name, f"{self.where(name)} is {values}: nothing is judged by it"
 
     def _told(self, name: str, kind: str, right: Callable[[Any], bool]) -> Any:
