@@ -83,6 +83,12 @@ def test_a_number_of_partitions_that_cannot_be(changed: Any, count: int, why: st
     assert impossible(found) == [(why,)] * 3
 
 
+def test_a_number_of_partitions_that_cannot_be_beside_totals_alone(changed: Any) -> None:
+    found = changed(lambda stats: stats.update(metadata={"partitions": -1}, partitions={}))
+    why = "metadata.partitions is -1, which is impossible: nothing is judged by it"
+    assert impossible(found) == [(why,)]
+
+
 @pytest.mark.parametrize(("waiting", "contradicts"), [(1000, True), (0, False)])
 def test_totals_that_no_partition_accounts_for(
     changed: Any, waiting: int, contradicts: bool

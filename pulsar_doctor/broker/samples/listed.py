@@ -30,6 +30,11 @@ def listed(stats: PartitionedStats) -> Mapping[str, TopicStats]:
     return {name: _with(each, wrong, contradicted) for name, each in told.items()}
 
 
+def of_totals(stats: PartitionedStats) -> TopicStats:
+    """The totals, where no partition is listed, with what cannot be in the metadata."""
+    return _with(stats.totals, tuple(_impossible(stats.count, 0)), {})
+
+
 def missing(stats: PartitionedStats) -> tuple[int, list[str]]:
     """How many partitions the topic has that are not listed, and the full names of the first."""
     told = stats.partitions or {}

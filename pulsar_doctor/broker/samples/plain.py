@@ -21,7 +21,7 @@ from pulsar_doctor.broker.samples.files import (
     stranger,
     subscriptions_of,
 )
-from pulsar_doctor.broker.samples.listed import listed, unlisted
+from pulsar_doctor.broker.samples.listed import listed, of_totals, unlisted
 from pulsar_doctor.broker.samples.parts import (
     SUBSCRIPTIONS,
     answers_of,
@@ -201,5 +201,5 @@ def _stats(document: Any, kind: str) -> tuple[Mapping[str, TopicStats], tuple[st
         return {UNNAMED: completed(topic_stats(document))}, ()
     stats = partitioned_stats(document)
     if kind == TOTALS:
-        return {UNNAMED: stats.totals}, ()
+        return {UNNAMED: of_totals(stats)}, ()
     return {name: completed(each) for name, each in listed(stats).items()}, (*unlisted(stats),)
