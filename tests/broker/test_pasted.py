@@ -313,6 +313,26 @@ def test_another_answer_that_is_not_read_is_incomplete(tmp_path: Path, text: str
     assert found.incomplete == (f"{name} has another answer, not read",)
 
 
+CURSORS = json.dumps({"ledgers": [], "cursors": {"a": {"readPosition": "5:9"}, "b": {}}})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f'{CURSORS[:-1]}, "schemaLedgers": [], "', None),
+        (CURSORS[: CURSORS.index('"b"')], "is cut off within its cursors"),
+        (f"a:\n{CURSORS}\nb:\n{CURSORS}", "has another answer, not read"),
+    ],
+)
+def test_internal_stats_alone_that_may_lack_cursors(
+    tmp_path: Path, text: str, why: str | None
+) -> None:
+    file = tmp_path / "i"
+    file.write_text(text)
+    found = read(SampleFiles([], [str(file)]))
+    assert found.incomplete == (() if why is None else (f"{file} {why}",))
+
+
 def test_prose_behind_an_answer_is_no_other_answer(tmp_path: Path) -> None:
     found, _ = read_of(tmp_path, f"{LONG}\nmsgBacklog: 30 is too much; why is msgBacklog high?")
     assert found.incomplete == ()

@@ -20,7 +20,7 @@ from pulsar_doctor.broker.samples.files import (
     schema_of,
     whole,
 )
-from pulsar_doctor.broker.samples.pasted import document_in
+from pulsar_doctor.broker.samples.pasted import Pasted, document_in
 from pulsar_doctor.broker.samples.plain import (
     Plain,
     cursors_alone,
@@ -91,7 +91,7 @@ def read(files: SampleFiles) -> ReadSamples:
     plain = [each for content in contents if not isinstance(content, Saved) for each in content]
     saved = [content for content in contents if isinstance(content, Saved)]
     if not contents:
-        plain = [cursors_alone(*_internal(name)) for name in files.internal_files]
+        plain = [_cursors_of(name) for name in files.internal_files]
         return _of_plain(plain, files, at_ms)
     if not saved:
         return _of_plain(_joined(plain, files.internal_files), files, at_ms)
@@ -193,11 +193,23 @@ def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain
 
 def _internal(name: str) -> tuple[Mapping[str, InternalStats], str, tuple[str, ...]]:
     """A file of `--internal-stats`, by the names of partitions; its name, and how it was read."""
+    read = _internal_text(name)
+    return plain_internal(read.document, name), name, read.notes
+
+
+def _cursors_of(name: str) -> Plain:
+    """A file of `--internal-stats` that is given without its stats."""
+    read = _internal_text(name)
+    plain = cursors_alone(plain_internal(read.document, name), name, read.notes)
+    plain = replace(plain, another=read.another)
+    return plain.cut_off(name, read.document) if read.cut else plain
+
+
+def _internal_text(name: str) -> Pasted:
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             raise InputError(f"{called(name)} is a document of pulsar-doctor itself, {schema}")
-        read = document_in(whole(stream, name, line), name)
-    return plain_internal(read.document, name), name, read.notes
+        return document_in(whole(stream, name, line), name)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from pulsar_doctor.broker.samples.files import (
 )
 from pulsar_doctor.broker.samples.listed import listed, of_totals, unlisted
 from pulsar_doctor.broker.samples.parts import (
+    CURSORS,
     SUBSCRIPTIONS,
     answers_of,
     internal_around,
@@ -67,14 +68,15 @@ class Plain:
 
         They are where something stands behind them that is no list of partitions.
         """
+        listing = CURSORS if self.kind in (INTERNAL, PARTITIONED_INTERNAL) else SUBSCRIPTIONS
         last = [*document][-1] if isinstance(document, Mapping) else None
         if last == "partitions":
             within = f"{called(name)} is cut off within its partitions"
             return replace(self, incomplete=(within, *self.incomplete))
-        whole = last not in (None, SUBSCRIPTIONS) and SUBSCRIPTIONS in document
+        whole = last not in (None, listing) and listing in document
         if self.incomplete or whole:
             return self
-        return replace(self, incomplete=(f"{called(name)} is cut off within its subscriptions",))
+        return replace(self, incomplete=(f"{called(name)} is cut off within its {listing}",))
 
     def with_internal(
         self, internal: Mapping[str, InternalStats], name: str, notes: tuple[str, ...] = ()
