@@ -1,7 +1,8 @@
 """Unpacks HTTP responses step by step, with limits on their size and their time.
 
-What is packed may be a thousand times as long as what is sent, and a body may have no end: limits
-hold for what comes out. Only gzip and deflate are unpacked, once: nothing else is asked for.
+What is packed may be a thousand times as long as what is sent, it may unpack to nothing, and a body
+may have no end: limits hold for what comes in and for what comes out. Only gzip and deflate are
+unpacked, once: nothing else is asked for.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ STREAM = AnswerLimits(
 ACCEPTED = "gzip, deflate"
 WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 PLAIN = frozenset({"", "identity"})
+BEHIND = "more bytes behind the end of what is packed"
 SIGNS = (b",", b":", b"[", b"{")
 
 
@@ -59,15 +61,18 @@ async def pieces_of(
     """The body, unpacked, in pieces of at most PIECE_BYTES. Raises as body_of."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpacker = None if coding in PLAIN else Unpacker(coding, response.request)
-    read, most = 0, patience.limits.bytes_most
+    received, read, most = 0, 0, patience.limits.bytes_most
     raws = response.aiter_raw(PIECE_BYTES)
     while raw := await patience.of(anext(raws, b""), response):
         patience.came(len(raw))
+        received += len(raw)
         for piece in (raw,) if unpacker is None else unpacker.feed(raw):
             read += len(piece)
             if read > most:
                 raise TooLong(most)
             yield piece
+        if received > most:  # of what unpacks to nothing
+            raise TooLong(most)
     if unpacker is not None:
         unpacker.end()
 
@@ -98,7 +103,7 @@ async def body_of(response: httpx2.Response, patience: AnswerPatience) -> bytear
 async def beginning_of(response: httpx2.Response, patience: AnswerPatience) -> bytearray:
     """At most REFUSAL_BYTES of the body, and what has come of it in time."""
     body = bytearray()
-    with suppress(TooSlow):
+    with suppress(TooSlow, TooLong):
         async for piece in pieces_of(response, patience):
             body += piece
             if len(body) >= REFUSAL_BYTES:
@@ -124,7 +129,9 @@ class Unpacker:
         self._raw = coding == "deflate"  # some send it without zlib's header
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes unpack to."""
+        """What these bytes unpack to. Bytes behind the end are refused: zlib would keep all."""
+        if data and self._stream.eof:
+            raise self._wrong(BEHIND)
         self._begun = self._begun or bool(data)
         more = bool(data)
         while more:
@@ -132,9 +139,11 @@ class Unpacker:
                 piece = self._stream.decompress(data, PIECE_BYTES)
             except zlib.error as error:
                 if not self._raw:
-                    raise self._wrong(str(error)) from None
+                    raise self._wrong(str(error).rpartition(": ")[2]) from None
                 self._raw, self._stream = False, zlib.decompressobj(-zlib.MAX_WBITS)
                 continue
+            if self._stream.unused_data:
+                raise self._wrong(BEHIND)
             self._raw = False
             data = self._stream.unconsumed_tail
             if piece:

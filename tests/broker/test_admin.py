@@ -322,7 +322,7 @@ def test_the_binary_port_answers():
          "Expecting value: line 1 column 7 (char 6)", 1),
         (Reply(document=[1]), BrokerFailed, "the stats of {topic} is not an object", 1),
         (Reply(document=STATS, headers={"Content-Encoding": "gzip"}), BrokerFailed,
-         "what {url} says of the stats of {topic} cannot be unpacked", 1),
+         "what {url} says of the stats of {topic} cannot be unpacked: incorrect header check", 1),
         (Reply(document=STATS, cut=True), Unreachable,
          "{url} closed the connection while asked for the stats of {topic}; "
          "does it want https://, or is it the broker's binary port? See --admin-url", 3),

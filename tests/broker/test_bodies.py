@@ -9,7 +9,7 @@ import tracemalloc
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain, repeat
 
 import httpx2
 import pytest
@@ -106,6 +106,37 @@ def test_what_is_packed_in_another_way_or_twice_is_not_unpacked(coding):
 def test_what_is_packed_and_cut_off_cannot_be_unpacked():
     with always(packed(gzip.compress(json.dumps(STATS).encode() + b" " * 9999)[:-9])) as broker:
         assert "cannot be unpacked" in refusal(BrokerFailed, broker.url)
+
+
+@pytest.mark.parametrize("window", [31, 15, -15], ids=["gzip", "deflate", "raw"])
+@pytest.mark.parametrize("status", [200, 404])
+def test_bytes_behind_the_end_of_what_is_packed_are_refused_at_once(window, status):
+    packer = zlib.compressobj(9, zlib.DEFLATED, window)
+    body = packer.compress(json.dumps(STATS).encode()) + packer.flush()
+    headers = {"Content-Encoding": "gzip" if window == 31 else "deflate"}
+    reply = Reply(status, pieces=chain([body], repeat(b"x" * PIECE_BYTES)), headers=headers)
+    with always(reply) as broker:
+        sentence = refusal(BrokerFailed, broker.url, timeout_seconds=60)
+    assert sentence.endswith("cannot be unpacked: more bytes behind the end of what is packed")
+
+
+def test_another_packed_body_behind_the_first_is_refused():
+    half = len(json.dumps(STATS)) // 2
+    body = json.dumps(STATS).encode()
+    with always(packed(gzip.compress(body[:half]) + gzip.compress(body[half:]))) as broker:
+        assert "more bytes behind the end" in refusal(BrokerFailed, broker.url)
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_what_unpacks_to_nothing_and_has_no_end_is_given_up(status, monkeypatch):
+    monkeypatch.setattr(bodies, "ANSWER", replace(bodies.ANSWER, bytes_most=4 * MIB))
+    begun = gzip.compress(b"")[:10]
+    empty = b"\0\0\0\xff\xff" * (PIECE_BYTES // 5)  # blocks of deflate
+    headers = {"Content-Encoding": "gzip"}
+    with always(Reply(status, pieces=chain([begun], repeat(empty)), headers=headers)) as broker:
+        kind = BrokerFailed if status == 200 else NotFound
+        sentence = refusal(kind, broker.url, timeout_seconds=60)
+    assert status == 404 or "answers with more than 4 MiB of the stats" in sentence
 
 
 def test_broker_stats_that_are_packed_are_unpacked_piece_by_piece(monkeypatch):

@@ -71,7 +71,7 @@ def of_connection(error: BaseException, url: httpx2.URL, what: str) -> AdminErro
     if isinstance(error, httpx2.ConnectError):
         return Unreachable(f"cannot connect to {where}: {error}; see --admin-url", again=True)
     if isinstance(error, httpx2.DecodingError):
-        return BrokerFailed(f"what {where} says of {what} cannot be unpacked")
+        return BrokerFailed(f"what {where} says of {what} cannot be unpacked: {error}")
     if isinstance(error, httpx2.RemoteProtocolError) and not CLOSED.search(str(error)):
         hint = ", or it wants https://" if url.scheme == "http" else ""
         return Unreachable(
@@ -100,8 +100,8 @@ def of_time(url: httpx2.URL, what: str, error: TooSlow) -> AdminError:
 def of_size(url: httpx2.URL, what: str, most: int) -> AdminError:
     """The answer is longer than is read. Not asked again: it would be as long."""
     return BrokerFailed(
-        f"{place(url)} answers with more than {most >> 20} MiB of {what}, unpacked: it was not "
-        "read to the end, and is not used; does a broker answer there? See --admin-url"
+        f"{place(url)} answers with more than {most >> 20} MiB of {what}: it was not read "
+        "to the end, and is not used; does a broker answer there? See --admin-url"
     )
 
 
