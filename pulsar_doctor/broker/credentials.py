@@ -31,6 +31,10 @@ Certificate = tuple[Path, Path]  # certificate, key; both PEM
 METHOD = "X-Pulsar-Auth-Method-Name"
 ISSUER_SECONDS = 10.0
 EARLY_SECONDS = 30.0  # a token of OAuth2 is renewed before it expires
+NO_TOKEN = (  # what is raised where an issuer answers something else
+    httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError, OverflowError,
+    RecursionError,
+)  # fmt: skip
 
 
 class Credentials(Protocol):
@@ -103,7 +107,7 @@ class ClientCredentials:
                 )
             sold = json.loads(told)
             return _clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
+        except NO_TOKEN as error:
             raise DoctorError(
                 f"the OAuth2 issuer {host} gives no token ({type(error).__name__}); see issuerUrl"
             ) from None  # the request holds the secret
@@ -153,7 +157,7 @@ def expires_at(headers: Mapping[str, str]) -> float | None:
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
         return float(claims["exp"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

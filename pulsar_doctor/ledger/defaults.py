@@ -28,5 +28,5 @@ def by_default(setting: str, version: VersionNumbers | None) -> int:
 
 def version_of(text: str | None) -> VersionNumbers | None:
     """`4.0.8` as numbers, from a version as a broker writes it; None where it is none."""
-    found = re.match(r"\d+(\.\d+)+", text or "")
+    found = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})+(?![0-9])", text or "")
     return tuple(map(int, found[0].split("."))) if found else None

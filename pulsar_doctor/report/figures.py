@@ -20,7 +20,6 @@ NOISE = frozenset(  # what a sentence tells in its own words, or what only leads
      "samples"}
 )  # fmt: skip
 MOMENT_SECONDS = 1.0  # no age of anything that stands still is shorter
-SMALL = 10  # a number below it is in every sentence, so its unit must be the same
 
 
 def numbers(finding: Finding) -> str:
@@ -55,5 +54,5 @@ def _value(measure: Measure) -> str | None:
 
 def _is_known(value: str, unit: str, known: Set[str]) -> bool:
     """Whether a sentence has it."""
-    small = value.isdecimal() and int(value) < SMALL
-    return (f"{value} {unit}" if small else value) in known
+    # A number of one digit is in every sentence, so its unit must be the same.
+    return (f"{value} {unit}" if len(value) == 1 and value.isdecimal() else value) in known

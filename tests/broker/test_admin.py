@@ -99,6 +99,8 @@ def jwt(expires: int) -> str:
         ("o-partition-3", "persistent://public/default/o-partition-3",
          "persistent/public/default/o-partition-3"),
         ("persistent://t/ns/a/b", "persistent://t/ns/a/b", "persistent/t/ns/a%2Fb"),
+        (f"o-partition-{'9' * 20}", f"persistent://public/default/o-partition-{'9' * 20}",
+         f"persistent/public/default/o-partition-{'9' * 20}"),
         ("a b", "persistent://public/default/a b", "persistent/public/default/a%20b"),
         ("größe", "persistent://public/default/größe",
          "persistent/public/default/gr%C3%B6%C3%9Fe"),
@@ -141,7 +143,7 @@ def test_an_answer_carries_the_brokers_clock():
     assert (answer.document, answer.broker_clock_ms) == (STATS, DATE_MS)
 
 
-@pytest.mark.parametrize("date", ["", "yesterday"])
+@pytest.mark.parametrize("date", ["", "yesterday", f"1 Jan {'9' * 20} 00:00:00 GMT"])
 def test_a_clock_that_is_not_told_is_none(date):
     with always(Reply(document=STATS, headers={"Date": date})) as broker:
         assert ask(broker.url, stats).broker_clock_ms is None
@@ -888,6 +890,8 @@ def test_a_password_that_a_broker_says_again_is_taken_out() -> None:
     [
         (issuer(60, 401), "refuses these client credentials (401)"),
         (lambda asked: HTML, "gives no token (JSONDecodeError)"),
+        (issuer(10**400), "gives no token (OverflowError)"),
+        (lambda asked: Reply(body=b"[" * 100_000), "gives no token (RecursionError)"),
     ],
 )
 def test_an_issuer_that_gives_no_token_is_told_without_the_secret(tmp_path, answer, says):

@@ -19,6 +19,7 @@ import pytest
 from pulsar_doctor.broker.admin import Admin, AdminError, Refused, topic_name
 from pulsar_doctor.broker.admin.live_metrics import LIVE
 from pulsar_doctor.broker.admin.metrics import topics_in
+from pulsar_doctor.broker.admin.segment_numbers import numbers_in
 from pulsar_doctor.broker.bodies import lines_of
 from pulsar_doctor.broker.fleet import Fleet, Scope, is_system
 from pulsar_doctor.broker.sampling import SamplingPlan, Unread
@@ -267,6 +268,27 @@ def test_metrics_name_loaded_topics_in_pieces_of_any_length(split, partitions):
 
     partition = f"{B}-partition-3"
     assert asyncio.run(told()) == [(A, False), (partition, False), *2 * [(partition, True)]]
+
+
+@pytest.mark.parametrize(
+    ("label", "named"),
+    [("-1", [(A, False)]), ("07", [(f"{A}-partition-7", False)]), ("9" * 5000, [])],
+    ids=["none", "a number", "no number of a partition"],
+)
+def test_a_line_of_metrics_for_no_partition_that_can_be_names_nothing(label, named):
+    line = f'\npulsar_subscriptions_count{{topic="{A}",partition="{label}"}} 1\n'
+    assert list(topics_in(line.encode())) == named
+
+
+def test_segments_are_named_as_a_broker_names_them():
+    async def lines() -> AsyncIterator[bytes]:
+        for end in ("0000-7fff-1", "no-such", "0000-7fff-" + "9" * 5000, "0-f-1/\udcff"):
+            line = f'\npulsar_subscription_back_log{{topic="segment://t/n/a/{end}"'
+            line += ',subscription="\udcff"} 1\n'
+            yield line.encode("utf-8", "surrogateescape")
+
+    told = asyncio.run(numbers_in(lines()))
+    assert told == {"segment://t/n/a/0000-7fff-1": {"\ufffd": {"msgBacklog": 1}}}
 
 
 def test_partitions_are_looked_at_and_sampled_one_by_one():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pulsar_doctor.diagnosis.known.versions import client_of, may_be, next_fix, version_of, within
+from pulsar_doctor.ledger import defaults
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,15 @@ def test_a_client_by_its_own_text(text: str, kind: str, version: str) -> None:
     assert named[0] == kind
     assert named[1] is not None
     assert named[1].text == version
+
+
+@pytest.mark.parametrize(
+    "text", ["4." + "9" * 5000, "9" * 5000 + ".0", "4.0.0-M" + "1" * 5000], ids="abc"
+)
+def test_digits_without_end_are_no_version(text: str) -> None:
+    assert version_of(text) is None
+    assert client_of(f"Pulsar-Java-v{text}") == ("java", None)
+    assert (defaults.version_of(f"4.0.8.{text}") or ())[:2] in {(), (4, 0)}
 
 
 def test_an_old_rust_client_is_of_no_known_version() -> None:

@@ -327,7 +327,7 @@ def clock_ms(response: httpx2.Response) -> int | None:
     """The broker's clock when it answered, epoch ms, to the second; None where not told."""
     try:
         return int(parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000)
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return None
 
 

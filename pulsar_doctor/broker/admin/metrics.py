@@ -19,7 +19,8 @@ from pulsar_doctor.broker.bodies import NAMES_MOST
 
 # splitTopicAndPartitionLabelInPrometheus: the number of a partition has a label of its own then.
 # Of several labels that end so, the first counts: what follows is never tried with another one.
-TOPIC = rb'\{(?>[^\n]*?topic=")([^"\n]*)"(?:,partition="(\d+)")?'
+# A topic without partitions has -1 there; a number that no partition has names nothing.
+TOPIC = rb'\{(?>[^\n]*?topic=")([^"\n]*)"(?:,partition="(\d{1,9})"|(?!,partition="\d))'
 # What is not acknowledged is in the backlog, too, unless the broker's counter is wrong.
 LINES = re.compile(
     rb"\npulsar_subscription(?:s_count" + TOPIC + rb"|_(?:back_log|unacked_messages)" + TOPIC

@@ -39,7 +39,8 @@ TOPIC_LINE = "subscriptions_count"  # one of each loaded topic
 LINE = re.compile(
     (
         rf"\npulsar_({'|'.join((*FIELDS, TOPIC_LINE))})"
-        r'\{[^\n]*?topic="(segment://[^"\n]*)"(?:,subscription="((?:[^"\\\n]|\\.)*)")?\} (\S+)'
+        r'\{[^\n]*?topic="(segment://[^"\n]*/[0-9a-f]{1,8}-[0-9a-f]{1,8}-[0-9]{1,18})"'
+        r'(?:,subscription="((?:[^"\\\n]|\\.)*)")?\} (\S+)'
     ).encode()
 )
 OF_TOPIC = ("publishers", "msgRateIn")
@@ -73,7 +74,9 @@ def _add(found: dict[str, CountsByName], lines: bytes) -> int:
     """How many names are new."""
     new = 0
     for match in LINE.finditer(lines):
-        metric, topic, subscription, number = (each.decode() for each in match.groups(b""))
+        metric, topic, subscription, number = (
+            each.decode("utf-8", "replace") for each in match.groups(b"")
+        )
         new += topic not in found
         numbers = found.setdefault(topic, {})
         if subscription and metric != TOPIC_LINE:

@@ -10,7 +10,7 @@ from pulsar_doctor.errors import InputError
 
 DOMAINS = ("persistent", "non-persistent")
 SCALABLE, SEGMENT = "topic", "segment"  # Pulsar 5: a scalable topic, and one segment of it
-PARTITION = re.compile(r"-partition-\d+$")
+PARTITION = re.compile(r"-partition-[0-9]{1,9}\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, RestAnswer, TopicName
+from pulsar_doctor.broker.admin.topics import PARTITION
 from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling.part import SampledPart
 from pulsar_doctor.broker.sampling.plan import Unread
@@ -166,8 +167,8 @@ class NamedTopic:
         return {full: each for full, each in told.items() if self._is_partition(full)}
 
     def _is_partition(self, full: str) -> bool:
-        head, _, number = full.rpartition("-partition-")
-        return head == str(self.name) and number.isdecimal()
+        name = str(self.name)
+        return full.startswith(name) and bool(PARTITION.fullmatch(full, len(name)))
 
     def _named(self, full: str) -> TopicName:
         local = self.name.local + full.removeprefix(str(self.name))

@@ -66,7 +66,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
-POSITION = re.compile(r"\d+:-?\d+")
+POSITION = re.compile(r"[0-9]{1,19}:-?[0-9]{1,19}")
 PASSED_TIMES = 10  # as many later ones as are held: on average each took a tenth of the time
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
 

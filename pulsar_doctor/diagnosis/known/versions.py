@@ -11,6 +11,7 @@ VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+)+)(?:-M([0-9]+)(?![0-9]))?(.*)", re.
 BOUND = re.compile(r"(>=|<=|>|<)(\S+)")
 FINAL = 10**6  # after every milestone
 PARTS = 4
+NO_PART = re.compile("[0-9]{10}")  # clients send any text as their version
 
 # How each client names itself to the broker, in the order in which they are tried.
 CLIENTS = (
@@ -45,7 +46,7 @@ class Version:
 def version_of(text: str) -> Version | None:
     """A version with what follows it, such as `4.0.8-SNAPSHOT`; None where there is none."""
     match = VERSION.match(text.strip())
-    if match is None:
+    if match is None or NO_PART.search(match[0], 0, match.start(3)):
         return None
     parts = tuple(int(part) for part in match[1].split(".")[:PARTS])
     milestone = int(match[2]) if match[2] else FINAL

@@ -60,7 +60,7 @@ class Partition:
 
     def __init__(self, plan: Plan, topic: str, number: int, brokers: Brokers, queue: Queue) -> None:
         self.topic = topic
-        found = re.search(r"-partition-(\d+)$", topic, re.ASCII)
+        found = re.search(r"-partition-([0-9]{1,9})\Z", topic)
         self.index = int(found[1]) if found else None
         self.active: bool | None = None  # None: not told
         self.at_end = False
