@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import httpx2
 
-from pulsar_doctor.broker.patience import AnswerLimits, AnswerPatience, TooSlow
+from pulsar_doctor.broker.patience import SLOWEST, AnswerLimits, AnswerPatience, TooSlow
 
 ANSWER_BYTES = 128 << 20  # one document; 20,000 subscriptions of a topic have about 60 MB
 ANSWER_VALUES = 12_000_000  # what a document may hold, counted by its signs before it is read
@@ -62,7 +62,7 @@ async def pieces_of(
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpacker = None if coding in PLAIN else Unpacker(coding, response.request)
     received, read, most = 0, 0, patience.limits.bytes_most
-    raws = response.aiter_raw(PIECE_BYTES)
+    raws = response.aiter_raw(SLOWEST)  # which waits for so many bytes: no more than a second
     while raw := await patience.of(anext(raws, b""), response):
         patience.came(len(raw))
         received += len(raw)

@@ -14,7 +14,7 @@ from typing import TypeVar
 import httpx2
 
 T = TypeVar("T")
-SLOWEST = 1 << 16  # bytes a second, as they are sent
+SLOWEST = 1 << 13  # bytes a second, as they are sent
 
 
 class TooSlow(ValueError):

@@ -138,6 +138,19 @@ def test_a_slow_answer_that_keeps_coming_is_read():
         assert ask(broker.url, stats, timeout_seconds=AT_ONCE).document == STATS
 
 
+def test_the_slow_link_of_a_port_forward_is_not_too_slow():
+    body = json.dumps(STATS).encode()
+
+    def at_25_kb_a_second() -> Iterator[bytes]:
+        for _ in range(10):
+            time.sleep(0.1)
+            yield b" " * 2500
+        yield body
+
+    with always(Reply(pieces=at_25_kb_a_second())) as broker:
+        assert ask(broker.url, stats, timeout_seconds=2 * AT_ONCE).document == STATS
+
+
 def test_what_keeps_coming_for_too_long_is_given_up():
     def steadily() -> Iterator[bytes]:
         while True:
@@ -300,8 +313,8 @@ def test_limits_are_logged_for_whoever_wants_to_know(caplog):
     ):
         ask(broker.url, stats, timeout_seconds=10)
     assert caplog.messages[:2] == [
-        "limits of a document: 10 s without a byte; 10 s in all, and 1 s for each 64 KiB, up to "
+        "limits of a document: 10 s without a byte; 10 s in all, and 1 s for each 8 KiB, up to "
         "60 s; 128 MiB unpacked",
-        "limits of a list or metrics: 10 s without a byte; 10 s in all, and 1 s for each 64 KiB, "
+        "limits of a list or metrics: 10 s without a byte; 10 s in all, and 1 s for each 8 KiB, "
         "up to 600 s; 4,096 MiB unpacked, 1 MiB a line, 200,000 names",
     ]
