@@ -9,13 +9,14 @@ written anywhere else. Where both files have a name, ours counts.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.broker.input_files import text_of
+from pulsar_doctor.broker.input_files import CONTEXTS_BYTES, text_of
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.spelling import near
 
@@ -33,6 +34,11 @@ OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
 ADMIN = "admin-service-url"
 LOGIN = (*PULSARCTL, *OAUTH2, "token", "tokenFile")  # what is read of a login
 LEVELS_MOST = 8  # levels; pulsarctl writes three
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+# Each dot makes all dots before it in the same key count again: thousands take minutes.
+KEY_PARTS_MOST = 32
+KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+LONG_KEY = re.compile(rf"(?<![\w-])(?:{KEY_PART}){{{KEY_PARTS_MOST}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +115,12 @@ def _current_file(environ: Mapping[str, str]) -> Path:
 def _ours(file: Path, allowed: frozenset[str]) -> dict[str, ClusterContext]:
     if not _is_there(file):
         return {}
+    text = text_of(file, "the contexts in", CONTEXTS_BYTES)
+    if LONG_KEY.search(text):
+        raise InputError(f"{file} has a key of more than {KEY_PARTS_MOST} parts")
     try:
-        tables = tomllib.loads(text_of(file, "the contexts in"))
-    except tomllib.TOMLDecodeError as error:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not TOML: {error}") from None
     return {
         name: ClusterContext(name, file, _settings(name, tables, file, allowed)) for name in tables
@@ -155,29 +164,38 @@ def _of_pulsarctl(file: Path) -> tuple[dict[str, ClusterContext], str | None]:
 
 
 def _yaml_of(file: Path) -> Any:
-    """What YAML without aliases holds. Raises InputError, which never quotes it: it has tokens.
+    """What YAML of texts holds. Raises InputError, which never quotes it: it has tokens.
 
-    An alias is short, and what it stands for may fill the memory. pulsarctl writes none.
+    An alias is short, and what it stands for may fill the memory. A tag names how a text is read,
+    which may fail or take long. pulsarctl writes neither.
     """
     import yaml
 
-    class Bounded(yaml.SafeLoader):
-        """Reads few levels, and no aliases."""
+    class Bounded(yaml.BaseLoader):
+        """Reads texts, null, and few levels of them; no aliases and no tags."""
 
         levels = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             """One value, with what is in it."""
-            if self.levels == LEVELS_MOST or self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            tagged = getattr(event, "tag", None) is not None
+            if tagged or self.levels == LEVELS_MOST or isinstance(event, yaml.AliasEvent):
                 raise yaml.YAMLError
             self.levels += 1
             node = super().compose_node(parent, index)
             self.levels -= 1
             return node
 
+        def construct_scalar(self, node: Any) -> str | None:
+            """A number stays a text: some take long to read."""
+            text: str = super().construct_scalar(node)
+            return None if node.style is None and text in NULLS else text
+
     try:
-        return yaml.load(text_of(file, "the contexts of pulsarctl in"), Bounded) or {}
-    except (yaml.YAMLError, ValueError, RecursionError):  # 2026-99-99 is no date
+        written = text_of(file, "the contexts of pulsarctl in", CONTEXTS_BYTES)
+        return yaml.load(written, Bounded) or {}
+    except (yaml.YAMLError, ValueError, RecursionError):  # a character that has no code
         raise _foreign(file) from None
 
 
@@ -186,10 +204,10 @@ def _foreign(file: Path) -> InputError:
 
 
 def _text(value: Any, what: str) -> Any:
-    """A text or a flag as it is. Raises InputError for anything else; what: its name."""
-    if value is None or isinstance(value, str | bool):
+    """A text as it is. Raises InputError for anything else; what: its name."""
+    if value is None or isinstance(value, str):
         return value
-    raise InputError(f"{what} is not a text; put it in quotes")
+    raise InputError(f"{what} is not a text")
 
 
 def _as_ours(
@@ -207,6 +225,14 @@ def _as_ours(
     elif login["token"]:
         settings |= {"auth_plugin": "token", "auth_params": f"token:{login['token']}"}
     elif login["tokenFile"]:
-        uri = Path(login["tokenFile"]).expanduser().absolute().as_uri()
-        settings |= {"auth_plugin": "token", "auth_params": uri}
+        settings |= {"auth_plugin": "token", "auth_params": _uri(login["tokenFile"], of)}
     return {key: value for key, value in settings.items() if value}
+
+
+def _uri(token_file: str, of: str) -> str:
+    if token_file.lower() in ("true", "false"):
+        raise InputError(f"tokenFile of {of} is {token_file}, not the name of a file")
+    try:
+        return Path(token_file).expanduser().absolute().as_uri()
+    except (RuntimeError, ValueError):  # nobody is called so; no file can be
+        raise InputError(f"tokenFile of {of} is not the name of a file") from None

@@ -16,7 +16,8 @@ from pathlib import Path
 from pulsar_doctor.errors import InputError
 
 SILENT_SECONDS = 60.0  # a pulsar-admin that starts in a container far away takes some of them
-TEXT_BYTES = 1 << 20  # settings, tokens, keys
+TEXT_BYTES = 1 << 20  # client.conf, tokens, keys
+CONTEXTS_BYTES = 1 << 18  # a file of contexts: a few KB, but what reads it may be slow
 NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 INHERITED = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
 
@@ -37,18 +38,20 @@ def open_input(path: Path) -> io.BufferedReader:
         raise
 
 
-def text_of(path: Path, what: str) -> str:
-    """All of a small text. what: "the token file". Raises InputError."""
+def text_of(path: Path, what: str, most: int = TEXT_BYTES) -> str:
+    """All of a small text. what: "the token file". most: bytes. Raises InputError."""
     try:
         with open_input(path) as file:
-            content = file.read(TEXT_BYTES + 1)
-        if len(content) > TEXT_BYTES:
-            raise InputError(f"{what} {path} is longer than {TEXT_BYTES >> 20} MiB")
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise InputError(f"{what} {path} is longer than {most >> 10:,} KiB")
         return content.decode()
     except OSError as error:
         raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise InputError(f"{what} {path} is not text") from None
+    except ValueError:  # a character that no file has in its name
+        raise InputError(f"{what} {path} cannot be the name of a file") from None
 
 
 def require_files(*paths: Path | None) -> None:
@@ -61,6 +64,8 @@ def require_files(*paths: Path | None) -> None:
             mode = path.stat().st_mode
         except OSError:
             continue
+        except ValueError:  # a character that no file has in its name
+            raise InputError(f"{path} cannot be the name of a file") from None
         if not stat.S_ISREG(mode) and not INHERITED.fullmatch(str(path)):
             raise InputError(f"{path} is not a file, but a folder, a pipe or a device")
 

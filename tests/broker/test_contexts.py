@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,14 @@ def test_no_token_goes_to_a_cluster_that_it_is_not_for(home: Path) -> None:
         ("[prod\n", "is not TOML"),
         ("prod = 'http://x'", r"write \[prod\] above"),
         ("[prod]\nadmin-url = 5", "is not a text in quotes"),
+        ("a = " + "[" * 50_000, "is not TOML: maximum recursion"),
+        ("a = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
+        (".".join("a" * 60_000) + " = 1", "has a key of more than 32 parts"),
+        ("x = {" + "\"a\".'b'.c ." * 30 + "d = 1}", "has a key of more than 32 parts"),
+        ("# " + "x" * 300_000, "is longer than 256 KiB"),
+        ('[prod]\ntls-key = "\\u0000"', "cannot be the name of a file"),
     ],
+    ids=count(),
 )
 def test_what_is_wrong_in_a_file_is_said(home: Path, ours: str, wrong: str) -> None:
     written(home, ours=ours)
@@ -166,12 +173,20 @@ BIG = "a: &a [canary]\n" + "".join(
         ("contexts: 2026-99-99", "is not what pulsarctl writes"),
         (f"contexts: {'1' * 5_000}", "is not what pulsarctl writes"),
         ("contexts: [c]", "is not what pulsarctl writes"),
-        ("auth-info: {c: {tokenFile: 5}}\ncontexts: {c: {}}", "tokenFile of context c .*a text"),
+        ("auth-info: {c: {tokenFile: true}}\ncontexts: {c: {}}", "tokenFile of context c .*true"),
+        ("auth-info: {c: {tokenFile: ~nouser/x}}\ncontexts: {c: {}}", "tokenFile .*name of a file"),
+        ('auth-info: {c: {tokenFile: "\\uD800"}}\ncontexts: {c: {}}', "tokenFile .*name of a file"),
+        ("auth-info: {c: {token: [~]}}\ncontexts: {c: {}}", "token of context c .*a text"),
+        *(
+            (f"contexts: {{c: {{admin-service-url: {tagged}}}}}", "is not what pulsarctl writes")
+            for tagged in ('!!int ""', "!!bool x", "!!timestamp x", '!!float ""', "! x", "!!map {}")
+        ),
+        ("contexts: {c: {}}\nx: " + "1:" * 500_000, "is longer than 256 KiB"),
         ("auth-info: {c: {token: [canary]}}\ncontexts: {c: {}}", "token of context c .*a text"),
         ("contexts: {c: {admin-service-url: [x]}}", "admin-service-url of context c .*a text"),
         ("current-context: [c]", "current-context of .*a text"),
     ],
-    ids=range(11),
+    ids=count(),
 )
 def test_hostile_yaml_is_refused_in_one_sentence(
     home: Path, written_there: str, wrong: str
@@ -181,6 +196,18 @@ def test_hostile_yaml_is_refused_in_one_sentence(
     with pytest.raises(InputError, match=wrong) as error:
         load({"context": "c"}, {})
     assert "canary" not in str(error.value)
+
+
+@pytest.mark.parametrize("nothing", ["", "~", "null", "''", '""'])
+def test_a_text_of_pulsarctl_is_taken_as_it_is_written(home: Path, nothing: str) -> None:
+    login = (
+        f"    token: 0123\n    tokenFile: {nothing}\n    since: 2026-99-99\n    n: {'1:' * 9999}1"
+    )
+    written(home, login=login)
+    found = load({"context": "ctl"}, {})
+    assert found.auth_params == "token:0123"
+    assert found.tls_trust_certs is None
+    assert found.tls_allow_insecure is False
 
 
 def test_the_header_names_cluster_and_context() -> None:
