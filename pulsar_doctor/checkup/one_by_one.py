@@ -113,7 +113,8 @@ def _counted(
         with stopping.between_steps():
             for number, diagnosis in enumerate(verdicts, 1):
                 yield diagnosis
-                progress(number, planned, "subscriptions")
+                if planned > FIRST:  # fewer are there at once
+                    progress(number, planned, "subscriptions")
                 if stopping.asked and number < planned:
                     checkup.stopped = True
                     left = f"{planned - number} of {planned} subscriptions were not judged"
