@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import isnan
 from typing import Protocol, Self
 
@@ -89,9 +89,7 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 def truth(tree: ast.expr, numbers: Meaning) -> Truth:
     """Whether a condition holds; None where what is reported does not decide."""
     if isinstance(tree, ast.BoolOp):
-        decides = isinstance(tree.op, ast.Or)
-        each = [truth(value, numbers) for value in tree.values]
-        return decides if decides in each else None if None in each else not decides
+        return _joined(tree.values, numbers, decides=isinstance(tree.op, ast.Or))
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
         return _not(truth(tree.operand, numbers))
     if isinstance(tree, ast.Compare):
@@ -102,6 +100,17 @@ def truth(tree: ast.expr, numbers: Meaning) -> Truth:
         return _called(tree.func.id, tree.args[0], numbers)
     found = value(tree, numbers)
     return found if isinstance(found, bool) else None
+
+
+def _joined(parts: Sequence[ast.expr], numbers: Meaning, *, decides: bool) -> Truth:
+    """Of several conditions, the first of which that is `decides` decides."""
+    found: Truth = not decides
+    for each in parts:
+        holds = truth(each, numbers)
+        if holds is decides:
+            return decides
+        found = found if holds is not None else None
+    return found
 
 
 def value(tree: ast.expr, numbers: Meaning) -> Term:

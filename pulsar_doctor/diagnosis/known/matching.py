@@ -159,12 +159,22 @@ def _fitting(view: SubscriptionView, issue: Issue) -> Iterator[KnownIssue]:
         if version is False:
             continue
         numbers = Numbers(view, consumer)
-        truths = [truth(tree, numbers) for tree in issue.conditions]
-        if False in truths or not _enough(truths):
+        truths = _truths(issue, numbers)
+        if not truths or not _enough(truths):
             continue
         unknown = tuple(dict.fromkeys(_unknown(issue, truths, numbers)))
         label = consumer.label if consumer else None
         yield KnownIssue(issue, label, None not in truths, unknown, version)
+
+
+def _truths(issue: Issue, numbers: Numbers) -> list[Truth]:
+    """Whether each of its conditions holds; empty as soon as one does not."""
+    truths: list[Truth] = []
+    for tree in issue.conditions:
+        if (holds := truth(tree, numbers)) is False:
+            return []
+        truths.append(holds)
+    return truths
 
 
 def _client_version(issue: Issue, consumer: ConsumerView | None) -> Version | Literal[False] | None:
