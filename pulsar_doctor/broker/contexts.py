@@ -178,7 +178,7 @@ def _yaml_of(file: Path) -> Any:
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             """One value, with what is in it."""
-            event = self.peek_event()
+            event = self.peek_event()  # type: ignore[no-untyped-call]
             tagged = getattr(event, "tag", None) is not None
             if tagged or self.levels == LEVELS_MOST or isinstance(event, yaml.AliasEvent):
                 raise yaml.YAMLError
@@ -187,7 +187,7 @@ def _yaml_of(file: Path) -> Any:
             self.levels -= 1
             return node
 
-        def construct_scalar(self, node: Any) -> str | None:
+        def construct_scalar(self, node: Any) -> str | None:  # type: ignore[override]
             """A number stays a text: some take long to read."""
             text: str = super().construct_scalar(node)
             return None if node.style is None and text in NULLS else text
