@@ -39,7 +39,11 @@ def answer(program: click.Command, instruction: str) -> int:
     if shell not in SHELLS or what != "complete":
         return 2
     completion = completion_of(shell, program)
-    items = filter(_offered, completion.get_completions(*completion.get_completion_args()))
+    try:
+        typed = completion.get_completion_args()
+    except (LookupError, ValueError):  # no script of ours set COMP_WORDS and COMP_CWORD
+        return 2
+    items = filter(_offered, completion.get_completions(*typed))
     stdout().writelines(f"{completion.format_completion(item)}\n" for item in items)
     return 0
 

@@ -101,6 +101,37 @@ def test_contexts_are_offered(tmp_path: Path) -> None:
     assert offered("context", "use", "d", home=tmp_path) == ["dev"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a = " + "[" * 20_000, "[prod", "\xff", "[prod]\n" * 2],
+    ids=["deep", "cut", "no text", "twice"],
+)
+def test_a_file_of_contexts_that_cannot_be_read_offers_nothing(tmp_path: Path, text: str) -> None:
+    write_contexts(tmp_path, ["prod"])
+    file = tmp_path / ".config" / "pulsar-doctor" / "contexts.toml"
+    file.write_bytes(text.encode("latin-1"))
+    assert offered("stall-check", "--context", "pr", home=tmp_path) == []
+    assert offered("--context", "prod", "stall-check", "or", home=tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "given"),
+    [
+        ("bash", {}),
+        ("bash", {"COMP_WORDS": "pulsar-doctor o", "COMP_CWORD": "x"}),
+        ("zsh", {"COMP_WORDS": "pulsar-doctor o"}),
+        ("fish", {"COMP_WORDS": "pulsar-doctor o", "COMP_CWORD": " "}),
+    ],
+)
+def test_what_no_script_of_ours_sets_is_wrong_usage(shell: str, given: dict[str, str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pulsar_doctor"],
+        env=environment() | {"_PULSAR_DOCTOR_COMPLETE": f"{shell}_complete"} | given,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "")
+
+
 def test_topics_are_offered_in_the_way_they_are_typed() -> None:
     with serving(of_namespace) as web:
         before = ("--admin-url", web.url, "stall-check")
