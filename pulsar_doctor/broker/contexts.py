@@ -21,10 +21,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.spelling import near
 
 VARIABLE = "PULSAR_DOCTOR_CONTEXT"
-PULSARCTL = {  # its name of a setting that is one of ours as it is
-    "tls_trust_certs_file_path": "tls_trust_certs",
-    "tls_allow_insecure_connection": "tls_allow_insecure",
-}
+TRUST, INSECURE = "tls_trust_certs_file_path", "tls_allow_insecure_connection"  # of pulsarctl
 OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
     "key_file": "privateKey",
     "issuer_endpoint": "issuerUrl",
@@ -32,7 +29,7 @@ OAUTH2 = {  # its name, and that in the parameters of Pulsar's own tools
     "scope": "scope",
 }
 ADMIN = "admin-service-url"
-LOGIN = (*PULSARCTL, *OAUTH2, "token", "tokenFile")  # what is read of a login
+LOGIN = (TRUST, INSECURE, *OAUTH2, "token", "tokenFile")  # what is read of a login
 LEVELS_MOST = 8  # levels; pulsarctl writes three
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 # Each dot makes all dots before it in the same key count again: thousands take minutes.
@@ -210,13 +207,21 @@ def _text(value: Any, what: str) -> Any:
     raise InputError(f"{what} is not a text")
 
 
+def _flag(text: str | None, what: str) -> bool:
+    flag = (text or "false").lower()
+    if flag not in ("true", "false"):
+        raise InputError(f"{what} is neither true nor false")
+    return flag == "true"
+
+
 def _as_ours(
     name: str, context: Mapping[str, Any], login: Mapping[str, Any] | None, file: Path
 ) -> dict[str, Any]:
     of = f"context {name} of {file}"
     login = {key: _text((login or {}).get(key), f"{key} of {of}") for key in LOGIN}
-    settings = {"admin_url": _text(context.get(ADMIN), f"{ADMIN} of {of}")}
-    settings |= {ours: login[theirs] for theirs, ours in PULSARCTL.items()}
+    settings: dict[str, Any] = {"admin_url": _text(context.get(ADMIN), f"{ADMIN} of {of}")}
+    settings["tls_trust_certs"] = login[TRUST]
+    settings["tls_allow_insecure"] = _flag(login[INSECURE], f"{INSECURE} of {of}")
     if login["token"] and login["tokenFile"]:
         raise InputError(f"{of} has a token and a tokenFile; keep one of them")
     if login["key_file"]:

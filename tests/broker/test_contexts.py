@@ -173,6 +173,10 @@ BIG = "a: &a [canary]\n" + "".join(
         ("contexts: 2026-99-99", "is not what pulsarctl writes"),
         (f"contexts: {'1' * 5_000}", "is not what pulsarctl writes"),
         ("contexts: [c]", "is not what pulsarctl writes"),
+        (
+            "auth-info: {c: {tls_allow_insecure_connection: 5}}\ncontexts: {c: {}}",
+            "neither true nor",
+        ),
         ("auth-info: {c: {tokenFile: true}}\ncontexts: {c: {}}", "tokenFile of context c .*true"),
         ("auth-info: {c: {tokenFile: ~nouser/x}}\ncontexts: {c: {}}", "tokenFile .*name of a file"),
         ('auth-info: {c: {tokenFile: "\\uD800"}}\ncontexts: {c: {}}', "tokenFile .*name of a file"),
@@ -196,6 +200,12 @@ def test_hostile_yaml_is_refused_in_one_sentence(
     with pytest.raises(InputError, match=wrong) as error:
         load({"context": "c"}, {})
     assert "canary" not in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "flag"), [("true", True), ("True", True), ("false", False)])
+def test_a_flag_of_pulsarctl_is_true_or_false(home: Path, text: str, flag: bool) -> None:
+    written(home, login=f"    tls_allow_insecure_connection: {text}")
+    assert load({"context": "ctl"}, {}).tls_allow_insecure is flag
 
 
 @pytest.mark.parametrize("nothing", ["", "~", "null", "''", '""'])
