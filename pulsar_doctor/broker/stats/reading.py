@@ -71,20 +71,20 @@ def partitioned_stats(document: Any) -> PartitionedStats:
     fields = Fields(as_object(document, ROOT), ignored=UNFOLDED_TOPIC)
     partitions = fields.by_name("partitions", _topic)
     return PartitionedStats(
-        totals=(_told if partitions else _topic)(fields, UNFOLDED),
+        totals=(_reported if partitions else _topic)(fields, UNFOLDED),
         partitions=partitions,
         count=fields.one("metadata", lambda metadata: metadata.whole("partitions")),
     )
 
 
 def _topic(fields: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> TopicStats:
-    stats = _told(fields, ignored)
+    stats = _reported(fields, ignored)
     if stats == TopicStats():
         raise InputError(f"{fields.path or ROOT} holds no field of a topic's stats")
     return stats
 
 
-def _told(fields: Fields, ignored: IgnoredFields) -> TopicStats:
+def _reported(fields: Fields, ignored: IgnoredFields) -> TopicStats:
     """The same; empty where no such field is there."""
     if _is_non_persistent(fields.document):
         ignored = {kind: ignored.get(kind, frozenset()) | UNKEPT[kind] for kind in UNKEPT}
