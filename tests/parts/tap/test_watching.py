@@ -245,6 +245,7 @@ def test_without_a_terminal_changes_are_lines_after_the_address(tmp_path, more, 
     with tapped("--trace", str(tmp_path / "t"), *SOON, *more) as played:
         tap = played.stall().tap
         tap.says("STALLED  billing on orders")
+        tap.says("  fix     ")  # Ctrl-C between two lines would end it before the second
         assert tap.end() == code
     assert tap.out[0] == tap.service_url
     changed = next(n for n, line in enumerate(tap.out) if "STALLED" in line)
