@@ -50,6 +50,7 @@ DAILY = (
 HEAVY = (
     "tests/broker/test_bodies.py::test_a_topic_with_20_000_subscriptions",
     "tests/broker/test_fleet.py::test_memory_does_not_grow_with_the_stats",
+    "tests/broker/test_patience.py::test_a_list_that_is_cut_brings_no_questions",
     "tests/checkup/test_stall_check_documents.py::test_mutated_documents_get_a_verdict",
     "tests/cli/test_report.py::test_a_large_case",
     "tests/cli/test_stall_check_faults.py::test_one_bad_topic_does_not_stop_the_good_ones",
