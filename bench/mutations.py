@@ -179,6 +179,8 @@ def main() -> int:
         if chosen is None or number in chosen
     ]
     tree = Tree(copy_in(options.folder or Path(tempfile.mkdtemp())))
+    nearest = {each for part, _ in made for each in PARTS[part][1]}
+    assert not tree.failed([], *NEAREST, *nearest), "tests fail without any change"
     by: dict[Change, str] = {}
     for number, (part, change) in enumerate(made):
         began = time.monotonic()
