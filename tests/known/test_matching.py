@@ -21,6 +21,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.report.known_issues import issue_rows
 from tests.known.fixture import load as fixtures
+from tests.support.counting import counting
 
 FIXTURES = fixtures()
 BY_ID = {issue.id: issue for issue in load()}
@@ -75,6 +76,19 @@ def test_your_version_has_it_only_where_the_lower_end_is_known(
     issue: str, version: str | None, said: str
 ) -> None:
     assert affects(BY_ID[issue], version_of(version or "")) == said
+
+
+def test_what_is_no_condition_on_consumers_is_evaluated_once() -> None:
+    view = subscription_view(FIXTURES["shared-read-lost"].observed())
+    issue = replace(BY_ID["apache/pulsar#25581"], when=("sub.type == 'Exclusive'", "con.held > 0"))
+
+    def lines_run(times: int) -> int:
+        with counting() as lines:
+            assert not matching(replace(view, consumers=(view.consumers or ()) * times), [issue])
+        return lines.run
+
+    lines_run(1)  # which also parses the conditions
+    assert lines_run(100) == lines_run(1)
 
 
 def test_what_is_not_reported_is_named() -> None:

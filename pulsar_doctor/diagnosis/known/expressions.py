@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import isnan
 from typing import Protocol, Self
 
@@ -89,24 +89,24 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 def truth(tree: ast.expr, numbers: Meaning) -> Truth:
     """Whether a condition holds; None where what is reported does not decide."""
     if isinstance(tree, ast.BoolOp):
-        return _joined(tree.values, numbers, decides=isinstance(tree.op, ast.Or))
+        parts = (truth(each, numbers) for each in tree.values)
+        return _joined(parts, decides=isinstance(tree.op, ast.Or))
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
         return _not(truth(tree.operand, numbers))
     if isinstance(tree, ast.Compare):
         terms = [value(each, numbers) for each in (tree.left, *tree.comparators)]
         steps = zip(tree.ops, terms, terms[1:], strict=False)
-        return _all([_compared(*step) for step in steps])
+        return _joined((_compared(*step) for step in steps), decides=False)
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         return _called(tree.func.id, tree.args[0], numbers)
     found = value(tree, numbers)
     return found if isinstance(found, bool) else None
 
 
-def _joined(parts: Sequence[ast.expr], numbers: Meaning, *, decides: bool) -> Truth:
+def _joined(truths: Iterable[Truth], *, decides: bool) -> Truth:
     """Of several conditions, the first of which that is `decides` decides."""
     found: Truth = not decides
-    for each in parts:
-        holds = truth(each, numbers)
+    for holds in truths:
         if holds is decides:
             return decides
         found = found if holds is not None else None
@@ -165,12 +165,7 @@ def _called(name: str, argument: ast.expr, numbers: Meaning) -> Truth:
     everybody = numbers.consumers()
     if everybody is None:
         return None
-    each = [truth(argument, consumer) for consumer in everybody]
-    return _all(each) if name == "every" else _not(_all([_not(one) for one in each]))
-
-
-def _all(each: list[Truth]) -> Truth:
-    return False if False in each else None if None in each else True
+    return _joined((truth(argument, each) for each in everybody), decides=name == "any")
 
 
 def _not(truth: Truth) -> Truth:

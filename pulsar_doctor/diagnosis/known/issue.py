@@ -54,7 +54,7 @@ class Issue:
     @property
     def of_consumer(self) -> bool:
         """Whether its fingerprint is of one consumer, and not of the whole subscription."""
-        return self.component != BROKER or any(map(_names_a_consumer, self.conditions))
+        return self.component != BROKER or any(map(names_a_consumer, self.conditions))
 
     @property
     def url(self) -> str:
@@ -71,14 +71,14 @@ _parsed_once = cache(parsed)
 
 
 @cache
-def _names_a_consumer(tree: ast.expr) -> bool:
+def names_a_consumer(tree: ast.expr) -> bool:
     """Whether a name of a consumer stands outside of any() and every()."""
     if isinstance(tree, ast.Call) and ast.unparse(tree.func) in ("any", "every"):
         return False
     if isinstance(tree, ast.Attribute):
         return any(name.startswith("con.") for name in names_in(tree))
     return any(
-        _names_a_consumer(node) for node in ast.iter_child_nodes(tree) if isinstance(node, ast.expr)
+        names_a_consumer(node) for node in ast.iter_child_nodes(tree) if isinstance(node, ast.expr)
     )
 
 

@@ -9,14 +9,15 @@ hold. Otherwise it is not mentioned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import Literal
 
 from pulsar_doctor.diagnosis.known.expressions import Truth, names_in, truth
-from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
+from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load, names_a_consumer
 from pulsar_doctor.diagnosis.known.numbers import Numbers
 from pulsar_doctor.diagnosis.known.versions import (
     BUILT_ON,
@@ -154,26 +155,31 @@ def _by_code() -> dict[str, list[Issue]]:
 
 
 def _fitting(view: SubscriptionView, issue: Issue) -> Iterator[KnownIssue]:
+    shared = [tree for tree in issue.conditions if not names_a_consumer(tree)]
+    common = _truths(shared, Numbers(view))  # for all consumers: there may be thousands
+    if len(common) < len(shared) or not issue.when:
+        return
+    own = [tree for tree in issue.conditions if tree not in common]
     for consumer in (view.consumers or ()) if issue.of_consumer else (None,):
         version = _client_version(issue, consumer)
         if version is False:
             continue
         numbers = Numbers(view, consumer)
-        truths = _truths(issue, numbers)
-        if not truths or not _enough(truths):
+        truths = common | _truths(own, numbers)
+        if len(truths) < len(issue.when) or not _enough(truths.values()):
             continue
         unknown = tuple(dict.fromkeys(_unknown(issue, truths, numbers)))
         label = consumer.label if consumer else None
-        yield KnownIssue(issue, label, None not in truths, unknown, version)
+        yield KnownIssue(issue, label, None not in truths.values(), unknown, version)
 
 
-def _truths(issue: Issue, numbers: Numbers) -> list[Truth]:
-    """Whether each of its conditions holds; empty as soon as one does not."""
-    truths: list[Truth] = []
-    for tree in issue.conditions:
+def _truths(conditions: Iterable[ast.expr], numbers: Numbers) -> dict[ast.expr, Truth]:
+    """Which of these conditions hold; up to the first that does not."""
+    truths: dict[ast.expr, Truth] = {}
+    for tree in conditions:
         if (holds := truth(tree, numbers)) is False:
-            return []
-        truths.append(holds)
+            break
+        truths[tree] = holds
     return truths
 
 
@@ -192,15 +198,15 @@ def _client_version(issue: Issue, consumer: ConsumerView | None) -> Version | Li
     return named[1] if is_affected(issue, named[1]) else False
 
 
-def _enough(truths: Sequence[Truth]) -> bool:
+def _enough(truths: Collection[Truth]) -> bool:
     """Whether two thirds of it hold, and the rest is not known."""
-    return truths.count(True) >= 2 * truths.count(None)
+    return 3 * sum(holds is True for holds in truths) >= 2 * len(truths)
 
 
-def _unknown(issue: Issue, truths: Sequence[Truth], numbers: Numbers) -> Iterator[str]:
+def _unknown(issue: Issue, truths: Mapping[ast.expr, Truth], numbers: Numbers) -> Iterator[str]:
     """Names in conditions that are not decided, as they are written; all, where bounds differ."""
-    for tree, holds in zip(issue.conditions, truths, strict=True):
-        if holds is None:
+    for tree in issue.conditions:
+        if truths[tree] is None:
             names = list(names_in(tree))
             missing = [name for name in names if numbers.value(name) is None]
             yield from missing or names
