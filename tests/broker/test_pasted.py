@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from pulsar_doctor.broker.samples.pasted import (
     BOTH,
     CLOCK,
     COLOURS,
+    LEVELS_MOST,
     MARKS,
     PART,
     SPACES,
@@ -219,6 +221,23 @@ def test_a_long_list_written_as_yaml_is_read_to_its_end() -> None:
     text = "msgBacklog: 1\nconsumers:\n" + "- availablePermits: 0\n" * 20_000
     found = document_in(text.encode(), "f").document
     assert len(found["consumers"]) == 20_000
+
+
+def test_yaml_of_more_levels_than_an_answer_is_refused_in_little_memory() -> None:
+    document_in(nested_yaml(LEVELS_MOST - 3), "f")
+    with pytest.raises(InputError):
+        document_in(nested_yaml(LEVELS_MOST + 1), "f")
+    text = nested_yaml(50_000)
+    tracemalloc.start()
+    with pytest.raises(InputError):
+        document_in(text, "f")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 100 * len(text)
+
+
+def nested_yaml(levels: int) -> bytes:
+    return b"msgBacklog: 1\nconsumers:\n" + b"- " * levels + b"availablePermits: 0\n"
 
 
 def test_fields_that_somebody_typed_are_read() -> None:

@@ -23,8 +23,8 @@ LINE = re.compile(rf"(?:- )*{NAME}:(?:\s+(?P<value>\S.*))?")
 COMMENT = re.compile(r"(?<!\s)\s+#.*")
 
 
-def indented(text: str) -> tuple[Any, set[str]] | None:
-    """The object that is written so, and what was done; None where there is none."""
+def indented(text: str, levels: int) -> tuple[Any, set[str]] | None:
+    """The object that is written so, and what was done; None: there is none, or it is deeper."""
     lines: list[tuple[int, str]] = []
     for line in text.splitlines():
         bare = COMMENT.sub("", line).strip()
@@ -39,8 +39,8 @@ def indented(text: str) -> tuple[Any, set[str]] | None:
         return None
     rows = _Rows(lines)
     try:
-        found = rows.block()
-    except (ValueError, RecursionError):
+        found = rows.block(levels)
+    except ValueError:
         return None
     return None if rows.more(0) or found is NOTHING else (found, {INDENTED})
 
@@ -56,12 +56,15 @@ class _Rows:
         """Whether a line follows that is at least so far in."""
         return self.at < len(self.lines) and self.lines[self.at][0] >= least
 
-    def block(self) -> Any:
+    def block(self, levels: int) -> Any:
         """What is at the depth of this line: the fields of an object, or a list."""
+        if levels == 0:
+            raise ValueError("it has more levels than an answer")
         depth, text = self.lines[self.at]
-        return self.elements(depth) if text.startswith("- ") else self.fields(depth)
+        read = self.elements if text.startswith("- ") else self.fields
+        return read(depth, levels - 1)
 
-    def fields(self, depth: int) -> Any:
+    def fields(self, depth: int, levels: int) -> Any:
         made: dict[str, Any] = {}
         while self.more(depth) and not self._is_element(depth):
             if self.lines[self.at][0] > depth:
@@ -72,22 +75,23 @@ class _Rows:
             name, value = match["name"].strip("\"'"), match["value"]
             if name in made:
                 raise ValueError("several fields have one name")
-            found = _value(value) if value else self.inner(depth)
+            found = _value(value) if value else self.inner(depth, levels)
             if found is not NOTHING:
                 made[name] = found
         return made or NOTHING
 
-    def inner(self, depth: int) -> Any:
+    def inner(self, depth: int, levels: int) -> Any:
         """What is within a field: farther in, or a list at the same depth."""
-        return self.block() if self.more(depth + 1) or self._is_element(depth) else NOTHING
+        more = self.more(depth + 1) or self._is_element(depth)
+        return self.block(levels) if more else NOTHING
 
-    def elements(self, depth: int) -> list[Any]:
+    def elements(self, depth: int, levels: int) -> list[Any]:
         found: list[Any] = []
         while self._is_element(depth):
             text = self.lines[self.at][1]
             own = text[2:].lstrip()
             self.lines[self.at] = depth + len(text) - len(own), own  # what it holds begins here
-            one = self.block()
+            one = self.block(levels)
             found += [] if one is NOTHING else [one]
         return found
 

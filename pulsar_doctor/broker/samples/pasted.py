@@ -158,7 +158,7 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
             return None  # it is an answer, and something in it is wrong
         if at == 0 and isinstance(found, dict):
             first = found, reading.done, None
-    read = (indented(text) or tabular(text)) if first is None else None
+    read = (indented(text, LEVELS_MOST) or tabular(text)) if first is None else None
     return (read[0], read[1] | done, None) if read and tells_something(read[0]) else first
 
 
