@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.stats.bounds import CONSUMERS_MOST
 from pulsar_doctor.broker.stats.reading import topic_stats
 from tests.cli.checked import Check, check
 
@@ -85,6 +86,23 @@ def test_what_cannot_be_is_said_and_is_not_healthy(
     assert f"is {value}, which is impossible: nothing is judged by it" in first
     assert verdict["backlog"] == (None if name == "msgBacklog" else 0)
     assert verdict["suspects"]
+
+
+@pytest.mark.parametrize("backlog", [0, 60])
+def test_more_consumers_than_are_read_are_said_and_are_not_healthy(
+    judged: Any, backlog: int
+) -> None:
+    stats = with_number("subscription", "msgBacklog", backlog)
+    billing = stats["subscriptions"]["billing"]
+    billing["consumers"] *= CONSUMERS_MOST // 2
+    if not backlog:
+        assert judged(stats)[0] == 0
+    billing["consumers"] += billing["consumers"][:1]
+    code, verdict = judged(stats)
+    assert (code, verdict["status"], verdict["consumers"]) == (3, "unknown", None)
+    assert verdict["not_told"][0] == (
+        "subscriptions.billing.consumers has 5,001 consumers, more than 5,000: none of them is read"
+    )
 
 
 def test_a_backlog_below_0_is_most_likely_miscounted(judged: Any) -> None:

@@ -23,6 +23,7 @@ IN_AN_INT: LeastMost = (INT_LEAST, INT_MOST)
 GROWS: LeastMost = (0, MOST)
 COUNTS: LeastMost = (-1, MOST)
 RATE: LeastMost = (0, 1e12)  # messages a second: no cluster sends as many
+CONSUMERS_MOST = 5_000  # of one subscription: a verdict on as many takes about two seconds
 
 BOUNDS: Mapping[str, LeastMost] = {
     "available_permits": IN_AN_INT,
@@ -49,3 +50,8 @@ BOUNDS: Mapping[str, LeastMost] = {
 def sentence(where: str, value: float) -> str:
     """What to say of one that cannot be."""
     return f"{where} is {value}, which is impossible: nothing is judged by it"
+
+
+def too_many(where: str, count: int) -> str:
+    """What to say of a list of more consumers than are read."""
+    return f"{where} has {count:,} consumers, more than {CONSUMERS_MOST:,}: none of them is read"

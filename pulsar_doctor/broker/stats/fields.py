@@ -25,6 +25,7 @@ ROOT = "the document"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 SHOWN = 40  # characters of a wrong value
+NONE: frozenset[str] = frozenset()  # one for all: there may be very many
 JOINED_LEVELS = 3  # subscriptions, one of them, what it holds
 
 
@@ -105,7 +106,7 @@ class Fields:
 
     def never(self, *names: str) -> frozenset[str]:
         """Which of these moments the broker told as 0: it never happened, since the last load."""
-        return frozenset(f"{snake(name)}_ms" for name in names if self.whole(name) == 0)
+        return frozenset(f"{snake(name)}_ms" for name in names if self.whole(name) == 0) or NONE
 
     def number(self, name: str) -> float | None:
         """A finite number."""
@@ -164,6 +165,11 @@ class Fields:
             read(Fields(as_object(element, f"{where}[{at}]"), f"{where}[{at}]", frozenset(ignored)))
             for at, element in enumerate(value)
         )
+
+    def length(self, name: str) -> int:
+        """How many elements a list has; 0 where it is not reported, or is none."""
+        value = self.document.get(name)
+        return len(value) if isinstance(value, list) else 0
 
     def by_name(
         self, name: str, read: Callable[[Fields], T], ignored: Collection[str] = ()

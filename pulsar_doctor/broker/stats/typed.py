@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from pulsar_doctor.broker.stats.bounds import BOUNDS, LeastMost, sentence
+from pulsar_doctor.broker.stats.bounds import BOUNDS, CONSUMERS_MOST, LeastMost, sentence, too_many
 from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
 from pulsar_doctor.broker.stats.values import Position
@@ -75,19 +75,24 @@ def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNOR
     return value
 
 
-def _read(form: _Form, ignored: IgnoredFields, told: Fields) -> Any:
+def _read(form: _Form, ignored: IgnoredFields, document: Fields) -> Any:
     kind, plain, inner, moments, bounded, keys = form
-    values = {name: read(told, key) for name, key, read in plain}
+    values = {name: read(document, key) for name, key, read in plain}
     if moments:
-        values["never"] = told.never(*moments)
+        values["never"] = document.never(*moments)
     if bounded:
-        wrong = _take_out(values, bounded, told)
+        wrong = _take_out(values, bounded, document)
         values["cannot_be"] = (
             *wrong,
-            *(text for key, text in told.contradictions() if key in keys),
+            *(text for key, text in document.contradictions() if key in keys),
         )
     for name, key, one, read_all in inner:
-        values[name] = read_all(told, key, partial(_read, one, ignored), ignored.get(one.kind, ()))
+        if name == "consumers" and (count := document.length(key)) > CONSUMERS_MOST:
+            values["cannot_be"] += (too_many(document.where(key), count),)
+            continue
+        values[name] = read_all(
+            document, key, partial(_read, one, ignored), ignored.get(one.kind, ())
+        )
     return kind(**values)
 
 
