@@ -194,9 +194,13 @@ def _never_above_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbid
 
 
 def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold."""
-    counted = told(view.unacked)
-    if counted is not None and counted < 0:
+    """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold.
+
+    Where the backlog is 0, the consumers' own numbers suffice. Source: apache/pulsar #26416, #5755.
+    """
+    counted, consumers = told(view.unacked), view.consumers
+    known = consumers is not None and None not in [each.unacked_messages for each in consumers]
+    if counted is not None and counted < 0 and not (view.quiet_is_fine and known):
         yield Forbids(
             f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
             "not known"
@@ -291,7 +295,7 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
         )
 
 
-AT_REST_TOO = (_held_without_backlog, _dropped_meanwhile)
+AT_REST_TOO = (_held_without_backlog, _counted_below_zero, _dropped_meanwhile)
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
     _never_acknowledged,

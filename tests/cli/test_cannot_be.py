@@ -105,6 +105,18 @@ def test_more_consumers_than_are_read_are_said_and_are_not_healthy(
     )
 
 
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_unacknowledged_messages_below_0_cannot_be_where_none_are_counted(
+    judged: Any, kind: str
+) -> None:
+    stats = with_number("subscription", "unackedMessages", -3)
+    assert judged(stats)[0] == 0  # Shared, and each consumer reports its own
+    stats["subscriptions"]["billing"] |= {"type": kind, "consumers": []}
+    code, verdict = judged(stats)
+    assert (code, verdict["status"]) == (3, "unknown")
+    assert 'unackedMessages of "billing" is -3, which is impossible' in verdict["not_told"][0]
+
+
 def test_a_backlog_below_0_is_most_likely_miscounted(judged: Any) -> None:
     _, verdict = judged(with_number("subscription", "msgBacklog", -5))
     first = verdict["suspects"][0]

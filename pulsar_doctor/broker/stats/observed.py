@@ -233,6 +233,9 @@ class Observed:
         counter = self.backlog.counter
         if counter is not None and counter < 0 and self.backlog.entries is None:
             said.append(sentence(f"msgBacklog of {shown(self.subscription)}", counter))
+        unacked = self.now.unacked_messages or 0
+        if self.type in SINGLE_ACTIVE and unacked < 0:  # where no broker counts any
+            said.append(sentence(f"unackedMessages of {shown(self.subscription)}", unacked))
         return tuple(dict.fromkeys(said))
 
     @cached_property
