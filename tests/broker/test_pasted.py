@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.asking import read
-from pulsar_doctor.broker.samples.indented import INDENTED
+from pulsar_doctor.broker.samples.indented import FLOW_BYTES, INDENTED
 from pulsar_doctor.broker.samples.mending import (
     COMMAS,
     COMMENTS,
@@ -238,6 +238,14 @@ def test_yaml_of_more_levels_than_an_answer_is_refused_in_little_memory() -> Non
 
 def nested_yaml(levels: int) -> bytes:
     return b"msgBacklog: 1\nconsumers:\n" + b"- " * levels + b"availablePermits: 0\n"
+
+
+def test_a_list_on_one_line_of_yaml_is_no_longer_than_a_tool_prints_it() -> None:
+    text, zeros = "msgBacklog: 1\nmine: [%s]\n", "0," * (FLOW_BYTES // 2 - 2)
+    found = document_in((text % f"{zeros}0").encode(), "f").document
+    assert len(found["mine"]) == FLOW_BYTES // 2 - 1
+    with pytest.raises(InputError):
+        document_in((text % f"{zeros}0,0").encode(), "f")
 
 
 def test_fields_that_somebody_typed_are_read() -> None:

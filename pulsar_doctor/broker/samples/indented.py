@@ -20,6 +20,7 @@ BEGINS = re.compile(
 )
 NAME = r"(?P<name>[\w.:/-]+|\"[^\"]+\"|'[^']+')"
 LINE = re.compile(rf"(?:- )*{NAME}:(?:\s+(?P<value>\S.*))?")
+FLOW_BYTES = 64 << 10  # of a list or object on one line, which is read character by character
 COMMENT = re.compile(r"(?<!\s)\s+#.*")
 
 
@@ -108,5 +109,7 @@ def _value(written: str) -> Any:
     if PLAIN.fullmatch(written):
         return json.loads(written)
     if written[0] in "\"'[{":
+        if len(written) > FLOW_BYTES:
+            raise ValueError("no tool prints so long a line")
         return Mending(written).value(4)
     return NOTHING if written.startswith("...") else written
