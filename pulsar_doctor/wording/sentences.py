@@ -8,6 +8,7 @@ from collections.abc import Iterable, Set
 class Sentence(str):
     """A text with the values that it was built from: `12`, and with its unit `12 messages`."""
 
+    __slots__ = ("values",)
     values: Set[str]
 
     def __new__(cls, text: str, values: Iterable[str] = ()) -> Sentence:
