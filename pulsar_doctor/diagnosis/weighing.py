@@ -42,6 +42,7 @@ from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.account import Account, account_of
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -78,6 +79,7 @@ class Diagnosis:
     incarnations: frozenset[int] = frozenset()  # consumers that were judged
     backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
     backlog_change: int | None = None  # in the window
+    account: Account | None = None  # where its messages are; None: nobody made one
     consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
     ruled_out: tuple[RuledOut, ...] = ()
@@ -274,6 +276,7 @@ def weighed_by(
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
         backlog_change=view.backlog_change,
+        account=account_of(view),
         consumers=consumers_of(view),
         segments=view.place.segments if view.place else None,
     )

@@ -19,8 +19,8 @@ from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
-from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of
-from pulsar_doctor.evidence.stats_circulation import circulation_of
+from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, visitors_of
+from pulsar_doctor.evidence.stats_circulation import acknowledged_entries, circulation_of
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
 from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
@@ -62,7 +62,13 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         backlog_change=observed.backlog_change,
         left=Count(*left) if left else None,
         unacked=None if observed.type in SINGLE_ACTIVE else exactly(now.unacked_messages),
+        unread=exactly(observed.unread),
+        open_transactions=observed.window.last.topic.ongoing_txn_count,
+        published=observed.published,
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
+        finished=acknowledged_entries(observed),
+        put_back=observed.course.growth(attrgetter("filter_rescheduled_msg_count")),
+        visitors=visitors_of(observed),
         since_delivery=observed.since_delivery,
         delayed=exactly(now.msg_delayed),
         replay=exactly(now.msg_in_replay),

@@ -162,6 +162,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         available_permits=None if ledger.uncertain else _permits(ledger),
         unacked_messages=None if ledger.uncertain else _held([ledger]),
         unacked_entries=None if ledger.uncertain else _entries(ledger),
+        partly_acked=_partly_acked(ledger),
         queued=queued,
         msg_out_counter=exactly(ledger.messages) if whole else None,
         permits_granted=exactly(ledger.granted) if whole else None,
@@ -261,6 +262,14 @@ def _entries(ledger: Ledger) -> Count | None:
     """Not known of a consumer that has been closed since."""
     told = bool(ledger.deliveries) or not ledger.unacked
     return exactly(len(ledger.deliveries)) if told else None
+
+
+def _partly_acked(ledger: Ledger) -> int | None:
+    """Entries of which a message is acknowledged before one that is not."""
+    if (ledger.largest_batch or 0) < 2:
+        return 0
+    opened = (each.open_bits for each in ledger.deliveries.values())
+    return sum(bits & (bits + 1) != 0 for bits in opened)
 
 
 def _queued(ledger: Ledger) -> Count:

@@ -149,6 +149,10 @@ class Facts(PrintedFacts):
         "the function of Pulsar's own framework that it is an instance of", by=BROKER)
 
     unacked_entries: Count | None = row("sent and not acknowledged", "entries", Merge.COUNT)
+    partly_acked: int | None = row(
+        "of which some messages are acknowledged, at least", "entries", Merge.FLOWS, by=TRACE)
+    entry_messages_most: int | None = row(
+        "about the most in an entry", "messages", Merge.NEWER, by=BROKER)
     queued: Count = messages(
         "in its client's queue", Merge.FLOWS_BOUND, default=Count(0, None), by=ALL)
     permits_refilled: Count | None = permits(

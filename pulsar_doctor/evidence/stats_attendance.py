@@ -78,6 +78,13 @@ def alone_of(observed: Observed) -> Alone | None:
     )
 
 
+def visitors_of(observed: Observed) -> int | None:
+    """Consumers that came and left again in the window, at least; None: there was none."""
+    if len(observed.window.samples) < 2 or observed.now.consumers is None:
+        return None
+    return len(observed.window.visitors(observed.subscription))
+
+
 def _same_load(observed: Observed, at: int) -> bool:
     """Whether the topic was not loaded anew since that sample: a counter went on."""
     before, after = observed.window.samples[at].topic, observed.window.last.topic

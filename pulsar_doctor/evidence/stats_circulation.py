@@ -124,7 +124,7 @@ def _sent_in_window(
     """By the consumers that were there all the time; None where it is not told."""
     messages = _growth(observed, "msg_out_counter")
     silent = _no_ack_came(observed, consumers)
-    entries = 0 if silent else _acknowledged_entries(observed)
+    entries = 0 if silent else acknowledged_entries(observed)
     if messages is None or entries is None:
         return None
     acknowledged, ends = entries * batch, (observed.window.first, observed.window.last)
@@ -143,7 +143,7 @@ def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool
     return bool(consumers) and silent and stayed and not skipped
 
 
-def _acknowledged_entries(observed: Observed) -> int | None:
+def acknowledged_entries(observed: Observed) -> int | None:
     """Entries acknowledged (or expired, or skipped) in the window, at most; None: not told."""
     if observed.window.first.internal and observed.window.last.internal:
         consumed = observed.cursor.growth(attrgetter("messages_consumed_counter"))

@@ -115,6 +115,10 @@ class SubscriptionView:
     own: OwnCursor | None = None  # what its cursor does, where that is the broker's own
     backlog: Backlog | None = None
     left: Count | None = None  # entries that could be sent now; None: not reported
+    unread: Count | None = None  # entries that the cursor has to read yet
+    unreadable: Count | None = None  # of these, behind an open transaction of a producer
+    open_transactions: int | None = None  # of producers, on the topic
+    pending_acks: int | None = None  # transactions in which entries are acknowledged, and open
     unacked: Count | None = None
     unacked_limit: UnackedLimit | None = None
     hole: AckHole | None = None
@@ -123,7 +127,11 @@ class SubscriptionView:
     watched: bool | None = None
     watched_seconds: float | None = None  # with how much earlier ones
     backlog_change: int | None = None  # entries, within that time
+    published: int | None = None  # messages, within that time
     delivered: int | None = None  # messages, within that time
+    finished: int | None = None  # entries acknowledged, expired or skipped, within that time
+    put_back: int | None = None  # messages, by an entry filter, within that time
+    visitors: int | None = None  # consumers that came and left again, within that time
     since_delivery: Age | None = None  # since it sent any, or tried to
     delayed: Count | None = None  # entries that are not due yet
     replay: Count | None = None  # entries that are to be sent again

@@ -1,0 +1,296 @@
+"""Where each message of a subscription is: its backlog, divided among places.
+
+Every entry that is not acknowledged is in exactly one place, with who has it and for how long that
+place has not moved. The account follows from the view alone, so that it is the same whatever the
+source of a number is, and the account of two views is that of both together.
+
+What each source reports of a place, exactly or between bounds, is a table in docs/account.md.
+
+Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActiveConsumer (what is
+read, sent, kept to be sent again), PendingAckHandleImpl, TopicTransactionBuffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.window import RATE_SECONDS
+from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
+from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, at_least, exactly, least, most
+from pulsar_doctor.wording.sentences import say
+
+NONE = Count(0, 0)
+SETTLED_SECONDS = 5.0  # without a movement, after which two documents are of one state
+
+
+PlaceName = Literal[
+    "in-transaction",  # published, and behind an open transaction: not readable
+    "unread",  # readable and due
+    # Unread, acknowledged in an open transaction, or with nobody: internal stats tell these apart.
+    "unsent",
+    "delayed",
+    "replay",  # read, and waits to be sent (again)
+    "held",  # sent to a consumer
+    "pending-ack",  # acknowledged in a transaction that is open
+    "unaccounted",  # read, and with nobody: what is left of the sum
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """For how long a place has not moved, in seconds. most: None where nothing bounds it."""
+
+    least: float
+    most: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Entries of one place. None is not reported."""
+
+    name: PlaceName
+    entries: Count | None
+    rest: Rest | None = None
+    consumer: str | None = None  # the label of who has them
+    messages: Count | None = None  # where they are counted as messages, too
+    older: int = 0  # entries that have been there since before the window, at least
+    partly: int | None = None  # of them, entries of which messages are acknowledged, at least
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is there for certain."""
+        return self.entries is not None and self.entries.most == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What moved in the window. unit: messages, entries, or consumers."""
+
+    name: str
+    count: Count
+    unit: str = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """All places of one subscription that are not known to be empty, and what moved."""
+
+    total: Count | None  # entries that are not acknowledged
+    places: tuple[Place, ...]
+    flows: tuple[Flow, ...]
+    contradiction: str | None = None  # the sum of the places cannot be the total
+
+    def place(self, name: PlaceName, consumer: str | None = None) -> Place | None:
+        """One of them; of several consumers the first, unless one is named."""
+        return next(
+            (
+                each
+                for each in self.places
+                if each.name == name and consumer in (None, each.consumer)
+            ),
+            None,
+        )
+
+
+def account_of(view: SubscriptionView) -> Account:
+    """The account of one subscription at the moment of its view."""
+    total = _total(view)
+    if total == NONE and all(each.holds_nothing for each in view.served):
+        return Account(total, (), tuple(_flows(view)))
+    places = tuple(each for each in _places(view, total) if not each.empty)
+    return Account(total, places, tuple(_flows(view)), _contradiction(view, total, places))
+
+
+def _total(view: SubscriptionView) -> Count | None:
+    """Its backlog: counter and positions bound it where they differ as of two moments."""
+    backlog = view.backlog
+    if backlog is None or backlog.entries is None:
+        return None
+    entries = max(0, backlog.entries)
+    if backlog.doubtful and backlog.positions is not None:
+        return Count(min(entries, backlog.positions), max(entries, backlog.positions))
+    return exactly(entries)
+
+
+def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
+    """All of them, as a message goes through them."""
+    alone = view.type in SINGLE_ACTIVE  # which sends at once what is delayed, and keeps no replay
+    delayed = NONE if alone else view.delayed or _up_to(total)
+    if view.attended is False or not view.served:
+        yield from _not_read(view, _less(total, (delayed,)))  # all of it will be read anew
+        yield Place("delayed", delayed)
+        return
+    held = tuple(_held(view, each, total) for each in view.served)
+    replay = NONE if alone else view.replay or _up_to(total)
+    read, by_all = _less(total, (view.unread, delayed, replay)), _sum(each.entries for each in held)
+    if view.unread is None:
+        yield _unsent(view, _less(total, (delayed, replay, by_all)))
+    else:
+        yield from _not_read(view, view.unread)
+    yield Place("delayed", delayed)
+    yield Place("replay", replay, _since_sent(view))
+    yield from held
+    if view.unread is not None:
+        yield from _with_nobody(view, read, by_all)
+
+
+def _not_read(view: SubscriptionView, unread: Count | None) -> Iterator[Place]:
+    """What the cursor has to read yet: behind an open transaction nothing may be read."""
+    rest, behind = _since_sent(view), view.unreadable
+    if behind is None and view.open_transactions:
+        behind = _up_to(unread)
+    if behind is not None:
+        yield Place("in-transaction", behind, rest)
+        unread = _less(unread, (behind,))
+    yield Place("unread", unread, rest, older=_older(view, unread))
+
+
+def _unsent(view: SubscriptionView, entries: Count | None) -> Place:
+    """What no consumer has: by a trace some are known to be there, and since when."""
+    unsent, left = view.unsent, view.left_behind
+    if entries is None and unsent is not None:
+        return Place("unsent", at_least(1), Rest(unsent.seconds, None), older=1)
+    if entries is None and left is not None and left.published:
+        return Place("unsent", at_least(1), Rest(left.seconds, None), older=1)
+    return Place("unsent", entries, _since_sent(view), older=_older(view, entries))
+
+
+def _with_nobody(view: SubscriptionView, read: Count | None, held: Count) -> Iterator[Place]:
+    """What was read and nobody has: acknowledged in an open transaction, or lost on the way.
+
+    read: neither unread, delayed nor in replay. held: of that, by consumers.
+    """
+    stood = view.hole.stood if view.hole is not None else None
+    rest = None if stood is None else Rest(stood.seconds, stood.seconds if stood.exact else None)
+    left, pending = _less(read, (held,)), view.pending_acks != 0
+    if pending:
+        yield Place("pending-ack", _up_to(left), rest)
+    if view.type in SINGLE_ACTIVE:  # which sends at once what it reads
+        left = _less(read, (exactly(held.most),))
+    yield Place("unaccounted", _up_to(left) if pending else left, rest)
+
+
+def _held(view: SubscriptionView, each: ConsumerView, total: Count | None) -> Place:
+    """What one consumer has. Of batches the number of entries is known between bounds."""
+    messages = each.unacked_messages
+    entries = each.unacked_entries or _entries_of(messages, each.entry_messages_most)
+    fewest, longest = least(entries) or 0, most(entries)
+    upper = [bound for bound in (longest, most(messages), most(total)) if bound is not None]
+    if STATS in view.sources and view.type in SINGLE_ACTIVE:  # which counts none as held
+        fewest = fewest if view.pending_acks == 0 or each.never_acked else 0
+    bound = min(upper, default=None)
+    if entries is not None or bound is not None:
+        entries = Count(fewest if bound is None else min(fewest, bound), bound)
+    return Place("held", entries, _rest_of(each), each.label, messages, partly=each.partly_acked)
+
+
+def _entries_of(messages: Count | None, batch: int | None) -> Count | None:
+    """Of so many messages. batch: messages in an entry, about the most; None: not reported."""
+    if messages is None:
+        return None
+    fewest = messages.least or 0
+    return Count(-(-fewest // batch) if batch else min(1, fewest), messages.most)
+
+
+def _rest_of(each: ConsumerView) -> Rest | None:
+    """Since it last took or acknowledged some, or was sent what it holds."""
+    known = [age for age in (each.since_work, each.holds_since) if age is not None and age.exact]
+    longest = min((age.seconds for age in known), default=None)
+    quiet = each.quiet_for
+    if quiet is None:
+        return None if longest is None else Rest(0.0, longest)
+    return Rest(quiet.seconds if longest is None else min(quiet.seconds, longest), longest)
+
+
+def _since_sent(view: SubscriptionView) -> Rest | None:
+    """Since anything left for a consumer: by its moment, by counters, else by the last rates."""
+    age, watched = view.since_delivery or since_last_delivery(view.served), view.watched_seconds
+    bounds = [age.seconds] if age is not None and age.exact else []
+    bounds += [watched] if view.delivered and watched else []
+    bounds += [RATE_SECONDS] if view.sent_by_rate else []
+    longest = min(bounds, default=None)
+    fewest = watched if view.delivered == 0 and watched else 0.0
+    if longest is None:
+        return Rest(fewest, None) if fewest else None
+    return Rest(min(fewest, longest), longest)
+
+
+def _older(view: SubscriptionView, entries: Count | None) -> int:
+    """Entries of a place that were there before the window began, at least."""
+    came = view.published
+    if not view.watched_seconds or came is None:
+        return 0
+    return max(0, (least(entries) or 0) - came)
+
+
+def _sum(counts: Iterable[Count | None]) -> Count:
+    """All of them together; one that is not reported may be any number."""
+    parts = [each or Count(0, None) for each in counts]
+    upper = [each.most for each in parts if each.most is not None]
+    return Count(
+        sum(each.least or 0 for each in parts), sum(upper) if len(upper) == len(parts) else None
+    )
+
+
+def _up_to(count: Count | None) -> Count | None:
+    """Any number of them, none included."""
+    return None if count is None else Count(0, count.most)
+
+
+def _less(total: Count | None, parts: Iterable[Count | None]) -> Count | None:
+    """What is left of the total, between bounds; a part that is not reported may be all of it."""
+    if total is None:
+        return None
+    fewest, longest = total.least or 0, total.most
+    for part in parts:
+        upper = most(part)
+        fewest = 0 if upper is None else fewest - upper
+        longest = None if longest is None else longest - (least(part) or 0)
+    return Count(max(0, fewest), None if longest is None else max(0, longest))
+
+
+def _contradiction(
+    view: SubscriptionView, total: Count | None, places: Sequence[Place]
+) -> str | None:
+    """That the places hold more than the backlog has, where nothing moved between two counts."""
+    if most(total) is None or not _settled(view):
+        return None
+    fewest = sum(least(each.entries) or 0 for each in places)
+    held = sum(_fewest_held(each) for each in view.served)
+    known = max(fewest, held)
+    if known <= (most(total) or 0):
+        return None
+    return say("at least {:entries} are in known places, and the backlog is {}", known, total)
+
+
+def _fewest_held(each: ConsumerView) -> int:
+    return least(_entries_of(each.unacked_messages, each.entry_messages_most)) or 0
+
+
+def _settled(view: SubscriptionView) -> bool:
+    """Whether nothing moved while the numbers were read, one after the other."""
+    quiet = (each.quiet_at_least(SETTLED_SECONDS) for each in view.served)
+    return view.delivered in (0, None) and view.published in (0, None) and all(quiet)
+
+
+def _flows(view: SubscriptionView) -> Iterator[Flow]:
+    """What moved in the window, as far as it is reported."""
+    counted = (
+        ("published", view.published, "messages"),
+        ("sent", view.delivered, "messages"),
+        ("acknowledged", view.finished, "entries"),
+        ("expired", view.expired, "messages"),
+        ("put back by a filter", view.put_back, "messages"),
+        ("consumers that came and left", view.visitors, "consumers"),
+    )
+    for name, number, unit in counted:
+        if number is not None:
+            yield Flow(name, exactly(number), unit)
+    window = view.circulation.window if view.circulation is not None else None
+    if window is not None:
+        yield Flow("sent again", at_least(max(0, window.again)))

@@ -1,0 +1,117 @@
+"""The account of a subscription: each entry in one place, whatever the source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.evidence.account import Account, Place, PlaceName, Rest, account_of
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count
+from tests.checkup.test_recorded_states import RECORDED, recorded
+
+
+def of(version: str, name: str) -> tuple[SubscriptionView, Account]:
+    view = by_stats.subscription_view(recorded(version, name))
+    return view, account_of(view)
+
+
+def sums(account: Account) -> tuple[int, float]:
+    """All places together, at least and at most."""
+    counts = [place.entries or Count(0, None) for place in account.places]
+    most = [float("inf") if each.most is None else each.most for each in counts]
+    return sum(each.least or 0 for each in counts), sum(most)
+
+
+def place_of(account: Account, name: PlaceName, consumer: str | None = None) -> Place:
+    """One that is there."""
+    found = account.place(name, consumer)
+    assert found is not None
+    return found
+
+
+def moved(view: SubscriptionView) -> int:
+    """What may have moved between the reading of one number and of the next, in entries."""
+    return sum(each or 0 for each in (view.published, view.delivered, view.finished))
+
+
+@pytest.mark.parametrize(("version", "name"), RECORDED)
+def test_all_places_together_are_the_backlog(version: str, name: str) -> None:
+    view, account = of(version, name)
+    assert account.total is not None
+    least, most = sums(account)
+    assert least - moved(view) <= (account.total.most or 0)
+    assert most + moved(view) >= (account.total.least or 0)
+    assert account.contradiction is None
+
+
+@pytest.mark.parametrize(("version", "name"), RECORDED)
+def test_without_internal_stats_no_place_contradicts(version: str, name: str) -> None:
+    observed = recorded(version, name)
+    samples = tuple(replace(each, internal=None) for each in observed.window.samples)
+    less = replace(observed, window=replace(observed.window, given=samples))
+    view, whole = of(version, name)
+    short = account_of(by_stats.subscription_view(less))
+    slack = moved(view) + abs((whole.total or Count(0, 0)).most or 0) * bool(view.backlog.wrong)
+    assert short.place("delayed") == whole.place("delayed")
+    unsent, among = short.place("unsent"), ("unread", "unaccounted")
+    parts = [place.entries for place in whole.places if place.name in among and place.entries]
+    upper = 0 if unsent is None or unsent.entries is None else unsent.entries.most or 0
+    if view.attended and short.total == whole.total:
+        assert sum(each.least or 0 for each in parts) <= upper + slack
+
+
+STILL = {
+    "no-consumer": [("unread", 30)],
+    "permits-exhausted-shared-hung": [("unread", 50), ("held", 10)],
+    "delayed-messages": [("delayed", 50)],
+    "negative-permits": [("unread", 10), ("replay", 9)],
+    "key-shared-blocked": [("replay", 115), ("held", 165)],
+    "healthy-idle": [],
+}
+
+
+@pytest.mark.parametrize("name", STILL)
+def test_places_of_a_state_that_stands_still_are_exact(name: str) -> None:
+    _, account = of("4.0.8", name)
+    assert [(each.name, (each.entries or Count(0, 1)).exact) for each in account.places] == STILL[
+        name
+    ]
+
+
+def test_what_a_single_active_consumer_holds_may_be_acknowledged_in_a_transaction() -> None:
+    view, account = of("4.0.8", "permits-exhausted-exclusive-after-acks")
+    assert place_of(account, "held").entries == Count(0, 8)
+    assert place_of(account, "pending-ack").entries == Count(0, 8)
+    known = account_of(replace(view, pending_acks=0))
+    assert place_of(known, "held").entries == Count(8, 8)
+    assert known.place("pending-ack") is None
+
+
+def test_behind_an_open_transaction_nothing_is_readable() -> None:
+    view, _ = of("4.0.8", "no-consumer")
+    account = account_of(replace(view, open_transactions=1))
+    assert place_of(account, "in-transaction").entries == Count(0, 30)
+    assert place_of(account, "unread").entries == Count(0, 30)
+    known = account_of(replace(view, open_transactions=1, unreadable=Count(12, 12)))
+    assert place_of(known, "in-transaction").entries == Count(12, 12)
+    assert place_of(known, "unread").entries == Count(18, 18)
+
+
+def test_a_place_moved_when_something_left_it() -> None:
+    _, account = of("4.0.8", "permits-exhausted-by-forecast")
+    unread = place_of(account, "unread")
+    assert unread.older == 1500
+    assert unread.rest is not None
+    assert unread.rest.least > 9
+    assert place_of(account, "held", "slow").rest == Rest(0.001, 0.001)
+
+
+def test_more_in_known_places_than_in_the_backlog_is_said() -> None:
+    view, _ = of("4.0.8", "permits-exhausted-shared-hung")
+    assert view.backlog is not None
+    less = replace(view, backlog=replace(view.backlog, counter=4, positions=None), unread=None)
+    said = account_of(less).contradiction
+    assert said == "at least 10 entries are in known places, and the backlog is 4"
