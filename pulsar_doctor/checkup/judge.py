@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
-from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.checkup.after import Earlier
-from pulsar_doctor.checkup.at_rest import is_settled, replicates
 from pulsar_doctor.checkup.in_process import InProcess
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
+from pulsar_doctor.evidence.account import is_settled
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -112,9 +112,9 @@ class Judge:
     def _concerns(self, observed: Observed) -> bool:
         return self.process is None or self.every or self.process.concerns(observed)
 
-    def verdict(self, observed: Observed) -> Diagnosis:
-        """On one subscription."""
-        view, wire = by_stats.subscription_view(observed), self._wire(observed)
+    def verdict(self, observed: Observed, view: SubscriptionView | None = None) -> Diagnosis:
+        """On one subscription. view: by its statistics, where that has been made."""
+        view, wire = view or by_stats.subscription_view(observed), self._wire(observed)
         if wire is not None:
             view = merged(view, by_wire.subscription_view(wire))
         sources: list[ReportedBy] = [*_reported_by(observed)]
@@ -171,17 +171,24 @@ class Triage:
         if self.judge.process is not None:
             return not self.judge.has(window)
         asked = list(self.judge.asked(window))
-        if replicates(window.window.last.topic) or not all(map(self._is_settled, asked)):
+        if replicates(window.window.last.topic):
+            return False
+        views = [by_stats.subscription_view(each) for each in asked]
+        if not all(is_settled(view, self.within_seconds) for view in views):
             return False  # before the causes are asked, which takes most of the time
-        self._window, self._verdicts = window, [self.judge.verdict(each) for each in asked]
+        pairs = zip(asked, views, strict=True)
+        self._window, self._verdicts = window, [self.judge.verdict(*pair) for pair in pairs]
         return all(each.status == "healthy" and not each.suspects for each in self._verdicts)
-
-    def _is_settled(self, observed: Observed) -> bool:
-        return is_settled(observed, self.within_seconds)
 
     def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
         """On each subscription that is asked for."""
         return self._verdicts if window is self._window else list(self.judge.verdicts(window))
+
+
+def replicates(topic: TopicStats) -> bool:
+    """Whether a replicator of the topic has entries to send, or is not connected."""
+    each = (topic.replication or {}).values()
+    return any((one.replication_backlog or 0) > 0 or one.connected is False for one in each)
 
 
 def _reported_by(observed: Observed) -> Iterator[ReportedBy]:

@@ -25,6 +25,7 @@ from pulsar_doctor.evidence.values import Count, at_least, exactly, least, most
 from pulsar_doctor.wording.sentences import say
 
 NONE = Count(0, 0)
+MINUTE = 60.0  # seconds, of which the broker's rates are
 SETTLED_SECONDS = 5.0  # without a movement, after which two documents are of one state
 
 
@@ -106,6 +107,51 @@ def account_of(view: SubscriptionView) -> Account:
     return Account(total, places, tuple(_flows(view)), _contradiction(view, total, places))
 
 
+def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
+    """Whether nothing waits, or each place has moved within so many seconds before one reading.
+
+    A fleet cannot be watched topic by topic; where this is true a window would show no more. The
+    oldest message has moved too, and who holds messages acknowledges them all within a minute.
+    """
+    places, oldest = account_of(view).places, view.since_mark_delete
+    if not places:
+        return not _may_drop(view)
+    lately = oldest is not None and oldest.exact and oldest.seconds <= within_seconds
+    if not lately or view.msg_rate_redeliver or any(each.name == "delayed" for each in places):
+        return False
+    sure = [each for each in places if least(each.entries) != 0 or each.name == "held"]
+    moving = all(_moves(each, within_seconds) for each in sure)
+    holders = {each.consumer for each in places if each.name == "held"}
+    return (
+        bool(holders)
+        and moving
+        and all(_keeps_up(each, within_seconds) for each in view.served if each.label in holders)
+    )
+
+
+def _may_drop(view: SubscriptionView) -> bool:
+    """Whether a non-persistent topic has a consumer without permits: what comes may be dropped."""
+    permits = (least(each.available_permits) or 0 for each in view.consumers or ())
+    return view.msg_drop_rate is not None and any(each <= 0 for each in permits)
+
+
+def _moves(place: Place, within_seconds: float) -> bool:
+    rest = place.rest
+    return rest is not None and rest.most is not None and rest.most <= within_seconds
+
+
+def _keeps_up(each: ConsumerView, within_seconds: float) -> bool:
+    """Whether it has acknowledged lately, and all that it holds in a minute, by the last one."""
+    acked, rate, permits = each.since_last_ack, each.message_ack_rate, each.available_permits
+    if acked is None or not acked.exact or acked.seconds > within_seconds or not rate:
+        return False
+    held_back = (
+        each.blocked_consumer_on_unacked_msgs or permits is None or (least(permits) or 0) < 0
+    )
+    counted = each.unacked_entries is None  # Exclusive and Failover count none as held
+    return not held_back and (not counted or (most(each.unacked_messages) or 0) <= rate * MINUTE)
+
+
 def _total(view: SubscriptionView) -> Count | None:
     """Its backlog: counter and positions bound it where they differ as of two moments."""
     backlog = view.backlog
@@ -180,9 +226,12 @@ def _held(view: SubscriptionView, each: ConsumerView, total: Count | None) -> Pl
     messages = each.unacked_messages
     entries = each.unacked_entries or _entries_of(messages, each.entry_messages_most)
     fewest, longest = least(entries) or 0, most(entries)
-    upper = [bound for bound in (longest, most(messages), most(total)) if bound is not None]
     if STATS in view.sources and view.type in SINGLE_ACTIVE:  # which counts none as held
         fewest = fewest if view.pending_acks == 0 or each.never_acked else 0
+    upper = [bound for bound in (longest, most(messages)) if bound is not None]
+    backlog = most(total)
+    if backlog is not None and backlog >= fewest:  # fewer only as of another moment
+        upper.append(backlog)
     bound = min(upper, default=None)
     if entries is not None or bound is not None:
         entries = Count(fewest if bound is None else min(fewest, bound), bound)

@@ -149,6 +149,8 @@ class Facts(PrintedFacts):
         "the function of Pulsar's own framework that it is an instance of", by=BROKER)
 
     unacked_entries: Count | None = row("sent and not acknowledged", "entries", Merge.COUNT)
+    message_ack_rate: float | None = row(
+        "of its acks in the broker's last full minute", "messages/second", by=BROKER)
     partly_acked: int | None = row(
         "of which some messages are acknowledged, at least", "entries", Merge.FLOWS, by=TRACE)
     entry_messages_most: int | None = row(

@@ -133,6 +133,7 @@ class SubscriptionView:
     put_back: int | None = None  # messages, by an entry filter, within that time
     visitors: int | None = None  # consumers that came and left again, within that time
     since_delivery: Age | None = None  # since it sent any, or tried to
+    since_mark_delete: Age | None = None  # since its oldest message was acknowledged
     delayed: Count | None = None  # entries that are not due yet
     replay: Count | None = None  # entries that are to be sent again
     ranges: AckedRanges | None = None

@@ -11,8 +11,6 @@ import pytest
 from pulsar_doctor.broker.fleet import Scope
 from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
-from pulsar_doctor.checkup.at_rest import is_at_rest
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.live import LiveRequest
 from pulsar_doctor.checkup.namespaces import AT_ONCE, of_fleet
@@ -69,15 +67,3 @@ def test_what_fails_on_the_way_is_told_after_what_was_judged_before() -> None:
     told, unread = checkup(topics, asked)
     assert len(told) == AT_ONCE + 3
     assert unread == ["the rule is out of order"]
-
-
-@pytest.mark.parametrize(
-    ("dropped", "permits", "at_rest"),
-    [(None, 0, True), (0.0, 10, True), (0.0, 0, False), (0.0, -3, False), (0.0, None, False)],
-)
-def test_a_non_persistent_topic_is_watched_where_a_consumer_has_no_permits(
-    dropped: float | None, permits: int | None, *, at_rest: bool
-) -> None:
-    consumers = (ConsumerStats(available_permits=1000), ConsumerStats(available_permits=permits))
-    stats = SubscriptionStats(msg_backlog=0, msg_drop_rate=dropped, consumers=consumers)
-    assert is_at_rest(stats) == at_rest

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pulsar_doctor.evidence import by_stats
-from pulsar_doctor.evidence.account import Account, Place, PlaceName, Rest, account_of
+from pulsar_doctor.evidence.account import Account, Place, PlaceName, Rest, account_of, is_settled
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.evidence.values import Count, exactly
 from tests.checkup.test_recorded_states import RECORDED, recorded
 
 
@@ -115,3 +115,45 @@ def test_more_in_known_places_than_in_the_backlog_is_said() -> None:
     less = replace(view, backlog=replace(view.backlog, counter=4, positions=None), unread=None)
     said = account_of(less).contradiction
     assert said == "at least 10 entries are in known places, and the backlog is 4"
+
+
+def test_what_a_consumer_holds_counts_where_the_backlog_is_of_another_moment() -> None:
+    view, _ = of("4.0.8", "permits-exhausted-shared-hung")
+    assert view.backlog is not None
+    none = replace(view, backlog=replace(view.backlog, counter=0, positions=0), unread=Count(0, 0))
+    assert place_of(account_of(none), "held").entries == Count(10, 10)
+
+
+# By one reading of the statistics alone: whether a window would show no more.
+SETTLED = {
+    "healthy-idle": True,
+    "healthy-failover-idle": True,
+    "healthy-slow-and-often-without-permits": False,  # a minute of acks is not what it holds
+    "delayed-messages": False,
+    "no-consumer": False,
+    "ack-hole": False,
+    "permits-exhausted-shared-hung": False,
+    "redelivery-storm": False,
+}
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_one_reading_is_enough_where_nothing_waits_or_all_of_it_moves(name: str) -> None:
+    observed = recorded("4.0.8", name)
+    last = replace(observed.window.given[-1], internal=None)
+    one = replace(observed, window=replace(observed.window, given=(last,)))
+    assert is_settled(by_stats.subscription_view(one), 10) == SETTLED[name]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "permits", "settled"),
+    [(None, 0, True), (0.0, 10, True), (0.0, 0, False), (0.0, -3, False), (0.0, None, False)],
+)
+def test_a_non_persistent_topic_is_watched_where_a_consumer_has_no_permits(
+    dropped: float | None, permits: int | None, *, settled: bool
+) -> None:
+    view, _ = of("4.0.8", "healthy-idle")
+    assert view.consumers is not None
+    [idle] = view.consumers
+    other = replace(idle, label="other", available_permits=exactly(permits))
+    assert is_settled(replace(view, consumers=(idle, other), msg_drop_rate=dropped), 10) == settled
