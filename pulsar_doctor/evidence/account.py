@@ -173,7 +173,8 @@ def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
         return
     held = tuple(_held(view, each, total) for each in view.served)
     replay = NONE if alone else view.replay or _up_to(total)
-    read, by_all = _less(total, (view.unread, delayed, replay)), _sum(each.entries for each in held)
+    read = _less(total, (view.unread, delayed, replay))
+    by_all = sum_of(each.entries for each in held)
     if view.unread is None:
         yield _unsent(view, _less(total, (delayed, replay, by_all)))
     else:
@@ -277,7 +278,7 @@ def _older(view: SubscriptionView, entries: Count | None) -> int:
     return max(0, (least(entries) or 0) - came)
 
 
-def _sum(counts: Iterable[Count | None]) -> Count:
+def sum_of(counts: Iterable[Count | None]) -> Count:
     """All of them together; one that is not reported may be any number."""
     parts = [each or Count(0, None) for each in counts]
     upper = [each.most for each in parts if each.most is not None]

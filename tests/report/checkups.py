@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -27,6 +27,7 @@ from pulsar_doctor.diagnosis.answers import (
 )
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, Rest
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
@@ -53,6 +54,15 @@ ages = st.none() | st.builds(Age, st.integers(0, 10**15), st.booleans())
 told_clues = st.builds(Clue, texts, texts).map(lambda clue: (clue,))
 told_names = texts.map(lambda name: (name,))
 counts = st.none() | st.builds(Count, st.integers(0, 9), st.none() | st.integers(9, 10**12))
+
+rests = st.none() | st.builds(Rest, st.floats(0, 1), st.none() | st.floats(1, 1e9))
+places = st.builds(
+    Place, st.sampled_from(get_args(PlaceName)), counts, rests, st.none() | names, counts
+)
+accounts = st.builds(
+    Account, counts, st.lists(places, max_size=3).map(tuple),
+    st.just((Flow("sent", Count(1, 1)),)), st.none() | texts,
+)  # fmt: skip
 
 
 def finding(
@@ -216,6 +226,7 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         not_told=(draw(texts),) if status == "unknown" else (),
         consumers=draw(st.none() | st.lists(there, max_size=3).map(tuple)),
         backlog_change=draw(st.none() | st.integers(-9, 9)),
+        account=draw(st.none() | accounts),
         suspects=tuple(draw(st.lists(suspects, max_size=2))) if status == "unknown" else (),
         ruled_out=tuple(draw(st.lists(ruled_out, max_size=1))) if status == "unknown" else (),
     )

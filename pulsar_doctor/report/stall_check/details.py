@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
 from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
+from pulsar_doctor.report.account import AccountTable, account_table
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.paper import STYLES, print_rows
@@ -34,7 +36,7 @@ EXPECT = "  # "  # before what a check should show
 def print_details(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
     pen.console.print(heading(pen, alike))
-    _print_rows(pen, detail_rows(pen, alike))
+    _print_rows(pen, [*detail_rows(pen, alike), *_account_rows(alike)])
     pen.console.print()
 
 
@@ -57,7 +59,8 @@ def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
 def print_healthy(pen: Pen, folded: Folded) -> None:
     """One line, and a second where there is something to know."""
     pen.console.print(healthy_line(pen, folded))
-    _print_rows(pen, healthy_rows(folded))
+    account = _account_rows(folded) if pen.verbose else ()
+    _print_rows(pen, [*healthy_rows(folded), *account])
 
 
 def healthy_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
@@ -114,6 +117,25 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
     open_ = len(shown.unknown) if shown.status == "unknown" else 0
     yield from _reasons("undecided", shown.not_told[:open_])
     yield from _reasons("no data", shown.not_told[open_:])
+
+
+def account_of(found: Alike | Folded) -> AccountTable | None:
+    """Where its messages are, of partitions the largest backlog; None: nobody made an account."""
+    if isinstance(found, Alike):
+        topic, part, account = found.of.topic, found.shown.part, found.shown.account
+    else:
+        topic, (_, part, account) = found.topic, found.fullest
+    if account is None:
+        return None
+    table = account_table(account)
+    which = "" if part is None else f"{parts_of(topic)} {part}: "
+    return replace(table, title=f"{which}{table.title}")
+
+
+def _account_rows(found: Alike | Folded) -> Iterator[tuple[str, Text]]:
+    table = account_of(found)
+    lines = () if table is None else table.lines
+    yield from (("" if at else "account", Text(line)) for at, line in enumerate(lines))
 
 
 def _reasons(name: str, reasons: Iterable[str]) -> Iterator[tuple[str, Text]]:

@@ -13,6 +13,7 @@ from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
 from pulsar_doctor.report.words import backlog, cause, moved
@@ -49,7 +50,7 @@ class Vitals:
             self.never_acked = self.never_acked and each.never_acked is True
             acked = each.since_last_ack
             if acked is not None:
-                self.last_ack = min(self.last_ack or acked, acked, key=_ms)
+                self.last_ack = min(self.last_ack or acked, acked, key=lambda age: age.ms)
 
     def words(self, backlog: int | None, following: str = "") -> str:
         """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.
@@ -84,10 +85,6 @@ class Vitals:
         yield f"{many(self.consumers, 'consumer')}{shown}{acked}"
 
 
-def _ms(age: Age) -> int:
-    return age.ms
-
-
 def _sum(one: Count | None, other: Count | None) -> Count | None:
     if one is None or other is None:
         return None
@@ -111,6 +108,8 @@ class Folded:
     unwell: list[Diagnosis] = field(default_factory=list)  # verdicts that are not healthy
     info: Finding | None = None  # of the first healthy one with something to know
     doubt: Diagnosis | None = None  # the first healthy one that may hide something
+    # Of the healthy one with the largest backlog: that, its partition, where its messages are.
+    fullest: tuple[int, int | None, Account | None] = (-1, None, None)
     vitals: Vitals = field(default_factory=Vitals)
 
     def add(self, diagnosis: Diagnosis) -> None:
@@ -121,6 +120,8 @@ class Folded:
         if diagnosis.status != "healthy":
             self.unwell.append(diagnosis)
             return
+        if (entries := diagnosis.backlog or 0) > self.fullest[0]:
+            self.fullest = entries, diagnosis.part, diagnosis.account
         if diagnosis.findings:
             self.info = self.info or diagnosis.findings[0]
         if diagnosis.suspects:

@@ -1,0 +1,120 @@
+"""The account of a subscription in words: each place, how much is there, and when it last moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, sum_of
+from pulsar_doctor.evidence.values import most, told
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.wording.sentences import joined, say
+
+PLACES_MOST = 8  # rows; the consumers that hold least are only counted
+ALWAYS_SHOWN = ("published", "sent", "acknowledged")  # also where it is 0
+# What moves a place: when it last did, and that it did not.
+SENT = ("last sent", "nothing sent")
+TAKEN = ("last taken or acknowledged", "nothing taken or acknowledged")
+MARK_DELETE = ("mark-delete last moved", "mark-delete has not moved")
+WORDS: Mapping[PlaceName, tuple[str, tuple[str, str]]] = {
+    "in-transaction": ("behind an open transaction", SENT),
+    "unread": ("unread", SENT),
+    "unsent": ("unread, or read and with nobody", SENT),
+    "delayed": ("delayed", SENT),
+    "replay": ("in the replay queue", SENT),
+    "held": ("held", TAKEN),
+    "pending-ack": ("acknowledged in an open transaction", MARK_DELETE),
+    "unaccounted": ("read, and with nobody", MARK_DELETE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTable:
+    """The words of an account: a title, a row for each place, and sentences below them."""
+
+    title: str
+    rows: tuple[tuple[str, str, str], ...]  # place and who has them, how many, last moved
+    below: tuple[str, ...]
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The same without columns, for a terminal."""
+        yield self.title
+        for place, count, moved in self.rows:
+            yield f"{place}: {count}, {moved}"
+        yield from self.below
+
+
+def account_table(account: Account) -> AccountTable:
+    """All of it, safe to print; of many consumers those that hold most."""
+    known = [each for each in account.places if each.messages or each.entries]
+    unknown = [each for each in account.places if not (each.messages or each.entries)]
+    held = sorted((each for each in known if each.consumer), key=_held_most, reverse=True)
+    room = max(1, PLACES_MOST - (len(known) - len(held)))
+    shown = [each for each in known if not each.consumer or each in held[:room]]
+    rows = tuple((_named(each), _how_many(each), _moved(each)) for each in shown)
+    return AccountTable(_title(account), rows, tuple(_below(account, held[room:], unknown)))
+
+
+def _held_most(place: Place) -> int:
+    return most(place.messages or place.entries) or 0
+
+
+def _title(account: Account) -> str:
+    if account.total is None:
+        return "the backlog is not reported"
+    if account.total.most == 0 and not account.places:
+        return "nothing waits"
+    return say("{:entries} in the backlog", account.total)
+
+
+def _named(place: Place) -> str:
+    by = f" by {printable(place.consumer)}" if place.consumer else ""
+    return f"{WORDS[place.name][0]}{by}"
+
+
+def _how_many(place: Place) -> str:
+    """Messages where they are counted, with their entries where these are known to differ."""
+    entries, messages = place.entries, place.messages
+    count = say("{:messages}", messages) if messages else say("{:entries}", entries)
+    if messages and told(entries) not in (None, told(messages)):
+        count = say("{} in {:entries}", count, entries)
+    return joined(", ", (count, f"{place.partly} partly acknowledged" if place.partly else ""))
+
+
+def _moved(place: Place) -> str:
+    """When it last did; where only a lower bound is known, for how long it has not."""
+    _, (last, never) = WORDS[place.name]
+    if place.rest is None or (place.rest.most is None and not place.rest.least):
+        return "last moved: not reported"
+    fewest, longest = duration(place.rest.least), place.rest.most
+    if longest is None:
+        return f"{never} for at least {fewest}"
+    upper = duration(longest)
+    if fewest == upper:
+        return f"{last} {upper} ago"
+    return f"{last} {f'{fewest} to' if place.rest.least else 'at most'} {upper} ago"
+
+
+def _below(account: Account, more: Sequence[Place], unknown: Sequence[Place]) -> Iterator[str]:
+    if more:
+        held = say("{:messages}", sum_of(each.messages or each.entries for each in more))
+        yield f"and {many(len(more), 'more consumer')}, {held}"
+    if unknown:
+        yield f"not reported: {'; '.join(map(_named, unknown))}"
+    if flows := [_flow(each) for each in account.flows if _is_shown(each)]:
+        yield f"in the window: {', '.join(flows)}"
+    if account.contradiction:
+        yield f"contradiction: {printable(account.contradiction)}"
+
+
+def _is_shown(flow: Flow) -> bool:
+    return flow.name in ALWAYS_SHOWN or bool(flow.count.least)
+
+
+def _flow(flow: Flow) -> str:
+    """`sent 12 messages`; the unit once."""
+    if flow.unit in flow.name:
+        return f"{flow.name}: {flow.count}"
+    return f"{flow.name} {say('{:' + flow.unit + '}', flow.count)}"

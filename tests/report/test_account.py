@@ -1,0 +1,82 @@
+"""Where the messages of a subscription are, as -v shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pulsar_doctor.evidence.account import Account, Flow, Place, Rest
+from pulsar_doctor.evidence.values import Count, at_least, exactly
+from pulsar_doctor.report.account import account_table
+from tests.report.checkups import checkup, verdict, written
+
+NOTHING = Account(exactly(0), (), ())
+PLACES = (
+    Place("in-transaction", Count(0, 3), Rest(0.0, None)),
+    Place("unread", exactly(1500), Rest(9.9, 10.9), older=1500),
+    Place("replay", exactly(1), Rest(0.0, 2.0)),
+    Place("held", Count(50, 989), Rest(0.001, 0.001), "slow", exactly(989)),
+    Place("held", exactly(4), Rest(30.0, None), "batches", exactly(40), partly=2),
+    Place("unaccounted", None, Rest(5.0, 5.0)),
+)
+FLOWS = (
+    Flow("published", exactly(0)), Flow("sent", exactly(1)),
+    Flow("acknowledged", exactly(10), "entries"), Flow("expired", exactly(0)),
+    Flow("consumers that came and left", exactly(2), "consumers"), Flow("sent again", at_least(0)),
+)  # fmt: skip
+WHOLE = Account(Count(1554, 1558), PLACES, FLOWS, "more is held than there is")
+
+
+def lines(account: Account) -> list[str]:
+    return list(account_table(account).lines)
+
+
+def test_each_place_says_how_many_who_has_them_and_when_it_last_moved() -> None:
+    assert lines(WHOLE) == [
+        "1554 to 1558 entries in the backlog",
+        "behind an open transaction: 0 to 3 entries, last moved: not reported",
+        "unread: 1500 entries, last sent 9.9 s to 11 s ago",
+        "in the replay queue: 1 entry, last sent at most 2 s ago",
+        "held by slow: 989 messages, last taken or acknowledged 1 ms ago",
+        "held by batches: 40 messages in 4 entries, 2 partly acknowledged,"
+        " nothing taken or acknowledged for at least 30 s",
+        "not reported: read, and with nobody",
+        "in the window: published 0 messages, sent 1 message, acknowledged 10 entries,"
+        " consumers that came and left: 2",
+        "contradiction: more is held than there is",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("account", "says"),
+    [(NOTHING, "nothing waits"), (replace(NOTHING, total=None), "the backlog is not reported")],
+)
+def test_nothing_and_not_reported_are_not_the_same(account: Account, says: str) -> None:
+    assert lines(account) == [says]
+
+
+def test_of_many_consumers_those_are_named_that_hold_most() -> None:
+    held = [Place("held", exactly(n), None, f"c{n}", exactly(n)) for n in range(1, 21)]
+    shown = lines(Account(exactly(300), (PLACES[1], *held), ()))
+    assert len(shown) == 1 + 8 + 1
+    assert shown[2].startswith("held by c14: 14 messages")
+    assert shown[-2].startswith("held by c20: 20 messages")
+    assert shown[-1] == "and 13 more consumers, 91 messages"
+
+
+def test_details_have_a_row_for_each_place_below_one_name() -> None:
+    text = written("table", checkup([verdict("stalled", account=WHOLE)]), verbose=True)
+    rows = text[text.index("  account  ") :].splitlines()
+    assert [row[11:] for row in rows if row] == lines(WHOLE)
+    assert "account" not in written("table", checkup([verdict("stalled", account=WHOLE)]))
+
+
+def test_of_healthy_partitions_the_one_with_the_largest_backlog_is_shown() -> None:
+    parts = [
+        verdict(partition=n, backlog=n % 3, account=replace(NOTHING, total=exactly(n % 3)))
+        for n in range(4)
+    ]
+    text = written("table", checkup(parts), verbose=True)
+    assert "  account  partition 2: 2 entries in the backlog\n" in text
+    assert "account" not in written("table", checkup(parts))
