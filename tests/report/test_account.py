@@ -1,17 +1,24 @@
-"""Where the messages of a subscription are, as -v shows it."""
+"""Where the messages of a subscription are, as -v and JSON show it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from pulsar_doctor.diagnosis.weighing import diagnose
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.account import Account, Flow, Place, Rest
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.report.account import account_table
+from tests.checkup.test_case import judge
+from tests.checkup.test_recorded_states import recorded
 from tests.report.checkups import checkup, verdict, written
 
 NOTHING = Account(exactly(0), (), ())
+SMALL = 100  # bytes of JSON where nothing waits and nothing was watched
 PLACES = (
     Place("in-transaction", Count(0, 3), Rest(0.0, None)),
     Place("unread", exactly(1500), Rest(9.9, 10.9), older=1500),
@@ -80,3 +87,33 @@ def test_of_healthy_partitions_the_one_with_the_largest_backlog_is_shown() -> No
     text = written("table", checkup(parts), verbose=True)
     assert "  account  partition 2: 2 entries in the backlog\n" in text
     assert "account" not in written("table", checkup(parts))
+
+
+def account_json(account: Account | None) -> Any:
+    (line,) = written("jsonl", checkup([verdict(account=account)])).splitlines()
+    return json.loads(line)["account"]
+
+
+def test_json_has_a_number_or_its_bounds() -> None:
+    found = account_json(WHOLE)
+    assert found["total"] == {"least": 1554, "most": 1558}
+    assert found["places"][3] == {
+        "place": "held", "entries": {"least": 50, "most": 989}, "messages": 989,
+        "consumer": "slow", "rest": 0.001, "older": 0, "partly": None,
+    }  # fmt: skip
+    assert [each["rest"] for each in found["places"][:3]] == [
+        {"least": 0.0, "most": None}, {"least": 9.9, "most": 10.9}, {"least": 0.0, "most": 2.0},
+    ]  # fmt: skip
+    assert found["places"][5]["entries"] is None
+    assert found["flows"][2] == {"name": "acknowledged", "count": 10, "unit": "entries"}
+    assert found["contradiction"] == "more is held than there is"
+    assert account_json(None) is None
+
+
+def test_where_nothing_waits_json_is_small() -> None:
+    observed = recorded("4.0.8", "healthy-idle")
+    (first, *_), those = observed.window.samples, judge()
+    once = replace(observed, window=replace(observed.window, given=(first,)))
+    found = diagnose(by_stats.subscription_view(once), those.causes, those.limits)
+    assert found.account == NOTHING
+    assert len(json.dumps(account_json(found.account))) < SMALL

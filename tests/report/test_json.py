@@ -127,6 +127,7 @@ def test_a_whole_document() -> None:
                 "type": "Shared",
                 "status": "stalled",
                 "backlog": 498,
+                "account": None,
                 "findings": [
                     {
                         "code": "permits-exhausted",
@@ -163,6 +164,7 @@ def test_a_whole_document() -> None:
                 "type": "Shared",
                 "status": "unknown",
                 "backlog": None,
+                "account": None,
                 "findings": [],
                 "suspects": [],
                 "ruled_out": [],

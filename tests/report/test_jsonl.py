@@ -60,6 +60,7 @@ def test_whole_lines() -> None:
         "type": None,
         "status": "unknown",
         "backlog": None,
+        "account": None,
         "findings": [],
         "suspects": [],
         "ruled_out": [],

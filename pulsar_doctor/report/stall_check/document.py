@@ -9,6 +9,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.account import Account, Rest
 from pulsar_doctor.evidence.numbers import REPORTED
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
@@ -33,6 +34,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "type": diagnosis.type,
         "status": diagnosis.status,
         "backlog": diagnosis.backlog,
+        "account": _account(diagnosis.account),
         "findings": [finding_json(finding) for finding in diagnosis.findings],
         "suspects": [suspect.document() for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
@@ -72,6 +74,33 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+def _account(account: Account | None) -> dict[str, Any] | None:
+    """Where its entries are, and what moved; seconds of rest to a millisecond."""
+    if account is None:
+        return None
+    places = [
+        {
+            "place": each.name,
+            "entries": _told(each.entries),
+            "messages": _told(each.messages),
+            "consumer": each.consumer,
+            "rest": _told(each.rest),
+            "older": each.older,
+            "partly": each.partly,
+        }
+        for each in account.places
+    ]
+    return {
+        "total": _told(account.total),
+        "places": places,
+        "flows": [
+            {"name": each.name, "count": _told(each.count), "unit": each.unit}
+            for each in account.flows
+        ],
+        "contradiction": account.contradiction,
+    }
+
+
 def _consumers(diagnosis: Diagnosis) -> list[dict[str, Any]] | None:
     """Everybody; ages in seconds."""
     if diagnosis.consumers is None:
@@ -87,6 +116,9 @@ def _told(value: Any) -> Any:
     if isinstance(value, Count):
         exact, least, most = value.exact, value.least, value.most
         return {"least": least, "most": most} if exact is None else exact
+    if isinstance(value, Rest):
+        fewest, longest = round(value.least, 3), value.most and round(value.most, 3)
+        return fewest if fewest == longest else {"least": fewest, "most": longest}
     if isinstance(value, Age):
         return value.seconds if value.exact else {"least": value.seconds, "most": None}
     return value

@@ -10,8 +10,13 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.weighing import ReportedBy
-from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
+from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
+from pulsar_doctor.report.stall_check.document import (
+    checked_json,
+    cluster_json,
+    diagnosis_json,
+    moment_json,
+)
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
 
@@ -39,17 +44,5 @@ def _head(checkup: Checkup, sources: Sequence[ReportedBy] = ()) -> dict[str, Any
 
 
 def _unread(topic: str, reason: str) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "partition": None,
-        "subscription": None,
-        "type": None,
-        "status": "unknown",
-        "backlog": None,
-        "findings": [],
-        "suspects": [],
-        "ruled_out": [],
-        "not_told": [reason],
-        "known_issues": [],
-        "consumers": None,
-    }
+    nothing = Diagnosis(topic, None, "", None, "unknown", findings=(), not_told=(reason,))
+    return diagnosis_json(nothing) | {"subscription": None}
