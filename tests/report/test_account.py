@@ -1,4 +1,4 @@
-"""Where the messages of a subscription are, as -v and JSON show it."""
+"""Where the messages of a subscription are, as -v, JSON and the page show it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.checkup.incident import Recordings, of_recordings
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.account import Account, Flow, Place, Rest
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.report.account import account_table
+from pulsar_doctor.report.incident.page import page
 from tests.checkup.test_case import judge
-from tests.checkup.test_recorded_states import recorded
+from tests.checkup.test_recorded_states import FOLDER, recorded
 from tests.report.checkups import checkup, verdict, written
 
 NOTHING = Account(exactly(0), (), ())
@@ -117,3 +120,23 @@ def test_where_nothing_waits_json_is_small() -> None:
     found = diagnose(by_stats.subscription_view(once), those.causes, those.limits)
     assert found.account == NOTHING
     assert len(json.dumps(account_json(found.account))) < SMALL
+
+
+def test_the_page_has_a_table_in_the_section_of_each_subscription() -> None:
+    file = FOLDER / "4.0.8" / "key-shared-blocked.jsonl.gz"
+    incident = of_recordings(Recordings(None, SampleFiles([str(file)])), judge(), print, print)
+    (diagnosis,) = incident.checkup.diagnoses
+    assert diagnosis.account is not None
+    hostile = replace(diagnosis.account.places[-1], consumer="<b>\x1b[31m")
+    places = (*diagnosis.account.places[:-1], hostile)
+    incident.checkup.diagnoses = [
+        replace(diagnosis, account=replace(diagnosis.account, places=places))
+    ]
+    section = page(incident).partition('<section class="verdict"')[2].partition("</section>")[0]
+    assert "<caption>Where its messages are: 280 entries in the backlog</caption>" in section
+    assert '<th scope="row">in the replay queue</th><td>115 entries</td>' in section
+    assert (
+        '<th scope="row">held by &lt;b&gt;\N{REPLACEMENT CHARACTER}[31m</th><td>165 messages</td>'
+        in section
+    )
+    assert "in the window: published 0 messages" in section

@@ -18,6 +18,7 @@ from pulsar_doctor import __version__
 from pulsar_doctor.checkup.holes.account import Account
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.checkup.timelines.timeline import ConsumerTimeline, Timelines
+from pulsar_doctor.report.account import AccountTable
 from pulsar_doctor.report.charts import UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.table import hole_lines
@@ -26,6 +27,7 @@ from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import BlockRow, block_rows, headline
 from pulsar_doctor.report.stall_check.details import (
     PASTED,
+    account_of,
     detail_rows,
     heading,
     healthy_line,
@@ -47,7 +49,8 @@ VERDICTS_MOST = 50  # subscriptions; more are only counted
 HOLES_WIDTH = 72  # characters
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
 
-PageVerdict = tuple[str, Sequence[BlockRow], str, Sequence[BlockRow]]  # and with -v
+# In short, where the messages are, and with -v.
+PageVerdict = tuple[str, Sequence[BlockRow], AccountTable | None, str, Sequence[BlockRow]]
 PageChart = tuple[str, str, Mapping[str, Any]]  # title, caption, what is drawn by its place
 
 
@@ -91,10 +94,12 @@ def _verdicts(pen: Pen, fleet: FoldedFleet) -> Iterator[PageVerdict]:
     for alike in (each for those in fleet.unwell[:VERDICTS_MOST] for each in those.alike()):
         in_short = block_rows(replace(pen, explained=set()), alike)
         rows = [row for row in in_short if row.name != "more"]
+        title = headline(pen, alike, " certain").plain
         details = _rows(detail_rows(pen, alike))
-        yield headline(pen, alike, " certain").plain, rows, heading(pen, alike).plain, details
+        yield title, rows, account_of(alike), heading(pen, alike).plain, details
     for folded in fleet.healthy:
-        yield healthy_line(pen, folded).plain, _rows(healthy_rows(folded)), "", ()
+        title, rows = healthy_line(pen, folded).plain, _rows(healthy_rows(folded))
+        yield title, rows, account_of(folded), "", ()
 
 
 def _rows(those: Iterable[tuple[str, Text]]) -> list[BlockRow]:
