@@ -167,11 +167,12 @@ def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
     """All of them, as a message goes through them."""
     alone = view.type in SINGLE_ACTIVE  # which sends at once what is delayed, and keeps no replay
     delayed = NONE if alone else view.delayed or _up_to(total)
-    if view.attended is False or not view.served:
+    told = view.consumers is not None or view.own is not None
+    if view.attended is False or (told and not view.served):
         yield from _not_read(view, _less(total, (delayed,)))  # all of it will be read anew
         yield Place("delayed", delayed)
         return
-    held = tuple(_held(view, each, total) for each in view.served)
+    held = _all_held(view, total)
     replay = NONE if alone else view.replay or _up_to(total)
     read = _less(total, (view.unread, delayed, replay))
     by_all = sum_of(each.entries for each in held)
@@ -220,6 +221,14 @@ def _with_nobody(view: SubscriptionView, read: Count | None, held: Count) -> Ite
     if view.type in SINGLE_ACTIVE:  # which sends at once what it reads
         left = _less(read, (exactly(held.most),))
     yield Place("unaccounted", _up_to(left) if pending else left, rest)
+
+
+def _all_held(view: SubscriptionView, total: Count | None) -> tuple[Place, ...]:
+    """What consumers have, each apart; together where they are not reported."""
+    if view.consumers is not None:
+        return tuple(_held(view, each, total) for each in view.served)
+    entries = _entries_of(view.unacked, None) or _up_to(total)
+    return (Place("held", entries, messages=view.unacked),)
 
 
 def _held(view: SubscriptionView, each: ConsumerView, total: Count | None) -> Place:

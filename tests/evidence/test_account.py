@@ -157,3 +157,17 @@ def test_a_non_persistent_topic_is_watched_where_a_consumer_has_no_permits(
     [idle] = view.consumers
     other = replace(idle, label="other", available_permits=exactly(permits))
     assert is_settled(replace(view, consumers=(idle, other), msg_drop_rate=dropped), 10) == settled
+
+
+@pytest.mark.parametrize("internal", [True, False])
+def test_consumers_that_are_not_reported_may_hold_messages(internal: bool) -> None:
+    view, _ = of("4.0.8", "permits-exhausted-by-forecast")
+    account = account_of(
+        replace(view, consumers=None, attended=None, unread=view.unread if internal else None)
+    )
+    held = place_of(account, "held")
+    assert (held.messages, held.entries) == (Count(989, 989), Count(1, 989))
+    if internal:
+        assert place_of(account, "unread").entries == Count(1500, 1500)
+    else:
+        assert place_of(account, "unsent").entries == Count(1500, 2488)
