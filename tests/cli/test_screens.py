@@ -36,6 +36,7 @@ STALLED = {
 }
 SCREENS: Mapping[str, str] = STALLED | {
     "details": f"stall-check -v --stats {STATES}/prefetch-hogging.jsonl.gz",
+    "details of a healthy one": f"stall-check -v --stats {STATES}/healthy-busy.jsonl.gz",
     "details of a trace": f"stall-check -v --consumers --trace {TRACE}",
     "consumers": f"stall-check --consumers --stats {STATES}/key-shared-blocked.jsonl.gz",
     "healthy": f"stall-check --consumers --stats {STATES}/healthy-busy.jsonl.gz",
