@@ -167,8 +167,8 @@ def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
     """All of them, as a message goes through them."""
     alone = view.type in SINGLE_ACTIVE  # which sends at once what is delayed, and keeps no replay
     delayed = NONE if alone else view.delayed or _up_to(total)
-    told = view.consumers is not None or view.own is not None
-    if view.attended is False or (told and not view.served):
+    listed = view.consumers is not None or view.own is not None
+    if view.attended is False or (listed and not view.served):
         yield from _not_read(view, _less(total, (delayed,)))  # all of it will be read anew
         yield Place("delayed", delayed)
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, sum_of
-from pulsar_doctor.evidence.values import most, told
+from pulsar_doctor.evidence.values import most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
 from pulsar_doctor.wording.sentences import joined, say
@@ -78,7 +78,7 @@ def _how_many(place: Place) -> str:
     """Messages where they are counted, with their entries where these are known to differ."""
     entries, messages = place.entries, place.messages
     count = say("{:messages}", messages) if messages else say("{:entries}", entries)
-    if messages and told(entries) not in (None, told(messages)):
+    if messages and entries and entries.exact not in (None, messages.exact):
         count = say("{} in {:entries}", count, entries)
     return joined(", ", (count, f"{place.partly} partly acknowledged" if place.partly else ""))
 

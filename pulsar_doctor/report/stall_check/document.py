@@ -81,20 +81,20 @@ def _account(account: Account | None) -> dict[str, Any] | None:
     places = [
         {
             "place": each.name,
-            "entries": _told(each.entries),
-            "messages": _told(each.messages),
+            "entries": _number(each.entries),
+            "messages": _number(each.messages),
             "consumer": each.consumer,
-            "rest": _told(each.rest),
+            "rest": _number(each.rest),
             "older": each.older,
             "partly": each.partly,
         }
         for each in account.places
     ]
     return {
-        "total": _told(account.total),
+        "total": _number(account.total),
         "places": places,
         "flows": [
-            {"name": each.name, "count": _told(each.count), "unit": each.unit}
+            {"name": each.name, "count": _number(each.count), "unit": each.unit}
             for each in account.flows
         ],
         "contradiction": account.contradiction,
@@ -106,12 +106,12 @@ def _consumers(diagnosis: Diagnosis) -> list[dict[str, Any]] | None:
     if diagnosis.consumers is None:
         return None
     return [
-        {row.name: _told(getattr(each, row.name)) for row in REPORTED}
+        {row.name: _number(getattr(each, row.name)) for row in REPORTED}
         for each in diagnosis.consumers
     ]
 
 
-def _told(value: Any) -> Any:
+def _number(value: Any) -> Any:
     """A number where it is exact; otherwise its bounds, of which None is one that is not known."""
     if isinstance(value, Count):
         exact, least, most = value.exact, value.least, value.most
