@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.fitted import Weights
-from pulsar_doctor.diagnosis.forbidding import forbidding
+from pulsar_doctor.diagnosis.laws import forbidding
 from pulsar_doctor.diagnosis.ranking import cases_of, hidden_cases, total_of
 from pulsar_doctor.diagnosis.weighing import hypotheses_of, weighed_by
 from pulsar_doctor.evidence.subscription import SubscriptionView

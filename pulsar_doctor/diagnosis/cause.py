@@ -57,6 +57,8 @@ class Cause:
     thresholds: tuple[Threshold, ...] = ()
     # Codes of causes that are consequences of this one.
     explains: frozenset[str] = frozenset()
+    # Whether its warnings rest on a silence, which may be the first minutes of a stall.
+    by_silence: bool = False
     # What to do, where that is the same for everybody.
     remedy: str | None = None
     # None: it is never suspected, only found.

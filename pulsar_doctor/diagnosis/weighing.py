@@ -33,10 +33,10 @@ from pulsar_doctor.diagnosis.context import consumers_of, remedy_of, with_contex
 from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.followup import After
-from pulsar_doctor.diagnosis.forbidding import forbidding
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
+from pulsar_doctor.diagnosis.laws import forbidding, moves
 from pulsar_doctor.diagnosis.ranking import LIKELY, no_more_than_even, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
@@ -133,6 +133,24 @@ class _Weighed:
             self.undecided[cause.code] = [answer for _, answer in unknown]
         else:
             self.not_told.append(f"{cause.code}: {reasons[0]}")
+
+    def decided(self, view: SubscriptionView) -> Iterator[Finding]:
+        """The root causes, worst first. What may be the first minutes of a stall stays open."""
+        by_silence = {cause.code: cause for cause, _ in self.findings if cause.by_silence}
+        for finding in sorted(_root_causes(self.findings), key=_worst_first):
+            cause = by_silence.get(finding.code)
+            if cause is None or finding.severity != "warning" or not _may_stand(view, finding):
+                yield finding
+                continue
+            still = Unknown(finding.summary, finding.consumer)
+            self.unknown.append((cause, still))
+            self.undecided.setdefault(cause.code, []).append(still)
+
+
+def _may_stand(view: SubscriptionView, finding: Finding) -> bool:
+    """Whether nothing shows that the consumer of a warning goes on."""
+    named = [each for each in view.served if each.label == finding.consumer and not each.closed]
+    return bool(named) and not any(map(moves, named))
 
 
 def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
@@ -253,8 +271,7 @@ def weighed_by(
     weighed = _Weighed()
     for cause in causes:
         weighed.add(cause, _ask(cause, view, limits[cause.code]))
-    decided = sorted(_root_causes(weighed.findings), key=_worst_first)
-    findings = tuple(with_context(view, finding) for finding in decided)
+    findings = tuple(with_context(view, finding) for finding in weighed.decided(view))
     not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
     of_a_sum = (Forbids(SUMS),) if view.hides_partitions else ()
     not_known = filter(None, (_not_known(view),))

@@ -11,7 +11,7 @@ import pytest
 
 from pulsar_doctor.diagnosis.actions.settings import clients_of
 from pulsar_doctor.diagnosis.answers import WHENS, Action, Finding
-from tests.causes.test_rules import CASES, RULES, each_case, judged, views_of
+from tests.causes.test_rules import CASES, RULES, each_case, found, judged, views_of
 from tests.diagnosis.shell import assert_taken, plain_words
 
 CLIENT = re.compile(r"\((Java|C\+\+|Python|Node\.js|Go|Rust|\.NET)\)")
@@ -21,7 +21,7 @@ DESTROYS = re.compile(r"\b(skip|clear-backlog|unsubscribe|delete|expire-messages
 
 def findings(code: str, case: dict[str, Any]) -> Iterator[Finding]:
     for view in views_of(case).values():
-        yield from judged(case, view, [RULES[code]]).findings
+        yield from found(code, case, view)
 
 
 FINDING = [param for param in each_case() if "finds" in param.values[1]]
@@ -81,7 +81,7 @@ def test_only_settings_of_clients_that_are_there_are_named(code: str, case: dict
     for view in views_of(case).values():
         versions = [consumer.client_version for consumer in view.consumers or ()]
         there = {client for version in versions for client in clients_of(version)}
-        for finding in judged(case, view, [RULES[code]]).findings:
+        for finding in found(code, case, view):
             for action in finding.actions:
                 named = set(CLIENT.findall(action.text))
                 if "producers send without batches" not in action.text:

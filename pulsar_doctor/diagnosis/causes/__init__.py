@@ -1,8 +1,9 @@
 """The causes, one file each. A file is registered by its presence.
 
 A file has the docstring that `pulsar-doctor explain CODE` prints, THRESHOLDS, NEEDS, `check(view,
-limits)`, and where they apply EXPLAINS (codes of its consequences), REMEDY (the same for everybody)
-and HYPOTHESIS (how the cause is suspected and ruled out).
+limits)`, and where they apply EXPLAINS (codes of its consequences), REMEDY (the same for
+everybody), BY_SILENCE (whether its warnings rest on a silence) and HYPOTHESIS (how the cause is
+suspected and ruled out).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def _cause(name: str) -> Cause:
         needs=module.NEEDS,
         thresholds=module.THRESHOLDS,
         explains=getattr(module, "EXPLAINS", frozenset()),
+        by_silence=getattr(module, "BY_SILENCE", False),
         remedy=getattr(module, "REMEDY", None),
         hypothesis=hypothesis and replace(hypothesis, code=code),
     )

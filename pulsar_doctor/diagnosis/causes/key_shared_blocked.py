@@ -60,6 +60,7 @@ THRESHOLDS = (
     JUST_NOW,
 )
 NEEDS = frozenset({STATS})
+BY_SILENCE = True
 NAMED_MOST = 3
 UNCOVERED = (
     "Start the consumers of the missing ranges, so that all hashes from 0 to 65,535 have one, or "

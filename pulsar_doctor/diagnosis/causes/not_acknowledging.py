@@ -2,8 +2,9 @@
 
 Its receiver queue is not full, so permits are not what is missing: the broker has sent all there
 is, and the application neither acknowledges nor asks for more. It hangs, forgets to acknowledge, or
-works longer on one message than `silent_for`; from outside these look the same, so it is a warning.
-Producers go on, and nothing fails until the queue is full.
+works longer on one message than `silent_for`; from outside these look the same. It is a stall where
+it holds more messages than anybody works on at once (16), and unknown with fewer. While it goes on
+taking messages it is a warning. Producers go on, and nothing fails until the queue is full.
 
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
@@ -27,10 +28,16 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
-from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, PAUSE_SECONDS, Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import (
+    FORGETS_FROM,
+    IN_HAND,
+    PAUSE_SECONDS,
+    Limits,
+    Threshold,
+)
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
@@ -47,6 +54,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS, WIRE})
+BY_SILENCE = True
 EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
 
 
@@ -59,7 +67,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
         rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
         if rests and silent:
-            yield _finding(view, consumer)
+            several = (least(consumer.unacked_messages) or 0) > IN_HAND.default
+            yield _finding(view, consumer, "stalled" if several else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
@@ -86,10 +95,12 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
     since, there = consumer.holds_since, consumer.connected_for
     first_ack = limits["first_ack"]
     long = max(2 * limits["silent_for"], first_ack)
+    silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
+    severity: Severity = "stalled" if silent else "warning"
     if since is not None and since.seconds >= long:
-        yield _never_finding(view, consumer, since)
+        yield _never_finding(view, consumer, since, severity)
     elif there is not None and there.seconds >= limits["begun"] and consumer.asked_again:
-        yield _never_finding(view, consumer, there)
+        yield _never_finding(view, consumer, there, severity)
     elif since is not None and since.exact:
         if since.ms - CLOCK_SLACK_MS >= first_ack * 1000:  # an older clock may say so of it
             yield _none_yet(view, consumer, since)
@@ -121,7 +132,9 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
     return not (consumer.moved or consumer.works or consumer.resting)
 
 
-def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Finding:
+def _never_finding(
+    view: SubscriptionView, consumer: ConsumerView, since: Age, severity: Severity
+) -> Finding:
     kept = view.kept_by(consumer)
     share, seconds = _of_limit(view, consumer, kept)
     evidence = (
@@ -136,7 +149,7 @@ def _never_finding(view: SubscriptionView, consumer: ConsumerView, since: Age) -
         "has been sent messages for {} and has never acknowledged any, {} or more: {}",
         *(since, kept, how),
     )
-    return _warning(view, consumer, said, evidence)
+    return _found(view, consumer, said, evidence, severity)
 
 
 def _of_limit(
@@ -154,7 +167,7 @@ def _of_limit(
     return round(kept / limit, 3), None if pace is None else round(left * pace, 1)
 
 
-def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
+def _finding(view: SubscriptionView, consumer: ConsumerView, severity: Severity) -> Finding:
     silent = consumer.quiet_for.seconds if consumer.quiet_for else 0.0
     held, permits = least(consumer.unacked_messages), least(consumer.available_permits)
     evidence = (
@@ -167,18 +180,22 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
         " send, and {:permits} are left",
         *(held, duration(silent), verdict(consumer), permits),
     )
-    return _warning(view, consumer, said, evidence)
+    return _found(view, consumer, said, evidence, severity)
 
 
-def _warning(
-    view: SubscriptionView, consumer: ConsumerView, said: str, evidence: tuple[Measure, ...]
+def _found(
+    view: SubscriptionView,
+    consumer: ConsumerView,
+    said: str,
+    evidence: tuple[Measure, ...],
+    severity: Severity,
 ) -> Finding:
     actions = treatment(view, consumer)
     if activity_of(consumer) != "keeps":  # which says so itself
         actions = in_order((*actions, *acknowledging(view, consumer)))
     return Finding(
         code="not-acknowledging",
-        severity="warning",
+        severity=severity,
         confidence=0.6,
         consumer=consumer.label,
         summary=say("{} {}", consumer.label, said),
@@ -205,5 +222,4 @@ HYPOTHESIS = Hypothesis(
     against=("works", "acks_come", "lively", "has_acked", "young", "no_permits", "rate_acks"),
     not_by=_not_by,
     missing=("since_last_ack", "quiet_for"),
-    stalls=False,
 )  # fmt: skip

@@ -9,8 +9,10 @@ Key_Shared what comes for the keys of such a consumer waits for it alone, while 
 
 The check looks at a consumer that holds messages and has no permits. It is stalled when nothing has
 shown for `refill_wait` that the application works, or when it does work and at its pace is without
-permits for longer than `refill_wait` each time, at whatever moment of that it is asked. A shorter
-silence that is no part of its rhythm is a warning from `quiet_after` on.
+permits for too long each time, at whatever moment of that it is asked: longer than `refill_wait`
+where another consumer has nothing to do, and longer than `nothing_new_for` where nobody else could
+take what it holds. A shorter silence that is no part of its rhythm makes it a suspect from
+`quiet_after` on: it may be the first minutes of a stall.
 
 Silence is the age of the last ack, FLOW and delivery. The receiver queue size is not in the
 broker's stats, so by them the next FLOW is known as "after at most" (`receiver_queue_size` tells
@@ -49,15 +51,29 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, 
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import has_permits
 from pulsar_doctor.diagnosis.starving import starving
-from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, RECEIVER_QUEUE_SIZE, REFILL_WAIT, Limits
+from pulsar_doctor.diagnosis.thresholds import (
+    QUIET_AFTER,
+    RECEIVER_QUEUE_SIZE,
+    REFILL_WAIT,
+    Limits,
+    Threshold,
+)
 from pulsar_doctor.evidence.consumer import ABOUT, ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.sentences import joined, say
 
-THRESHOLDS = (REFILL_WAIT, QUIET_AFTER, RECEIVER_QUEUE_SIZE)
+THRESHOLDS = (
+    REFILL_WAIT,
+    Threshold(
+        "nothing_new_for", 3600.0, "seconds", "a consumer that works alone is slow up to here"
+    ),
+    QUIET_AFTER,
+    RECEIVER_QUEUE_SIZE,
+)
 NEEDS = frozenset({WIRE, STATS})
+BY_SILENCE = True
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole", "closed-unacknowledged"})
 NEVER_ASKED = "Check whether this consumer is paused, or its application never receives."
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
@@ -119,8 +135,8 @@ def _waiting(
     view: SubscriptionView, consumer: ConsumerView, limits: Limits
 ) -> Finding | Unknown | None:
     """Of a consumer that may hold messages."""
-    patience, quiet = limits["refill_wait"], consumer.quiet_for
-    long = consumer.quiet_at_least(patience)
+    patience, quiet = _patience(view, consumer, limits), consumer.quiet_for
+    long = consumer.quiet_at_least(limits["refill_wait"])
     if consumer.seconds_until_sending_least > patience:
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
@@ -165,6 +181,16 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
     if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
     return _cannot_tell(consumer, f"it works, but its pace is not known; {consumer.outlook}")
+
+
+def _patience(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> float:
+    """How long one that works may be without permits, in seconds.
+
+    Nobody else could take what it holds, unless another consumer has nothing to do.
+    """
+    idle = any(other.idle_for is not None for other in view.served if other is not consumer)
+    alone = consumer.works and not idle
+    return max(limits["nothing_new_for"] if alone else 0, limits["refill_wait"])
 
 
 def _in_its_time(consumer: ConsumerView) -> bool:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Forbids, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
-from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, IN_HAND, QUIET_AFTER, Limits
+from pulsar_doctor.diagnosis.thresholds import (
+    FORGETS_FROM,
+    IN_HAND,
+    PAUSE_SECONDS,
+    QUIET_AFTER,
+    Limits,
+)
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -27,8 +33,53 @@ ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for
 
 def forbidding(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
     """Why it cannot be called healthy. limits: of `healthy`."""
-    for fact in AT_REST_TOO if view.quiet_is_fine else FACTS:
+    facts = READERS if view.keeps_nothing and view.own is None else FACTS
+    for fact in AT_REST_TOO if _nothing_waits(view) else facts:
         yield from fact(view, limits)
+
+
+def _nothing_waits(view: SubscriptionView) -> bool:
+    """Whether all is acknowledged, or the cursor is the broker's own."""
+    if view.keeps_nothing and view.own is None:
+        return view.backlog is not None and view.backlog.empty is True
+    return view.quiet_is_fine
+
+
+def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
+    """Whether it was seen to work: in its rhythm, in the window, or so lately."""
+    quiet = consumer.quiet_for
+    lately = quiet is not None and quiet.exact and quiet.seconds < seconds
+    return bool(consumer.works or consumer.moved or consumer.resting or lately)
+
+
+def _stands_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+    """A consumer holds messages in silence, for longer than any pause of it that was seen.
+
+    Averages of a life tell no rhythm: only of a steady worker are they one.
+    """
+    for each in view.served:
+        held = least(each.unacked_messages) or 0
+        if not held or each.closed or moves(each, PAUSE_SECONDS):
+            continue
+        if each.quiet_at_least(PAUSE_SECONDS):
+            text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
+            yield Forbids(say(text, each.label, held, each.quiet_for), each.label)
+
+
+def _reader_stands_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+    """Messages wait for a reader, and none is sent. At the end of the topic it rests by design."""
+    waits, sent = view.backlog.entries if view.backlog else None, view.since_delivery
+    if view.consumers is None or not waits or (view.left is not None and view.left.most == 0):
+        return
+    watched = view.watched_seconds or 0
+    still = view.delivered == 0 and watched >= QUIET_AFTER.default
+    long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
+    if still or long:
+        who = view.served[0].label if view.served else None
+        since = say(" for {}", sent) if sent is not None else ""
+        yield Forbids(
+            say("a reader stands still: {:entries} wait, and none was sent{}", waits, since), who
+        )
 
 
 def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
@@ -296,8 +347,10 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
 
 
 AT_REST_TOO = (_held_without_backlog, _counted_below_zero, _dropped_meanwhile)
+READERS = (_reader_stands_still,)
 FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
     _not_seen,
+    _stands_still,
     _never_acknowledged,
     _gives_back,
     _acks_stopped,
