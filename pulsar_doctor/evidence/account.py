@@ -345,7 +345,7 @@ def _flows(view: SubscriptionView) -> Iterator[Flow]:
         ("acknowledged", view.finished, "entries"),
         ("expired", view.expired, "messages"),
         ("put back by a filter", view.put_back, "messages"),
-        ("consumers that came and left", view.visitors, "consumers"),
+        ("connected again", view.turnover and view.turnover.times, "consumers"),
     )
     for name, number, unit in counted:
         if number is not None:

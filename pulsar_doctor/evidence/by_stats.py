@@ -19,7 +19,7 @@ from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
-from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, visitors_of
+from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, turnover_of
 from pulsar_doctor.evidence.stats_circulation import acknowledged_entries, circulation_of
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
 from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
@@ -68,7 +68,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
         finished=acknowledged_entries(observed),
         put_back=observed.course.growth(attrgetter("filter_rescheduled_msg_count")),
-        visitors=visitors_of(observed),
+        turnover=turnover_of(observed),
         since_delivery=observed.since_delivery,
         since_mark_delete=observed.window.last.age(now.last_mark_delete_advanced_timestamp_ms),
         delayed=exactly(now.msg_delayed),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.broker.stats.window import consumers_of, topic_counters_fell
 from pulsar_doctor.evidence.standing import Standing
-from pulsar_doctor.evidence.subscription import Alone, Gone
+from pulsar_doctor.evidence.subscription import Alone, Gone, Turnover
 
 
 def active_of(observed: Observed, consumers: Sequence[Standing]) -> int | None:
@@ -78,11 +81,44 @@ def alone_of(observed: Observed) -> Alone | None:
     )
 
 
-def visitors_of(observed: Observed) -> int | None:
-    """Consumers that came and left again in the window, at least; None: there was none."""
-    if len(observed.window.samples) < 2 or observed.now.consumers is None:
+def turnover_of(observed: Observed) -> Turnover | None:
+    """Who connected within the window; None where it cannot be seen: one sample, or a load."""
+    window, name = observed.window, observed.subscription
+    if len(window.samples) < 2 or any(map(_loaded, window.samples, window.samples[1:])):
         return None
-    return len(observed.window.visitors(observed.subscription))
+    listed = [consumers_of(sample, name) for sample in window.samples]
+    if None in listed:
+        return None
+    moments: dict[tuple[str | None, str], set[str]] = {}
+    for consumer in (each for consumers in listed for each in consumers or ()):
+        if consumer.connected_since and consumer.address:
+            who = consumer.consumer_name, consumer.address.rpartition(":")[0]
+            moments.setdefault(who, set()).add(consumer.connected_since)
+    again = max((len(each) - 1 for each in moments.values()), default=0)
+    unseen = sum(
+        not before_there and not now_there and _was_sent(before, now)
+        for (before, before_there), (now, now_there) in pairwise(
+            zip(observed.course.values, listed, strict=True)
+        )
+    )
+    return Turnover(again + unseen, window.span_ms / 1000 if window.span_ms else None)
+
+
+def _loaded(before: Sample, after: Sample) -> bool:
+    """Whether the topic was loaded in between; new connections alone do not show that."""
+    owner, now = before.topic.owner_broker, after.topic.owner_broker
+    return any(topic_counters_fell(before, after)) or (None not in (owner, now) and owner != now)
+
+
+def _was_sent(before: SubscriptionStats | None, now: SubscriptionStats | None) -> bool:
+    """Whether messages were sent, or requested, between two samples."""
+    if before is None or now is None:
+        return False
+    pairs = (
+        (before.msg_out_counter, now.msg_out_counter),
+        (before.last_consumed_flow_timestamp_ms, now.last_consumed_flow_timestamp_ms),
+    )
+    return any(one is not None and other is not None and other > one for one, other in pairs)
 
 
 def _same_load(observed: Observed, at: int) -> bool:

@@ -61,6 +61,14 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
+class Turnover:
+    """Consumers that come back again and again."""
+
+    times: int  # that one of a name and host connected anew in the window, at least
+    seconds: float | None  # of the window
+
+
+@dataclass(frozen=True, slots=True)
 class UnackedLimit:
     """The limit of unacknowledged messages of a subscription, and whether it holds it back."""
 
@@ -131,7 +139,7 @@ class SubscriptionView:
     delivered: int | None = None  # messages, within that time
     finished: int | None = None  # entries acknowledged, expired or skipped, within that time
     put_back: int | None = None  # messages, by an entry filter, within that time
-    visitors: int | None = None  # consumers that came and left again, within that time
+    turnover: Turnover | None = None  # None: not reported
     since_delivery: Age | None = None  # since it sent any, or tried to
     since_mark_delete: Age | None = None  # since its oldest message was acknowledged
     delayed: Count | None = None  # entries that are not due yet

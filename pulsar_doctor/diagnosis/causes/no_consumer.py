@@ -11,8 +11,9 @@ with autoUpdatePartitions(false) never learns of one that was added later, other
 
 When a topic is unloaded the broker closes all consumers, and they come back within moments: where
 the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
-it is unknown. Readers and other non-durable subscriptions, and the cursor of compaction, keep
-nothing that anybody waits for. A segment that waits for its sealed parents has another cause.
+it is unknown; so it is by one document where a FLOW came a moment before. Readers and other
+non-durable subscriptions, and the cursor of compaction, keep nothing that anybody waits for. A
+segment that waits for its sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """
@@ -60,6 +61,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield Unknown(
             "its backlog is reported as 0, although not everything seems to be acknowledged"
         )
+    elif _was_here_just_now(view, alone, limits["reconnect_wait"]):
+        yield Unknown(
+            "nobody is attached at this moment, and messages were requested just now: a window "
+            "shows whether consumers come and go (--window 10s)"
+        )
     elif _may_come_back(alone, limits["reconnect_wait"]):
         yield Unknown(
             "no consumer has connected since the topic was reloaded; check again in a moment"
@@ -88,6 +94,12 @@ def _attendance_not_reported(view: SubscriptionView) -> NotReported | Unknown:
 def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
     lately = alone.seconds is None or alone.seconds < reconnect_wait
     return alone.reloaded and lately
+
+
+def _was_here_just_now(view: SubscriptionView, alone: Alone, reconnect_wait: float) -> bool:
+    """Whether one document alone shows that nobody is there, and a FLOW came a moment before."""
+    flow = alone.since_flow
+    return not view.watched and flow is not None and flow.exact and flow.seconds < reconnect_wait
 
 
 def _missed(alone: Alone, reconnect_wait: float) -> bool:
