@@ -3,7 +3,8 @@
 Its receiver queue is not full, so permits are not what is missing: the broker has sent all there
 is, and the application neither acknowledges nor asks for more. It hangs, forgets to acknowledge, or
 works longer on one message than `silent_for`; from outside these look the same. It is a stall where
-it holds more messages than anybody works on at once (16), and unknown with fewer. While it goes on
+it holds more messages than anybody works on at once (16), and unknown with fewer, or once it has
+been silent for half a minute, which is longer than an ordinary pause. While it goes on
 taking messages it is a warning. Producers go on, and nothing fails until the queue is full.
 
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
@@ -71,8 +72,21 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, "stalled" if several else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
+        elif rests and consumer.quiet_at_least(PAUSE_SECONDS):
+            yield _silent_so_far(consumer)
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
+
+
+def _silent_so_far(consumer: ConsumerView) -> Unknown:
+    return Unknown(
+        say(
+            "{} holds {:messages} and has taken and acknowledged nothing for {}: longer than an "
+            "ordinary pause",
+            *(consumer.label, least(consumer.unacked_messages), consumer.quiet_for),
+        ),
+        consumer.label,
+    )
 
 
 def _since_when(consumer: ConsumerView) -> Unknown:
