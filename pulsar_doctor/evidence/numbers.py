@@ -149,6 +149,9 @@ class Facts(PrintedFacts):
         "the function of Pulsar's own framework that it is an instance of", by=BROKER)
 
     unacked_entries: Count | None = row("sent and not acknowledged", "entries", Merge.COUNT)
+    refilled: bool = row(
+        "whether a FLOW came after its first, so that messages were taken", default=False,
+        by=BROKER)
     message_ack_rate: float | None = row(
         "of its acks in the broker's last full minute", "messages/second", by=BROKER)
     partly_acked: int | None = row(

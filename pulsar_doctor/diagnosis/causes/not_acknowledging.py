@@ -159,9 +159,11 @@ def _never_finding(
         Measure("limit_reached_in", seconds, "seconds"),
     )
     how = FORGETS if activity_of(consumer) == "keeps" else verdict(consumer)
+    taken = consumer.in_hand.messages if consumer.in_hand is not None else 0
+    proof = say("; its FLOWs show that it took at least {} of them", taken) if taken else ""
     said = say(
-        "has been sent messages for {} and has never acknowledged any, {} or more: {}",
-        *(since, kept, how),
+        "has been sent messages for {} and has never acknowledged any, {} or more: {}{}",
+        *(since, kept, how, proof),
     )
     return _found(view, consumer, said, evidence, severity)
 
