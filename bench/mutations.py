@@ -149,7 +149,8 @@ class Tree:
             [*command, *arguments], check=False, cwd=self.folder, env=environment,
             capture_output=True, text=True,
         )  # fmt: skip
-        named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", ended.stdout, re.M)
+        # pytest-xdist adds the group of a test to its name
+        named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?:@[\w./]+)?(?: - .*)?$", ended.stdout, re.M)
         return named if ended.returncode == 0 or named else [f"exit code {ended.returncode}"]
 
 
@@ -159,7 +160,9 @@ def by_lane(tree: Tree, lane: str, alive: Sequence[Change]) -> dict[Change, str]
     print(f"{lane} lane, {len(alive)} changes at once: {len(failed)} tests fail", flush=True)
     found = {}
     for change in alive if failed else ():
-        if alone := tree.failed([change], *failed, "-x", "-n", "0", "-m", ""):
+        alone = tree.failed([change], *failed, "-x", "-n", "0", "-m", "")
+        assert not alone or "::" in alone[0], f"pytest did not run {failed}: {alone}"
+        if alone:
             found[change] = f"{lane}: {alone[0]}"
     return found
 

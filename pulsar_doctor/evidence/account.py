@@ -21,7 +21,7 @@ from pulsar_doctor.broker.stats.window import RATE_SECONDS
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, at_least, exactly, least, most
+from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly, least, most
 from pulsar_doctor.wording.sentences import say
 
 NONE = Count(0, 0)
@@ -346,7 +346,6 @@ def _flows(view: SubscriptionView) -> Iterator[Flow]:
     counted = (
         ("published", view.published, "messages"),
         ("sent", view.delivered, "messages"),
-        ("acknowledged", view.finished, "entries"),
         ("expired", view.expired, "messages"),
         ("put back by a filter", view.put_back, "messages"),
         ("connected again", view.turnover and view.turnover.times, "consumers"),
@@ -354,6 +353,8 @@ def _flows(view: SubscriptionView) -> Iterator[Flow]:
     for name, number, unit in counted:
         if number is not None:
             yield Flow(name, exactly(number), unit)
+    if view.finished is not None:  # with those that expired or were skipped
+        yield Flow("acknowledged", at_most(view.finished), "entries")
     window = view.circulation.window if view.circulation is not None else None
-    if window is not None:
-        yield Flow("sent again", at_least(max(0, window.again)))
+    if window is not None and window.again > 0:
+        yield Flow("sent again", at_least(window.again))
