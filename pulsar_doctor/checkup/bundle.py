@@ -50,6 +50,7 @@ ALLOWED = frozenset(SETTINGS) - {"replicatorPrefix"} | {
     "subscriptionRedeliveryTrackerEnabled", "transactionCoordinatorEnabled",
     "ttlDurationDefaultInSeconds",
 }  # fmt: skip
+BY_THIS_PROGRAM = {"segments", "transactions"}  # in a line of samples: no broker's answer
 VALUE = re.compile(r"true|false|-?\d{1,20}(\.\d{1,20})?")
 WHAT = {
     README: "this text",
@@ -153,6 +154,7 @@ def _redacted(samples: bytes, names: Pseudonyms) -> bytes:
     for line in lines:
         line["topic"] = names.of("topic", line["topic"])
         line |= {part: names.answer(line[part]) for part in ("stats", "internal") if part in line}
+        line.update(names.fields({part: line[part] for part in BY_THIS_PROGRAM & line.keys()}))
         if version := line.get("broker_version"):
             line["broker_version"] = names.of("version", version)
     return gzip.compress(b"".join(map(_json, (first, *lines))))

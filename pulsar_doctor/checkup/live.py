@@ -110,7 +110,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         if recorder:
             for window in sampled.windows:
                 version = cluster.broker_version
-                recorder.limits(full(window), window.limits, version, window.place)
+                recorder.limits(full(window), window.limits, version, window)
     windows = among_partitions(tuple(by_version(sampled.windows, cluster)))
     sampled = replace(sampled, windows=windows)
     if request.kept is not None:

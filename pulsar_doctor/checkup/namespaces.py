@@ -107,7 +107,7 @@ async def _judged(
                 checkup.cluster = await identify()  # each line of a report may name it
             if recorder:
                 version = checkup.cluster.broker_version
-                recorder.limits(full(window), window.limits, version, window.place)
+                recorder.limits(full(window), window.limits, version, window)
             (window,) = by_version([window], checkup.cluster)  # noqa: PLW2901
             if request.kept is not None and _is_watched(window, request.plan):
                 window = request.kept.window(window)  # noqa: PLW2901

@@ -99,6 +99,11 @@ class Pseudonyms:
         """The same frozen dataclass without names, where its fields are called as in a case."""
         return of_json(type(value), self._walked(to_json(value)))
 
+    def fields(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The JSON of such values without names."""
+        walked: dict[str, Any] = self._walked(fields)
+        return walked
+
     def answer(self, document: Any) -> Any:
         """A broker's answer without names; fields that this program does not know are left out."""
         return self._walked(document, known=_fields_of_answers())

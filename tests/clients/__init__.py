@@ -10,7 +10,8 @@ file), token_file, transactions. Then `do` names one of
                every_from: until each of `count` numbers from there on has come, whatever else does
                -> sha256 over all payloads as they came, in_order, numbers (of 2,000 at most)
     transact   (Java only, and said so at first: transactions) name, count, commit: so many taken
-               and acknowledged in a transaction, which is then committed or aborted
+               and acknowledged in a transaction, which is then committed (true), aborted (false)
+               or left open (null); with a topic in place of a name: so many sent in it
     seek       name: to the earliest message
     close
 

@@ -45,6 +45,7 @@ class Orders:
         self.client = builder.build()
         self.consumers: dict[str, Any] = {}
         self.producers: dict[str, Any] = {}
+        self.open: list[Any] = []  # transactions that stay open
 
     def subscribe(self, order: dict[str, Any]) -> dict[str, Any]:
         seconds = self.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
@@ -102,15 +103,32 @@ class Orders:
         return answer
 
     def transact(self, order: dict[str, Any]) -> dict[str, Any]:
-        consumer = self.consumers[order["name"]]
         units = self.jvm.java.util.concurrent.TimeUnit
-        building = self.client.newTransaction().withTransactionTimeout(1, units.MINUTES)
+        building = self.client.newTransaction().withTransactionTimeout(30, units.MINUTES)
         transaction = building.build().get()
-        for _ in range(order["count"]):
-            message = consumer.receive(15_000, units.MILLISECONDS)
-            consumer.acknowledgeAsync(message.getMessageId(), transaction).get()
-        (transaction.commit() if order["commit"] else transaction.abort()).get()
+        if "topic" in order:
+            self._send(order, transaction)
+        else:
+            self._acknowledge(order, transaction)
+        if order["commit"] is None:
+            self.open.append(transaction)
+        else:
+            (transaction.commit() if order["commit"] else transaction.abort()).get()
         return {}
+
+    def _send(self, order: dict[str, Any], transaction: Any) -> None:
+        seconds = self.jvm.java.util.concurrent.TimeUnit.SECONDS
+        building = self.client.newProducer().topic(order["topic"]).enableBatching(False)
+        producer = building.sendTimeout(0, seconds).create()
+        for number in range(order["count"]):
+            producer.newMessage(transaction).value(payload(number, 100)).sendAsync().get()
+
+    def _acknowledge(self, order: dict[str, Any], transaction: Any) -> None:
+        consumer = self.consumers[order["name"]]
+        milliseconds = self.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        for _ in range(order["count"]):
+            message = consumer.receive(15_000, milliseconds)
+            consumer.acknowledgeAsync(message.getMessageId(), transaction).get()
 
     def seek(self, order: dict[str, Any]) -> dict[str, Any]:
         self.consumers[order["name"]].seek(self.api.MessageId.earliest)

@@ -28,6 +28,7 @@ from pulsar_doctor.broker.admin.topics import (
     topic_name,
 )
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.fields import Fields, as_object
 from pulsar_doctor.broker.stats.segments import TopicSegment, segments_of
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.acks.persisting import number_of
@@ -230,6 +231,23 @@ class Admin:
     async def brokers(self) -> list[str]:
         """`host:port` of each active broker of the cluster (needs a superuser)."""
         return await self._http.brokers()
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether brokers may have a transaction coordinator, as far as that is known by now."""
+        return str((self._conf or {}).get("transactionCoordinatorEnabled", True)).lower() == "true"
+
+    async def transactions(self, kind: str, topic: str, *subscription: str) -> Fields:
+        """Those on a topic (`transactionBufferStats`) or a subscription (`pendingAckStats`).
+
+        One attempt: a broker without a coordinator answers as one that is still starting.
+        """
+        name = topic_name(topic)
+        of = (namespace_path(name.namespace), *map(encoded, (name.local, *subscription)))
+        what = f"the {kind} of {name}"
+        path = "/".join(("/admin/v3/transactions", kind, *of))
+        answer = await self._http.document(path, what, again=False)
+        return Fields(as_object(answer.document, what))
 
     async def loaded_topics(self, broker: str | None = None) -> AsyncGenerator[LoadedTopic, None]:
         """Topics that a broker has loaded, one by one, with flat memory (needs a superuser).

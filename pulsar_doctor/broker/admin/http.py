@@ -114,13 +114,16 @@ class Http:
         await self._transport.aclose()
 
     async def document(
-        self, path: str, what: str, params: Mapping[str, str] | None = None
+        self, path: str, what: str, params: Mapping[str, str] | None = None, *, again: bool = True
     ) -> RestAnswer:
         """The JSON at this path; `what` names it in errors. Raises AdminError.
 
-        An answer that is whole and empty is None: a policy that is not set.
+        An answer that is whole and empty is None: a policy that is not set. again: ask again where
+        that may help.
         """
         async with self._slots:
+            if not again:
+                return await self._document(url_of(self._bases[0], path, params), what)
             return await self._again(
                 lambda base: self._document(url_of(base, path, params), what), self._bases
             )

@@ -5,7 +5,8 @@ A samples file is JSON lines, compressed by gzip as a rule:
 - a reading: {"topic": full name, "taken_ms": epoch milliseconds by the broker's clock or null,
   "stats": what the broker answered, "internal": its internal stats or null};
 - limits: {"topic": full name, "limits": {"max_unacked_messages_per_consumer": number or null, …},
-  "broker_version": text or null}, of a partition, or of a topic for all its partitions.
+  "broker_version": text or null}, of a partition, or of a topic for all its partitions; beside them
+  `transactions`, the open ones of a topic or partition, and `segments` of a scalable topic.
 A reader passes over fields that it does not know. What users attach to consumers, producers and
 subscriptions as they like (metadata, properties) is not in it: it may be secret. Of metadata there
 is only what Pulsar's own framework writes of a function or sink. What looks like a credential in

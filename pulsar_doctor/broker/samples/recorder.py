@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.samples.files import first_line, opened, schema_of
 from pulsar_doctor.broker.samples.reading import SCHEMA, VERSION, StatsAnswer
-from pulsar_doctor.broker.stats.observed import ClusterLimits
-from pulsar_doctor.broker.stats.segments import SegmentPlace
+from pulsar_doctor.broker.stats.observed import ClusterLimits, TopicWindow
+from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.typed_json import to_json
 
@@ -77,16 +77,19 @@ class Recorder:
         topic: str,
         limits: ClusterLimits,
         broker: str | None = None,
-        place: SegmentPlace | None = None,
+        window: TopicWindow | None = None,
     ) -> None:
         """Keeps what the cluster allows on a topic or partition, and its broker's version.
 
-        topic: full name. place: of a segment; the other segments are kept as topics of their own.
+        topic: full name. window: with open transactions, and the place of a segment; the other
+        segments are kept as topics of their own.
         """
         known = asdict(limits)
         del known["unacked_ranges_by_default"]  # which follows from the version
         line: dict[str, Any] = {"topic": topic, "limits": known, "broker_version": broker}
-        if place is not None:
+        if window and window.transactions != NO_TRANSACTIONS:
+            line["transactions"] = to_json(window.transactions)
+        if window and (place := window.place):
             segments = (*place.segments.values(), *place.unlisted)
             line["segments"] = [to_json(each) for each in segments]
             line["loaded"] = [*place.stats]

@@ -18,6 +18,7 @@ from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, numbers_in
+from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, Transactions
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
@@ -40,6 +41,7 @@ class Saved:
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     limits: dict[str, ClusterLimits] = field(default_factory=dict)
     segments: dict[str, _Segments] = field(default_factory=dict)
+    transactions: dict[str, Transactions] = field(default_factory=dict)
     cut: bool = False  # it ends early
     broker_version: str | None = None  # None: not reported
 
@@ -55,6 +57,8 @@ class Saved:
             self.limits[topic] = _limits(limits)
         if "segments" in line.document:
             self.segments[topic] = _segments(line)
+        if "transactions" in line.document:
+            self.transactions[topic] = _transactions(line)
         if "stats" in line.document and self._wants(topic):
             stats, internal = line.document["stats"], line.document.get("internal")
             sample = StatsAnswer(topic, line.time_ms("taken_ms"), stats, internal).sample()
@@ -83,7 +87,9 @@ class Saved:
         with located(f"{called(self.name)}, {topic}"):
             window = Window(tuple(self.samples[topic]))
         limits = limits.on(self.broker_version)
-        return TopicWindow(base, partition, window, limits, place=self._place(topic))
+        open_ones = self.transactions.get(topic, NO_TRANSACTIONS)
+        place = self._place(topic)
+        return TopicWindow(base, partition, window, limits, place=place, transactions=open_ones)
 
     def _place(self, topic: str) -> SegmentPlace | None:
         """Where a segment is, if all those are in the file that its broker had loaded."""
@@ -159,6 +165,13 @@ def check_version(schema: str, name: str) -> None:
 
 def _limits(told: Fields) -> ClusterLimits:
     return ClusterLimits(**{each.name: told.whole(each.name) for each in fields(ClusterLimits)})
+
+
+def _transactions(line: Fields) -> Transactions:
+    try:
+        return of_json(Transactions, line.document["transactions"])
+    except (Misread, TypeError) as error:
+        raise InputError(f"its transactions cannot be read: {error}") from None
 
 
 def _segments(line: Fields) -> _Segments:

@@ -2,7 +2,7 @@
 
 plan: what is asked for, who is told meanwhile, and what came of it · part: the samples of one topic
 or partition · named: a topic as it was named, with its partitions · limits: what the cluster
-allows · run: the window itself.
+allows · transactions: which are open · run: the window itself.
 """
 
 from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Unread, Watch

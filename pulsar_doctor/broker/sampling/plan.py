@@ -18,7 +18,8 @@ class SamplingPlan:
 
     window_seconds: float = 10.0  # 0: one sample
     interval_seconds: float = 1.0
-    limits: bool = True  # read the limits of the cluster too
+    # read the limits of the cluster too, and open transactions at the end
+    limits: bool = True
     # each name is one topic or one partition, no request is needed to know which; a partitioned
     # topic itself cannot be read this way
     as_named: bool = False

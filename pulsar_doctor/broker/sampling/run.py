@@ -18,6 +18,7 @@ from pulsar_doctor.broker.sampling.limits import LimitQuestions
 from pulsar_doctor.broker.sampling.named import NamedTopic
 from pulsar_doctor.broker.sampling.places import placed
 from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Watch
+from pulsar_doctor.broker.sampling.transactions import with_transactions
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError
 
@@ -48,7 +49,8 @@ async def sample(
         await limits.settle()
     finally:
         limits.give_up()
-    return await placed(admin, run.sampled())
+    sampled = await placed(admin, run.sampled())
+    return await with_transactions(admin, sampled) if plan.limits else sampled
 
 
 async def _named(admin: Admin, name: TopicName, plan: SamplingPlan) -> NamedTopic:

@@ -20,10 +20,16 @@ from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.cursors import COMPACTION, CursorOwner, judged_cursors, owner_of
 from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.broker.stats.positions import nothing_waits, ranges_of, unread_of
+from pulsar_doctor.broker.stats.positions import (
+    entries_from,
+    nothing_waits,
+    ranges_of,
+    unread_of,
+)
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace
 from pulsar_doctor.broker.stats.topic import ConsumerStats, ReplicatorStats, SubscriptionStats
+from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, Transactions
 from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
 
@@ -74,6 +80,7 @@ class TopicWindow:
     summed: bool = False  # whether each number is that of all partitions together
     # Subscriptions that have consumers on other partitions of the topic, as far as these were read.
     elsewhere: frozenset[str] = frozenset()
+    transactions: Transactions = NO_TRANSACTIONS
 
     @property
     def attended(self) -> frozenset[str]:
@@ -108,6 +115,7 @@ class TopicWindow:
             self.place,
             self.summed,
             name in self.elsewhere,
+            self.transactions,
         )
 
 
@@ -123,6 +131,7 @@ class Observed:
     place: SegmentPlace | None = None
     summed: bool = False
     elsewhere: bool = False  # whether it has consumers on other partitions
+    transactions: Transactions = NO_TRANSACTIONS
 
     @cached_property
     def course(self) -> Course[SubscriptionStats]:
@@ -312,6 +321,32 @@ class Observed:
         """Entries that the cursor has to read yet; None without internal stats."""
         cursor, internal = self.cursor_now, self.internal
         return None if cursor is None or internal is None else unread_of(internal, cursor)
+
+    @property
+    def unreadable(self) -> int | None:
+        """Of these, entries behind an open transaction of a producer; None: not reported."""
+        position, internal, unread = (
+            self.transactions.max_read_position,
+            self.internal,
+            self.unread,
+        )
+        if position is None or internal is None or unread is None:
+            return None
+        behind = entries_from((position[0], position[1] + 1), internal)
+        return None if behind is None else min(unread, behind)
+
+    @property
+    def may_be_pending(self) -> bool:
+        """Whether entries were read that a transaction may have acknowledged, and not yet for good.
+
+        Of a single active consumer that is what it holds, otherwise what nobody holds for certain.
+        """
+        now, unread, held = self.now, self.unread, self.held
+        if unread is None or held is None or not now.consumers:
+            return False
+        waits = (now.msg_delayed or 0) + (now.msg_in_replay or 0)
+        known = 0 if self.type in SINGLE_ACTIVE else waits + held.least
+        return (self.backlog.entries or 0) - unread > known
 
     def _rest_of(self, entries: int) -> Between:
         """What the one active consumer has not been sent of so many entries."""

@@ -1,0 +1,56 @@
+"""The account of two open transactions on a real broker: one of a producer, one of a consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pulsar_doctor.parts.sandbox.lifetime import running
+from pulsar_doctor.parts.sandbox.standalone import Sandbox
+from tests.broker.test_sampling import SOON, read
+from tests.broker.test_transactions import only, places
+from tests.clients import RealClient, starting
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(240)]
+OPEN = None  # neither committed nor aborted
+
+
+@pytest.fixture(scope="module")
+def coordinator() -> Iterator[Sandbox]:
+    with running(reuse=False, conf={"transactionCoordinatorEnabled": "true"}) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def java(coordinator: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealClient]:
+    folder = tmp_path_factory.mktemp("java")
+    with starting("java", folder, coordinator.service_url, transactions=True) as client:
+        yield client
+
+
+def account(sandbox: Sandbox, topic: str) -> dict[str, tuple[int | None, int | None]]:
+    _, found = only(read(sandbox.admin_url, topic, plan=SOON).windows)
+    assert found.contradiction is None
+    return places(found)
+
+
+def test_nothing_is_readable_behind_the_transaction_of_a_producer(
+    coordinator: Sandbox, java: RealClient, topic: str
+) -> None:
+    java.subscribe(topic, name="reads", type="Shared", queue=100)
+    java.order(do="transact", topic=topic, count=10, commit=OPEN)
+    java.produce(topic, 200)
+    assert account(coordinator, topic) == {"in-transaction": (210, 210)}
+
+
+def test_what_is_acknowledged_in_a_transaction_is_pending(
+    coordinator: Sandbox, java: RealClient, topic: str
+) -> None:
+    java.subscribe(topic, name="acks", type="Shared", queue=10)
+    java.produce(topic, 1000)
+    java.order(do="transact", name="acks", count=200, commit=OPEN)
+    found = account(coordinator, topic)
+    assert found["unread"][0] + found["held"][0] == 800
+    assert found["pending-ack"] == (0, 200)
+    java.order(do="transact", name="acks", count=5, commit=True)
