@@ -12,6 +12,7 @@ file), token_file, transactions. Then `do` names one of
     transact   (Java only, and said so at first: transactions) name, count, commit: so many taken
                and acknowledged in a transaction, which is then committed (true), aborted (false)
                or left open (null); with a topic in place of a name: so many sent in it
+    leave      (Java only) name: the consumer closes
     seek       name: to the earliest message
     close
 

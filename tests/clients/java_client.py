@@ -130,6 +130,10 @@ class Orders:
             message = consumer.receive(15_000, milliseconds)
             consumer.acknowledgeAsync(message.getMessageId(), transaction).get()
 
+    def leave(self, order: dict[str, Any]) -> dict[str, Any]:
+        self.consumers.pop(order["name"]).close()
+        return {}
+
     def seek(self, order: dict[str, Any]) -> dict[str, Any]:
         self.consumers[order["name"]].seek(self.api.MessageId.earliest)
         return {}
