@@ -72,7 +72,7 @@ def test_states_of_each_version_are_there() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    "name", ["healthy-not-durable-idle", "healthy-reader-has-stopped-half-way", "redelivery-storm"]
+    "name", ["healthy-not-durable-idle", "reader-stands-still", "redelivery-storm"]
 )
 def test_what_follows_of_shortened_documents_is_so_in_whole_ones(version: str, name: str) -> None:
     observed = recorded(version, name)

@@ -18,7 +18,7 @@ __all__ = ["check"]  # a fixture
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
 DECIDED = {  # by the first and the last reading of ten seconds, and by no clock
     "healthy-busy": ("healthy", None),
-    "permits-exhausted-by-forecast": ("stalled", "permits-exhausted"),
+    "slow-sole-worker": ("warning", "slow-but-progressing"),
     "redelivery-storm": ("warning", "redelivery-storm"),
     "dispatch-throttled-topic": ("warning", "dispatch-throttled"),
 }
@@ -96,7 +96,7 @@ def test_the_own_time_of_a_file_is_in_the_header_and_decides_nothing(
 
 
 def test_a_pace_between_acks_is_that_of_the_window(check: Check, tmp_path: Path) -> None:
-    names = files(tmp_path, "permits-exhausted-by-forecast")
+    names = files(tmp_path, "slow-sole-worker")
     exact = measures(judged(check, names, "--interval", "10s"))["pace"]
     assert measures(judged(check, names))["pace"] == pytest.approx(exact, rel=0.3)
 

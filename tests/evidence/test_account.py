@@ -101,7 +101,7 @@ def test_behind_an_open_transaction_nothing_is_readable() -> None:
 
 
 def test_a_place_moved_when_something_left_it() -> None:
-    _, account = of("4.0.8", "permits-exhausted-by-forecast")
+    _, account = of("4.0.8", "slow-sole-worker")
     unread = place_of(account, "unread")
     assert unread.older == 1500
     assert unread.rest is not None

@@ -135,15 +135,6 @@ def reader(scene: Scene, queue: int) -> Any:
     return opened
 
 
-@scenario("healthy-reader-has-stopped-half-way", HEALTHY)
-def _reader(scene: Scene) -> None:
-    scene.produce(100)
-    opened = reader(scene, 10)
-    for _ in range(50):
-        opened.read_next(timeout_millis=PATIENCE_SECONDS * 1000)
-    scene.until(lambda: scene.stats()["consumers"][0]["msgOutCounter"] == 60)
-
-
 @scenario("healthy-not-durable-idle", HEALTHY)
 def _not_durable(scene: Scene) -> None:
     scene.produce(20)

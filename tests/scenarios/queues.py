@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scenarios.scene import Scene, acknowledge
+from tests.scenarios.healthy import reader
+from tests.scenarios.scene import PATIENCE_SECONDS, Scene, acknowledge
 from tests.scenarios.table import SHORT, UNKNOWN, scenario, stalled, warning
 
 EXHAUSTED = "permits-exhausted"
@@ -22,7 +23,7 @@ def _shared_hung(scene: Scene) -> None:
     scene.until_quiet()
 
 
-@scenario("permits-exhausted-shared-hung-lately", warning(EXHAUSTED))
+@scenario("permits-exhausted-shared-hung-lately", UNKNOWN)
 def _shared_hung_lately(scene: Scene) -> None:
     hung(scene, "shared", 60)
 
@@ -65,8 +66,8 @@ def _paused_listener(scene: Scene) -> None:
     scene.until_quiet()
 
 
-@scenario("permits-exhausted-by-forecast", stalled(EXHAUSTED))
-def _forecast(scene: Scene) -> None:
+@scenario("slow-sole-worker", warning("slow-but-progressing"))
+def _sole_worker(scene: Scene) -> None:
     """One message a second with a queue of 1000: the next FLOW comes after 500 seconds."""
     slow(scene, 1000, 2500)
 
@@ -139,7 +140,7 @@ def _long_work(scene: Scene) -> None:
     scene.until_quiet()
 
 
-@scenario("all-delivered-none-acknowledged", warning("not-acknowledging"), settings=SHORT)
+@scenario("all-delivered-none-acknowledged", stalled("not-acknowledging"), settings=SHORT)
 def _holds_all(scene: Scene) -> None:
     """It has permits, the broker has nothing left to send, and nothing is acknowledged."""
     scene.begin("exclusive")
@@ -147,6 +148,16 @@ def _holds_all(scene: Scene) -> None:
     scene.take(scene.consume("holds", "exclusive", 1000), 50)
     scene.until(lambda: scene.consumer("holds")["msgOutCounter"] == 50)
     scene.until_quiet()
+
+
+@scenario("reader-stands-still", UNKNOWN)
+def _reader(scene: Scene) -> None:
+    """It has read 50 of 100, and nobody reads on."""
+    scene.produce(100)
+    opened = reader(scene, 10)
+    for _ in range(50):
+        opened.read_next(timeout_millis=PATIENCE_SECONDS * 1000)
+    scene.until(lambda: scene.stats()["consumers"][0]["msgOutCounter"] == 60)
 
 
 @scenario("inactive-failover", stalled("inactive-failover"), settings=SHORT)
