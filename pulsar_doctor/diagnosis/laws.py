@@ -46,10 +46,11 @@ def _nothing_waits(view: SubscriptionView) -> bool:
 
 
 def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
-    """Whether it was seen to work: in its rhythm, in the window, or so lately."""
+    """Whether it was seen to work: in its rhythm, at the end of the window, or so lately."""
     quiet = consumer.quiet_for
     lately = quiet is not None and quiet.exact and quiet.seconds < seconds
-    return bool(consumer.works or consumer.moved or consumer.resting or lately)
+    moved = consumer.moved and not consumer.quiet_at_least(PAUSE_SECONDS)
+    return bool(consumer.works or moved or consumer.resting or lately)
 
 
 def _stands_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:

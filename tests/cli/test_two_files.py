@@ -18,7 +18,6 @@ __all__ = ["check"]  # a fixture
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
 DECIDED = {  # by the first and the last reading of ten seconds, and by no clock
     "healthy-busy": ("healthy", None),
-    "slow-sole-worker": ("warning", "slow-but-progressing"),
     "redelivery-storm": ("warning", "redelivery-storm"),
     "dispatch-throttled-topic": ("warning", "dispatch-throttled"),
 }
@@ -26,6 +25,7 @@ DECIDED = {  # by the first and the last reading of ten seconds, and by no clock
 DECIDED_BY_INTERVAL = {
     "healthy-slow-and-often-without-permits": ("healthy", None),
     "slow-but-progressing": ("warning", "slow-but-progressing"),
+    "slow-sole-worker": ("warning", "slow-but-progressing"),
 }
 
 

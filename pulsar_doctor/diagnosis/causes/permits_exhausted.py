@@ -184,13 +184,12 @@ def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
 
 
 def _patience(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> float:
-    """How long one that works may be without permits, in seconds.
+    """How long it may be without permits at its pace, in seconds.
 
     Nobody else could take what it holds, unless another consumer has nothing to do.
     """
     idle = any(other.idle_for is not None for other in view.served if other is not consumer)
-    alone = consumer.works and not idle
-    return max(limits["nothing_new_for"] if alone else 0, limits["refill_wait"])
+    return max(0 if idle else limits["nothing_new_for"], limits["refill_wait"])
 
 
 def _in_its_time(consumer: ConsumerView) -> bool:
