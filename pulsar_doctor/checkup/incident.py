@@ -10,7 +10,7 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.checkup.case import SavedCase, case_of, of_case
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.found import holes_in
 from pulsar_doctor.checkup.holes.from_trace import ACK_COLUMNS, AckedRows
 from pulsar_doctor.checkup.judge import Judge
@@ -50,7 +50,7 @@ class Incident:
 
     checkup: Checkup
     timelines: Timelines
-    holes: tuple[Account, ...] = ()
+    holes: tuple[CursorAccount, ...] = ()
 
 
 def of_live(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Incident:
@@ -87,7 +87,7 @@ def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incide
     return Incident(checkup, timelines, tuple(_renamed(each, names) for each in incident.holes))
 
 
-def _renamed(account: Account, names: Pseudonyms) -> Account:
+def _renamed(account: CursorAccount, names: Pseudonyms) -> CursorAccount:
     topic, partition = split_partition(names.of("topic", account.full_topic))
     subscription = names.of("subscription", account.subscription)
     return replace(account, topic=topic, partition=partition, subscription=subscription)

@@ -19,7 +19,7 @@ class Queued(NamedTuple):
     idle_ns: int  # how long others had been idle when it came
 
 
-class Flow(NamedTuple):
+class SentFlow(NamedTuple):
     """A FLOW."""
 
     at_ns: int
@@ -42,7 +42,7 @@ class SimulatedConsumer:
         self.ahead: deque[Queued] = deque()
         self.asking = False  # the application waits for a message
         self.unsent = 0
-        self.flows: list[Flow] = []  # that it has sent
+        self.flows: list[SentFlow] = []  # that it has sent
 
         self.received = 0
         self.finished = 0

@@ -9,7 +9,7 @@ from typing import Any
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.model import made_rows
 from pulsar_doctor.model.broker import DISPATCHERS
-from pulsar_doctor.model.consumer import Flow, Queued, SimulatedConsumer
+from pulsar_doctor.model.consumer import Queued, SentFlow, SimulatedConsumer
 from pulsar_doctor.model.scenario import ProducedEntry, Scenario
 from pulsar_doctor.wire.columns import Row
 
@@ -116,7 +116,7 @@ class Simulation:
         self._receive(consumer)
 
     def _send_flow(self, consumer: SimulatedConsumer, permits: int) -> None:
-        consumer.flows.append(Flow(self.now_ns, permits, consumer.received))
+        consumer.flows.append(SentFlow(self.now_ns, permits, consumer.received))
         self._apply(made_rows.flow(consumer.index, permits, self.now_ns), consumer)
         came_ns = self.now_ns + self.scenario.round_trip_ns
         self._later(came_ns, self._flow_came, (consumer.index, permits))

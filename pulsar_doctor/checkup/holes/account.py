@@ -35,7 +35,7 @@ NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CursorAccount:
     """One subscription; None: not reported."""
 
     topic: str
@@ -141,7 +141,7 @@ class Account:
         return "unknown" if self.incomplete else "healthy"
 
 
-def account(observed: Observed, storing: Storing) -> Account:
+def account(observed: Observed, storing: Storing) -> CursorAccount:
     """Reads the last sample of a subscription. Raises InputError where its ranges are none."""
     now, cursor, internal = observed.now, observed.cursor_now, observed.internal
     text = None if cursor is None else cursor.individually_deleted_messages
@@ -155,7 +155,7 @@ def account(observed: Observed, storing: Storing) -> Account:
     estimate = None if written is None else record_bytes(written, ranges or (), storing)
     durable = False if observed.persistent is False else observed.durable
     count = _count(observed, written)
-    return Account(
+    return CursorAccount(
         topic=observed.topic,
         partition=observed.partition,
         subscription=observed.subscription,

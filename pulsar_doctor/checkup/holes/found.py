@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.checkup.holes.account import Account, account
+from pulsar_doctor.checkup.holes.account import CursorAccount, account
 from pulsar_doctor.checkup.holes.cursors import broker_cursors_of, subscriptions_of
 from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.judge import full
@@ -22,7 +22,7 @@ class Acknowledged:
     """What was found."""
 
     source: str  # broker, files or trace
-    accounts: list[Account] = field(default_factory=list)
+    accounts: list[CursorAccount] = field(default_factory=list)
     cursors: list[BrokerCursor] = field(default_factory=list)  # that the broker keeps for itself
     not_loaded: list[str] = field(default_factory=list)
     unreachable: list[tuple[str, str]] = field(default_factory=list)  # what was not read, and why

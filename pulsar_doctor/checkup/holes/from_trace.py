@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
@@ -94,7 +94,7 @@ class AckedRows:
         self.set_aside += row.command == UNPARSED and row.error_code == SET_ASIDE
         return row
 
-    def account(self, key: SubscriptionKey) -> tuple[Account, list[Biography]]:
+    def account(self, key: SubscriptionKey) -> tuple[CursorAccount, list[Biography]]:
         """Its ranges, and the entries in its holes."""
         return _either(key, self._told[key], self._storing)
 
@@ -116,7 +116,7 @@ def _in_holes(told: Acknowledgements) -> list[Biography]:
 
 def _either(
     key: SubscriptionKey, told: Acknowledgements, storing: Storing
-) -> tuple[Account, list[Biography]]:
+) -> tuple[CursorAccount, list[Biography]]:
     """Whether or not the broker keeps acks of parts of batches, where that is not known."""
     lives = _in_holes(told)
     account = _account(key, told, lives, storing)
@@ -128,7 +128,7 @@ def _either(
     return _joined(account, other), [merged[position] for position in sorted(merged)]
 
 
-def _joined(one: Account, other: Account) -> Account:
+def _joined(one: CursorAccount, other: CursorAccount) -> CursorAccount:
     """What both say; None where they differ, with least and most beside."""
     assert one.bounds is not None
     assert other.bounds is not None
@@ -153,13 +153,13 @@ def _same(one: T | None, other: T | None) -> T | None:
 
 def _account(
     key: SubscriptionKey, told: Acknowledgements, lives: Sequence[Biography], storing: Storing
-) -> Account:
+) -> CursorAccount:
     ranges = told.ranges()
     written: list[Written] = [(r.ledger_id, r.first - 1, r.ledger_id, r.last) for r in ranges]
     shape = _shape(told, ranges)
     entries = 0 if shape is None else sum(shape.hole_entries)
     topic, partition = split_partition(key[0])
-    return Account(
+    return CursorAccount(
         topic=topic,
         partition=partition,
         subscription=key[1],

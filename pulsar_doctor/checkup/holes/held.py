@@ -1,7 +1,7 @@
 """What a cursor of the broker itself keeps on disk, what moves it, and what to do.
 
 The broker deletes a ledger that is full when every durable cursor has it behind its mark-delete and
-retention wants it no more. A cursor of the broker's own that stands still thus keeps all ledgers
+retention wants it no more. A cursor of the broker's own that does not move thus keeps all ledgers
 from there on, though every subscription has acknowledged them; and so does one hole in it.
 """
 
@@ -22,7 +22,7 @@ from pulsar_doctor.broker.stats.cursors import (
     CursorOwner,
 )
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.storage import entries_of, sizes_of
 
 SENT = (
@@ -89,7 +89,7 @@ class BrokerCursor:
     """A cursor of the broker's own."""
 
     owner: CursorOwner
-    account: Account  # ranges and holes, as of a subscription
+    account: CursorAccount  # ranges and holes, as of a subscription
     held: KeptLedgers | None  # None: the ledgers are not reported
     connected: bool | None = None  # of a replicator; None: not reported
 

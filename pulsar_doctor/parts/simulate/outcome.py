@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsar_doctor.ledger.balance import Forecast, Starvation
-from pulsar_doctor.model.consumer import Flow, SimulatedConsumer
+from pulsar_doctor.model.consumer import SentFlow, SimulatedConsumer
 from pulsar_doctor.model.running import Simulation
 from pulsar_doctor.model.scenario import Scenario
 
@@ -21,7 +21,7 @@ class ConsumerOutcome:
     name: str
     received: int
     finished: int
-    flows: tuple[Flow, ...]
+    flows: tuple[SentFlow, ...]
     available_permits: int
     unsent_permits: int
     queued: int  # not received by the application yet

@@ -12,7 +12,7 @@ from math import ceil
 
 from rich.text import Text
 
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.shape import Shape, Span
 from pulsar_doctor.report.charts import ChartSigns
 from pulsar_doctor.report.tables import count
@@ -40,7 +40,7 @@ class _Cell:
     unread: int = 0
 
 
-def axis(account: Account, width: int, signs: ChartSigns) -> list[Text]:
+def axis(account: CursorAccount, width: int, signs: ChartSigns) -> list[Text]:
     """The lines of the drawing and its legend; none where there is nothing to draw."""
     shape = account.shape
     if shape is None or not shape.length or not shape.holes:
@@ -87,7 +87,7 @@ def _bound(at: int, number: int, length: int) -> int:
     return at * length // number
 
 
-def _kind(account: Account) -> str:
+def _kind(account: CursorAccount) -> str:
     """What entries that were read and are not acknowledged are, where that is one thing."""
     delayed, waiting = account.msg_delayed, account.msg_in_replay
     if delayed == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.holes.origins import Origin
@@ -67,7 +67,7 @@ def cursor_json(cursor: BrokerCursor) -> dict[str, Any]:
     }
 
 
-def account_json(account: Account) -> dict[str, Any]:
+def account_json(account: CursorAccount) -> dict[str, Any]:
     """One of the document's subscriptions."""
     return {
         "topic": account.topic,
@@ -88,7 +88,7 @@ def account_json(account: Account) -> dict[str, Any]:
     }
 
 
-def _behind(account: Account) -> dict[str, Any]:
+def _behind(account: CursorAccount) -> dict[str, Any]:
     shape, oldest = account.shape, account.oldest_hole
     return {
         "mark_delete": _at(account.mark_delete),
@@ -107,7 +107,7 @@ def _behind(account: Account) -> dict[str, Any]:
     }
 
 
-def _certain(account: Account) -> dict[str, Any]:
+def _certain(account: CursorAccount) -> dict[str, Any]:
     """What surely holds; without doubts least and most are the number itself."""
     told = account.between
     counts = ("ranges", "acknowledged_entries", "holes", "hole_entries")
@@ -121,7 +121,7 @@ def _certain(account: Account) -> dict[str, Any]:
     return {f"{name}_{side}": each[at] for name, each in bounds.items() for side, at in sides}
 
 
-def _cost(account: Account) -> dict[str, Any]:
+def _cost(account: CursorAccount) -> dict[str, Any]:
     ahead, pinned, storing = account.forecast, account.pinned, account.storing
     stored = {True: "bit arrays", False: "ranges"}
     return {

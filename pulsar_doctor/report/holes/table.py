@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.bounds import Bounds
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
@@ -79,11 +79,11 @@ def write(found: Acknowledged, out: TextIO) -> None:
     out.flush()
 
 
-def _is_shown(account: Account) -> bool:
+def _is_shown(account: CursorAccount) -> bool:
     return account.ranges != 0 or account.backlog_wrong is True or account.incomplete
 
 
-def _nothing(account: Account) -> str:
+def _nothing(account: CursorAccount) -> str:
     if account.topic.startswith(NON_PERSISTENT):
         return "nothing is kept there, so there is no backlog and nothing to acknowledge"
     where = "" if account.mark_delete is None else f" (mark-delete {_at(account.mark_delete)})"
@@ -91,13 +91,13 @@ def _nothing(account: Account) -> str:
     return f"no holes{where}{backlog}"
 
 
-def _ask(account: Account) -> str:
+def _ask(account: CursorAccount) -> str:
     """The command that tells what holes do not."""
     topic, subscription = quoted(account.full_topic), quoted(account.subscription)
     return f"pulsar-doctor stall-check {topic} -s {subscription}"
 
 
-def _print_block(console: Console, account: Account) -> None:
+def _print_block(console: Console, account: CursorAccount) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
     print_rows(console, hole_lines(account), FACT_WIDTH)
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
@@ -113,12 +113,12 @@ def _badge(console: Console, status: str) -> tuple[str, str]:
     return f"{(SYMBOLS if unicode else PLAIN_SYMBOLS)[status]} {word}", STYLES[status]
 
 
-def _place(account: Account) -> str:
+def _place(account: CursorAccount) -> str:
     type_ = f", {account.type}" if account.type else ""
     return f"{printable(account.subscription)} on {printable(account.full_topic)}{type_}"
 
 
-def hole_lines(account: Account) -> Iterator[LabelledLine]:
+def hole_lines(account: CursorAccount) -> Iterator[LabelledLine]:
     """What is known of a subscription's holes, as names and texts."""
     if account.backlog_wrong:
         yield "backlog", _backlog(account)
@@ -140,7 +140,7 @@ def hole_lines(account: Account) -> Iterator[LabelledLine]:
         yield "not reported", printable(missing)
 
 
-def _backlog(account: Account) -> str:
+def _backlog(account: CursorAccount) -> str:
     """Of a counter that is wrong."""
     right = account.backlog_by_positions
     by = "" if right is None else f", by the positions it is {count(right)}"
@@ -152,7 +152,7 @@ def _backlog(account: Account) -> str:
     )
 
 
-def _mark_delete(account: Account) -> str:
+def _mark_delete(account: CursorAccount) -> str:
     where = NOT_TOLD if account.mark_delete is None else _at(account.mark_delete)
     least, most = account.between.mark_delete
     if account.mark_delete is None and most is not None:
@@ -162,7 +162,7 @@ def _mark_delete(account: Account) -> str:
     return f"{where}, has not moved for {account.stood}"
 
 
-def _acknowledged(account: Account) -> str:
+def _acknowledged(account: CursorAccount) -> str:
     told = account.between
     ranges = _between(account.ranges, told.ranges, "range")
     entries = _between(account.acknowledged_entries, told.acknowledged_entries, "entry")
@@ -172,7 +172,7 @@ def _acknowledged(account: Account) -> str:
     return f"{ranges}{held} behind mark-delete"
 
 
-def _holes(account: Account) -> str:
+def _holes(account: CursorAccount) -> str:
     if account.shape is None:
         told = account.between
         if None not in told.holes and told.hole_entries[1] is None:
@@ -213,7 +213,7 @@ def _at_least(told: Bounds) -> str:
     return f"{between} with {held} at least; the oldest begins behind mark-delete"
 
 
-def _unacked(account: Account) -> str:
+def _unacked(account: CursorAccount) -> str:
     told = [
         (account.unacked_messages, "messages sent"),
         (account.msg_delayed, "entries delayed"),
@@ -225,13 +225,13 @@ def _unacked(account: Account) -> str:
     return f"{numbers}; these count the whole subscription, in holes or behind them"
 
 
-def _persisted(account: Account) -> str:
+def _persisted(account: CursorAccount) -> str:
     source = "this version's default" if account.storing.version else "assumed"
     assumed = f" ({source}: not reported)" if account.storing.max_ranges is None else ""
     return f"{percent(account.share_of_limit)} of {count(account.storing.limit)} ranges{assumed}"
 
 
-def _record(account: Account) -> str:
+def _record(account: CursorAccount) -> str:
     if account.record_bytes is None:
         return "not reported"
     share = percent(account.record_bytes / RECORD_BYTES_MOST)
@@ -240,7 +240,7 @@ def _record(account: Account) -> str:
     return f"{counted(account.record_bytes, 'byte')} {source}, {share} of the {most}"
 
 
-def _at_load(account: Account) -> str:
+def _at_load(account: CursorAccount) -> str:
     if account.durable is False:
         return "nothing is kept: this subscription is not durable"
     if account.forecast is None:
@@ -256,7 +256,7 @@ def _at_load(account: Account) -> str:
     return f"{count(most)} acknowledged {said} delivered again after an orderly unload"
 
 
-def _pinned(account: Account) -> str:
+def _pinned(account: CursorAccount) -> str:
     pinned = account.pinned
     assert pinned is not None
     size, ledgers = counted(pinned.bytes, "byte"), counted(pinned.ledgers, "ledger")

@@ -15,7 +15,7 @@ import jinja2
 from rich.text import Text
 
 from pulsar_doctor import __version__
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.checkup.timelines.timeline import ConsumerTimeline, Timelines
 from pulsar_doctor.report.account import AccountTable
@@ -132,7 +132,7 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
             yield title, _caption(of), dict.fromkeys(places, of)
 
 
-def _holes(account: Account) -> tuple[str, str, str, list[BlockRow]]:
+def _holes(account: CursorAccount) -> tuple[str, str, str, list[BlockRow]]:
     """Title, lines of text, which are empty where there is no scale, their legend, and numbers."""
     *drawn, legend = [line.plain for line in axis(account, HOLES_WIDTH, UNICODE)] or [""]
     title = printable(f"{account.subscription} on {account.full_topic}")

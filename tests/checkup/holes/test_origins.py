@@ -10,7 +10,7 @@ from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.checkup.holes.account import Account, account
+from pulsar_doctor.checkup.holes.account import CursorAccount, account
 from pulsar_doctor.ledger.acks.persisting import Storing
 
 NOW_MS = 1_795_000_000_000
@@ -25,7 +25,7 @@ def consumer(**fields: Any) -> dict[str, Any]:
 def seen(
     subscription: dict[str, Any], cursor: dict[str, Any] | None = None, name: str = "s",
     topic: str = "persistent://public/default/t",
-) -> Account:  # fmt: skip
+) -> CursorAccount:  # fmt: skip
     """A subscription with three holes of one entry each, unless said otherwise."""
     stats = {"isDurable": True, "msgBacklog": 13, "consumers": [consumer()]} | subscription
     told = {
@@ -46,7 +46,7 @@ def seen(
     return account(observed, STORING)
 
 
-def told(found: Account) -> list[tuple[str, int, int]]:
+def told(found: CursorAccount) -> list[tuple[str, int, int]]:
     return [(each.code, each.least, each.most) for each in found.origins]
 
 

@@ -16,7 +16,7 @@ REDIRECTS_MOST = 20
 REDIRECT = 0  # CommandLookupTopicResponse.LookupType
 PARTITIONS_MOST = 100_000
 
-Place = tuple[Address, Address | None]  # whom we dial, whom a proxy shall connect us with
+BrokerRoute = tuple[Address, Address | None]  # whom we dial, whom a proxy shall connect us with
 
 
 class Brokers:
@@ -25,7 +25,7 @@ class Brokers:
     def __init__(self, door: Door, patience_seconds: float) -> None:
         self.patience_seconds = patience_seconds  # with what is lost
         self._door = door
-        self._kept: dict[Place, WireConnection] = {}
+        self._kept: dict[BrokerRoute, WireConnection] = {}
         self._lock = asyncio.Lock()
 
     async def partitions(self, topic: str) -> int:
@@ -82,7 +82,7 @@ class Brokers:
                 failed.append(str(error))
         raise Lost("; ".join(failed))
 
-    async def _connection(self, place: Place) -> WireConnection:
+    async def _connection(self, place: BrokerRoute) -> WireConnection:
         async with self._lock:
             known = self._kept.get(place)
             if known is None or known.over:
