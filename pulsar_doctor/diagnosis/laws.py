@@ -56,13 +56,16 @@ def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
 def _stands_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     """A consumer holds messages in silence, for longer than any pause of it that was seen.
 
-    Averages of a life tell no rhythm: only of a steady worker are they one.
+    Averages of a life tell no rhythm: only of a steady worker are they one. Whoever has set when
+    the first acknowledgement may come has told of longer pauses.
     """
+    within = limits[FIRST_ACK_WITHIN.name]
+    pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
     for each in view.served:
         held = least(each.unacked_messages) or 0
-        if not held or each.closed or moves(each, PAUSE_SECONDS):
+        if not held or each.closed or moves(each, pause):
             continue
-        if each.quiet_at_least(PAUSE_SECONDS):
+        if each.quiet_at_least(pause):
             text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
             yield Forbids(say(text, each.label, held, each.quiet_for), each.label)
 
