@@ -236,9 +236,9 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
         seen = say(
             "at least {:entries} were replaced by compaction and sent to nobody", hole.compacted
         )
-    stands = say("mark-delete is stuck before it{}, with {} behind{}", where, acked, backlog)
+    stuck = say("mark-delete is stuck before it{}, with {} behind{}", where, acked, backlog)
     others = "were acknowledged singly" if hole.compacted else "were"
-    return say("{} while later ones {}; {}: {}", seen, others, means, stands)
+    return say("{} while later ones {}; {}: {}", seen, others, means, stuck)
 
 
 def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:

@@ -130,7 +130,7 @@ def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
 def _kept_up(view: SubscriptionView) -> bool:
     """Whether all that was sent within the last full minute was acknowledged, and nobody is full.
 
-    So it went well as of that minute; a read that stands since then is younger.
+    So it went well as of that minute; a read that is stuck since then is younger.
     """
     sent, acked = view.msg_rate_out or 0, view.message_ack_rate or 0
     return acked >= KEPT_UP * sent and all(

@@ -42,7 +42,7 @@ REMEDY = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found where compaction fails, or stands far behind."""
+    """Found where compaction fails, or is far behind."""
     own = view.own
     if own is None or own.kind != COMPACTION:
         return

@@ -44,7 +44,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS, WIRE})
-# Not permits-exhausted, which is surer than a suspicion and stands beside it.
+# Not permits-exhausted, which is surer than a suspicion and is reported beside it.
 EXPLAINS = frozenset({"inactive-failover", "key-shared-blocked", "not-acknowledging"})
 REMEDY = (
     "Check whether the process at this address still runs. If it does, it hangs: restart it. If "
