@@ -29,7 +29,8 @@ ROWS = ("where", "waits", "fix", "decide", "check", "run", "more")  # of a verdi
 TRACE, CASE, NEW = "TRACE", "CASE", "NEW"  # a trace, a page with a case, a new folder
 STALLED = {
     "a hog": f"stall-check --stats {STATES}/prefetch-hogging.jsonl.gz",
-    "a stuck consumer": f"stall-check --stats {STATES}/permits-exhausted-shared-hung.jsonl.gz",
+    "a stuck consumer": "stall-check --set permits-exhausted.refill_wait=5s"
+    f" --stats {STATES}/permits-exhausted-shared-hung.jsonl.gz",
     "a stuck key": f"stall-check --stats {STATES}/key-shared-blocked.jsonl.gz",
     "a trace": f"stall-check --trace {TRACE}",
     "a case": f"stall-check --case {CASE}",

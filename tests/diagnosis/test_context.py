@@ -282,7 +282,8 @@ def test_of_a_real_state_of_stuck_keys_it_is_told_who_waits_and_who_goes_on() ->
     [window] = read(
         SampleFiles([str(STATES / "permits-exhausted-key-shared-one-stuck.jsonl.gz")])
     ).windows
-    [verdict] = Judge(load(), limits_of(load())).verdicts(window)
+    limits = limits_of(load(), ["permits-exhausted.refill_wait=5s"])
+    [verdict] = Judge(load(), limits).verdicts(window)
     first = verdict.findings[0]
     assert first.summary.startswith("stuck has acknowledged none of its 10 messages for ")
     assert "entries of its keys wait, while works goes on; the broker may not" in first.summary

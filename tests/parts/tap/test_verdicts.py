@@ -40,9 +40,11 @@ def test_a_change_is_told_once_there_and_once_back():
     assert changes(watched, timeline) == [(None, "healthy")]
     assert changes(watched, timeline) == []
     script.play((), "10s")
-    assert changes(watched, timeline) == [("healthy", "warning")]
+    assert changes(watched, timeline) == []
+    script.play((), "14s")
+    assert changes(watched, timeline) == [("healthy", "unknown")]
     script.play((), "30s")
-    assert changes(watched, timeline) == [("warning", "stalled")]
+    assert changes(watched, timeline) == [("unknown", "stalled")]
     script.play((), "90s")
     assert changes(watched, timeline) == []
     script.play(("91s ack c 3", "91s flow c 4"), "92s")
@@ -54,7 +56,7 @@ def test_a_change_is_told_once_there_and_once_back():
 def test_a_threshold_that_was_set_is_used():
     timeline, script = going_on(*STALL)
     script.play((), "30s")
-    assert changes(verdicts(), timeline) == [(None, "warning")]
+    assert changes(verdicts(), timeline) == []  # it may be work
     assert changes(verdicts("permits-exhausted.refill_wait=20s"), timeline) == [(None, "stalled")]
 
 
