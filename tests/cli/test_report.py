@@ -91,7 +91,7 @@ def made(run: Any, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    return write_trace(tmp_path / "t.ptrace", slow_consumer().wait(120).blocks, parts=2)
+    return write_trace(tmp_path / "t.ptrace", slow_consumer().wait(400).blocks, parts=2)
 
 
 def said_on_the_terminal(run: Any, *arguments: object) -> list[str]:
