@@ -29,7 +29,7 @@ BYTES_MOST = 60_000
 SCREENS = {
     "stall-check": "stall-check --stats tests/states/4.0.8/prefetch-hogging.jsonl.gz",
     "consumers": "stall-check --consumers --stats tests/states/4.0.8/key-shared-blocked.jsonl.gz",
-    "details": "stall-check -v --stats tests/states/4.0.8/permits-exhausted-shared-hung.jsonl.gz",
+    "details": "stall-check -v --stats tests/states/4.0.8/prefetch-hogging.jsonl.gz",
 }
 SHOWN = re.compile(
     r"^\$ pulsar-doctor (?P<line>.*tests/states/.*)\n(?:.*\n)*?(?=\$|```)", re.MULTILINE
