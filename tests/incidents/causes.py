@@ -13,7 +13,13 @@ from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.causes import load
 from tests.incidents.moments import Moment, OfConsumer
 from tests.incidents.script import SECOND
-from tests.incidents.truth import MANY, REFILL_WAIT_NS, SLOW_WAIT_NS
+from tests.incidents.truth import (
+    FIRST_ACK_NS,
+    MANY,
+    NOTHING_NEW_NS,
+    REFILL_WAIT_NS,
+    SLOW_WAIT_NS,
+)
 
 Cause = tuple[str, str | None]  # a code, and the consumer that is to blame
 EXPLAINS = {HEALTHY: frozenset[str](), **{rule.code: rule.explains for rule in load()}}
@@ -53,7 +59,7 @@ def _explained(moment: Moment, code: str, who: str | None) -> frozenset[str]:
     """Codes that are only what follows from this one."""
     each = moment.truth.consumers.get(who or "")
     explained = EXPLAINS[code]
-    if each is not None and _is_slow(each):  # the root is that it is slow
+    if each is not None and _is_slow(moment, each):  # the root is that it is slow
         explained -= {"slow-but-progressing"} if code == "permits-exhausted" else frozenset()
         explained |= {"permits-exhausted"} if code == "slow-but-progressing" else frozenset()
     if code == "permits-exhausted" and each is not None and each.app.worker.acks != "never":
@@ -73,8 +79,8 @@ def _deep(each: OfConsumer | None) -> bool:
 
 
 def _patience(code: str) -> int:
-    """While it holds something and may be sent more, nobody can tell a hang from work."""
-    return REFILL_WAIT_NS if code == "not-acknowledging" else int(SLOW_WAIT_NS * NEAR)
+    """While it holds something and may be sent more, its first ack may take a little longer."""
+    return int((FIRST_ACK_NS if code == "not-acknowledging" else SLOW_WAIT_NS) * NEAR)
 
 
 def _found(moment: Moment) -> Iterator[tuple[Cause, int]]:
@@ -143,14 +149,14 @@ def _of_consumer(moment: Moment, each: OfConsumer) -> Iterator[tuple[str, int]]:
     if each.blocked and script.consumer_limit and _stands(each):
         yield "blocked-on-unacked-consumer", each.stood
     if _asks_no_more(moment, each) and _stands(each):
-        for code in _by_length(each):
+        for code in _by_length(moment, each):
             yield code, each.stood
         if each.permits < -1:
             yield "negative-permits", each.stood
         if script.type == "failover" and several:
             yield "inactive-failover", each.stood
     if each.unacked and (stuck or each.app.worker.acks == "never"):
-        yield "not-acknowledging", held_for
+        yield "not-acknowledging", min(held_for, _since_ack(moment, each))
     elif each.unacked and _silent(moment, each, held_for):
         yield "not-acknowledging", 0  # so it is, though it may be work
     keeps = each.unacked and several and not moment.truth.waiting and script.type == "shared"
@@ -221,15 +227,19 @@ def _works_singly(each: OfConsumer) -> bool:
     return not each.queued and not stops
 
 
-def _by_length(each: OfConsumer) -> Iterator[str]:
-    """Also slow where its FLOW comes within `refill_wait`, or not much later."""
+def _by_length(moment: Moment, each: OfConsumer) -> Iterator[str]:
+    """Also slow where its FLOW comes as soon as it must, or not much later."""
     yield "permits-exhausted"
-    if _is_slow(each, NEAR):
+    if _is_slow(moment, each, NEAR):
         yield "slow-but-progressing"
 
 
-def _is_slow(each: OfConsumer, times: float = 1) -> bool:
-    return each.ready_in is not None and each.ready_in <= REFILL_WAIT_NS * times
+def _is_slow(moment: Moment, each: OfConsumer, times: float = 1) -> bool:
+    """Whether its FLOW comes in time. Nobody else could take what it holds, unless one is idle."""
+    others = (other for other in moment.truth.consumers.values() if other is not each)
+    idle = any(other.ready and not other.unacked for other in others)
+    in_time = REFILL_WAIT_NS if idle else NOTHING_NEW_NS
+    return each.ready_in is not None and each.ready_in <= in_time * times
 
 
 def _hogs(moment: Moment, each: OfConsumer) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
+from pulsar_doctor.diagnosis.weighing import stall_is_likely
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.values import Count
 from tests.incidents.asking import CODES, untellable
@@ -170,7 +171,7 @@ def _less_sure(few: Asked, many: Asked, pair: str) -> Iterator[Broken]:
 
 
 def without_clock(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
-    """Facts that decide by themselves."""
+    """Facts that decide by themselves, or make a stall likely."""
     truth = moment.truth
     read = moment.taken[-1]
     subscription = next(iter(read.stats["subscriptions"].values()))
@@ -183,7 +184,8 @@ def without_clock(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
             code = _first_code(asked)
             yield _broken("4 nothing waits", code, f"{asked.who}: {asked.status}")
         lives = asked.seen.consumers is not None  # internal stats alone tell nobody's life
-        undecided = asked.status in ("healthy", "unknown")
+        suspected = asked.status == "unknown" and stall_is_likely(asked.said)
+        undecided = asked.status in ("healthy", "unknown") and not suspected
         if never and lives and not moment.truth.moves_in and undecided:
             code = _first_code(asked)
             yield _broken("4 never in its life", code, f"{asked.who}: {asked.status}")

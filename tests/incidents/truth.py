@@ -6,6 +6,7 @@ from tests.incidents.moments import Moment
 from tests.incidents.script import SECOND
 
 REFILL_WAIT_NS, SLOW_WAIT_NS, QUIET_AFTER_NS = 300 * SECOND, 30 * SECOND, 5 * SECOND
+FIRST_ACK_NS, NOTHING_NEW_NS = 60 * SECOND, 3600 * SECOND
 RATE_NS = 120 * SECOND  # a rate is of a whole minute, and stays until the next one is over
 MANY = 50  # messages
 
