@@ -348,7 +348,7 @@ def _flows(view: SubscriptionView) -> Iterator[Flow]:
         ("sent", view.delivered, "messages"),
         ("expired", view.expired, "messages"),
         ("put back by a filter", view.put_back, "messages"),
-        ("connected again", view.turnover and view.turnover.times, "consumers"),
+        ("connected again", view.turnover.times if view.turnover else None, "consumers"),
     )
     for name, number, unit in counted:
         if number is not None:
