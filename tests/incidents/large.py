@@ -23,7 +23,8 @@ from tests.incidents.script import SECOND, Face, Script
 
 DAY = 24 * 3600.0
 AT_NS = 10_000 * SECOND + 137_111
-SLOW, LONG = 30.0, 300.0  # seconds until the next FLOW: longer is slow, and too long
+SLOW, LONG = 30.0, 300.0  # seconds until the next FLOW: longer is slow, and too long by silence
+NOTHING_NEW = 3600.0  # and too long for who works while nobody else has nothing to do
 NEAR = 1.5
 LIMIT = 50_000  # unacknowledged messages, as set where nobody set it
 RANGES = 10_000  # persisted, likewise
@@ -378,7 +379,7 @@ def _of_member(case: Case, each: Member) -> Iterator[tuple[str, float]]:
         half = max(1, each.queue // 2)
         taken = int(each.pace * each.connected)
         remaining = (half - taken % half) / each.pace
-        if remaining > LONG / NEAR:
+        if remaining > NOTHING_NEW / NEAR:
             yield "permits-exhausted", -told.flow
         if half / each.pace > SLOW / NEAR:  # so it is at each moment of its rhythm
             yield "slow-but-progressing", -told.flow if remaining > SLOW else 0
