@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.fitted import Weights
-from pulsar_doctor.diagnosis.laws import forbidding
+from pulsar_doctor.diagnosis.laws import resting
 from pulsar_doctor.diagnosis.ranking import cases_of, hidden_cases, total_of
 from pulsar_doctor.diagnosis.weighing import hypotheses_of, weighed_by
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -61,7 +61,7 @@ def state(
     if said.status == "healthy":
         known = hypotheses_of(RULES, seen.sources)
         left = hidden_cases(seen, known, {finding.code for finding in said.findings})
-        forbidden = any(forbidding(seen, LIMITS[HEALTHY]))
+        forbidden = any(resting(seen, LIMITS[HEALTHY]))
     else:
         asked_for = undecided or said.status == "unknown"
         # No incident has a cause that is suspected only where its check is undecided.

@@ -145,8 +145,8 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Forbids(Unknown):
-    """A fact with which nobody may call the subscription healthy."""
+class Rests(Unknown):
+    """Messages have rested for longer than their place allows: nobody may call it healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ HIDING = (NothingMoves, Unreliable)  # behind a warning beside these there may b
 
 @dataclass(frozen=True, slots=True)
 class TooProbable(Unknown):
-    """Nothing forbids to call it healthy but the probability of a problem."""
+    """Nothing stands against healthy but the probability of a problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
-"""Facts that forbid the status healthy, however unlikely a problem is.
+"""How long messages may rest in each place; beyond that nobody calls the subscription healthy.
 
-A number that is not reported forbids nothing by itself, but what a verdict cannot do without, the
-consumers of a subscription whose messages wait, is a fact when it is missing. Where nothing needs
-to move (all is consumed, or nobody promised to consume it) nothing is forbidden.
+Each law answers for one place: messages that a consumer holds, those that could be sent, those
+that nobody has, and, by a trace alone, what the wire does not show. It names what has rested for
+longer, however unlikely a problem is. A number that is not reported breaks no law by itself, but
+the consumers of a subscription whose messages wait have to be seen. Where nothing needs to move
+(all is consumed, or nobody promised to consume it) only the laws of `AT_REST` hold.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.answers import Forbids, Unknown
+from pulsar_doctor.diagnosis.answers import Rests, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
@@ -31,16 +33,17 @@ SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
-def forbidding(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
-    """Why it cannot be called healthy. limits: of `healthy`."""
-    facts = READERS if view.keeps_nothing and view.own is None else FACTS
-    for fact in AT_REST_TOO if _nothing_waits(view) else facts:
-        yield from fact(view, limits)
+def resting(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
+    """What has rested for longer than its place allows. limits: of `healthy`."""
+    reader = view.keeps_nothing and view.own is None
+    laws = READERS if reader else LAWS
+    for law in AT_REST if _nothing_waits(view, reader=reader) else laws:
+        yield from law(view, limits[FIRST_ACK_WITHIN.name])
 
 
-def _nothing_waits(view: SubscriptionView) -> bool:
+def _nothing_waits(view: SubscriptionView, *, reader: bool) -> bool:
     """Whether all is acknowledged, or the cursor is the broker's own."""
-    if view.keeps_nothing and view.own is None:
+    if reader:
         return view.backlog is not None and view.backlog.empty is True
     return view.quiet_is_fine
 
@@ -53,105 +56,81 @@ def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
     return bool(consumer.works or moved or consumer.resting or lately)
 
 
-def _stands_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _quiet(consumer: ConsumerView, within: float) -> bool:
+    """Whether it has shown nothing for so long, and that is no rest of its rhythm."""
+    return consumer.quiet_at_least(within) and not consumer.resting
+
+
+def _held(consumer: ConsumerView) -> int:
+    """Messages that it holds for certain."""
+    return least(consumer.unacked_messages) or 0
+
+
+# Messages that a consumer holds.
+
+
+def _holder_stands_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """A consumer holds messages in silence, for longer than any pause of it that was seen.
 
     Averages of a life tell no rhythm: only of a steady worker are they one. Whoever has set when
     the first acknowledgement may come has told of longer pauses.
     """
-    within = limits[FIRST_ACK_WITHIN.name]
     pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
     for each in view.served:
-        held = least(each.unacked_messages) or 0
+        held = _held(each)
         if not held or each.closed or moves(each, pause):
             continue
         if each.quiet_at_least(pause):
             text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
-            yield Forbids(say(text, each.label, held, each.quiet_for), each.label)
+            yield Rests(say(text, each.label, held, each.quiet_for), each.label)
 
 
-def _reader_stands_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """Messages wait for a reader, and none is sent. At the end of the topic it rests by design."""
-    waits, sent = view.backlog.entries if view.backlog else None, view.since_delivery
-    if view.consumers is None or not waits or (view.left is not None and view.left.most == 0):
-        return
-    watched = view.watched_seconds or 0
-    still = view.delivered == 0 and watched >= QUIET_AFTER.default
-    long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
-    if still or long:
-        who = view.served[0].label if view.served else None
-        since = say(" for {}", sent) if sent is not None else ""
-        yield Forbids(
-            say("a reader stands still: {:entries} wait, and none was sent{}", waits, since), who
-        )
-
-
-def _not_seen(view: SubscriptionView, limits: Limits) -> Iterator[Unknown]:
-    """Messages may wait, and who would take them is not reported."""
-    if view.consumers is None and view.attended is not False:
-        yield Unknown("its consumers are not reported")
-
-
-def _never_acknowledged(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _never_acknowledged(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """A consumer has held messages for long, and has never acknowledged any.
 
     It may work on its first messages, or wait for its first checkpoint. A consumer that has ended
     will not acknowledge any more.
     """
-    within = limits[FIRST_ACK_WITHIN.name]
     for each in view.served:
         kept, since = view.kept_by(each), each.holds_since
         if not kept or not each.never_acked or each.resting:
             continue
         if each.closed:
-            text = say(
-                "{} ended while it held {:messages}, and acknowledged none", each.label, kept
-            )
-            yield Forbids(text, each.label)
+            text = "{} ended while it held {:messages}, and acknowledged none"
+            yield Rests(say(text, each.label, kept), each.label)
         elif since is not None and since.seconds >= within:
-            text = say(
-                "{} has held {:messages} for {}, and acknowledged none", each.label, kept, since
-            )
-            yield Forbids(text, each.label)
+            text = "{} has held {:messages} for {}, and acknowledged none"
+            yield Rests(say(text, each.label, kept, since), each.label)
 
 
-def _gives_back(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """A consumer is sent messages, has acknowledged none for long, and does not keep them.
 
     It fails on each of them, or they expire while it holds them.
     """
-    within = limits[FIRST_ACK_WITHIN.name]
     for each in view.served:
         there, sent = each.connected_for, each.since_last_delivery
         lately = sent is None or not sent.exact or sent.seconds < max(within, SENT_AGAIN_SECONDS)
         if each.gave_back >= FORGETS_FROM and there and there.seconds >= within and lately:
-            yield Forbids(
-                say(
-                    "{} has acknowledged none of the {:messages} that it was sent, and holds {}: "
-                    "it gives them back, or they expire",
-                    *(each.label, each.msg_out_counter, each.unacked_messages),
-                ),
-                each.label,
+            text = (
+                "{} has acknowledged none of the {:messages} that it was sent, and holds {}: "
+                "it gives them back, or they expire"
             )
+            numbers = each.msg_out_counter, each.unacked_messages
+            yield Rests(say(text, each.label, *numbers), each.label)
 
 
-def _acks_stopped(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _acks_stopped(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """A consumer acknowledged messages long ago, none since, and holds some that are not new.
 
     Its checkpoints may lie that far apart, or its acknowledgements have stopped.
     """
-    within = max(ACKS_AGAIN_SECONDS, limits[FIRST_ACK_WITHIN.name])
+    within = max(ACKS_AGAIN_SECONDS, within)
     for each in view.served:
         since, kept = each.since_last_ack, _not_new(view, each, within)
         if kept and since is not None and since.seconds >= within and not each.resting:
-            yield Forbids(
-                say(
-                    "{} has acknowledged nothing for {}, though it holds at least "
-                    "{:older messages}",
-                    *(each.label, since, kept),
-                ),
-                each.label,
-            )
+            text = "{} has acknowledged nothing for {}, though it holds at least {:older messages}"
+            yield Rests(say(text, each.label, since, kept), each.label)
 
 
 def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
@@ -161,7 +140,7 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     the backlog, or the broker has stopped reading. A few messages may all have come with the last
     delivery.
     """
-    held, since = least(each.unacked_messages) or 0, each.holds_since
+    held, since = _held(each), each.holds_since
     if since is not None and since.exact:
         return held if since.seconds >= within else 0
     if view.type in SINGLE_ACTIVE and each.may_receive_throughout and view.backlog is not None:
@@ -173,30 +152,42 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     return max(0, held) if held >= FORGETS_FROM or long_ago else 0
 
 
-def _held_without_backlog(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _held_without_backlog(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """No message waits by the backlog, and a silent consumer holds some by its own counter.
 
     They expired or were skipped while it held them, or one of the counters is wrong. A few may have
     been sent between the broker's two counts; many count where nothing tells when it moved.
     """
-    within = limits[FIRST_ACK_WITHIN.name]
     for each in () if view.durable is False or view.backlog is None else view.served:
-        held = least(each.unacked_messages) or 0
-        still = each.quiet_at_least(within) and not each.resting
+        held, still = _held(each), _quiet(each, within)
         untold = each.quiet_for is None and not (view.watched or view.msg_rate_out)
         if (held and still) or (untold and held >= FORGETS_FROM):
             since = say(" and has not moved for {}", each.quiet_for) if still else ""
-            yield Forbids(
-                say(
-                    "{} holds {:messages}{}, but the backlog is 0: they expired or were skipped, or"
-                    " a counter is wrong",
-                    *(each.label, held, since),
-                ),
-                each.label,
+            text = (
+                "{} holds {:messages}{}, but the backlog is 0: they expired or were skipped, or a"
+                " counter is wrong"
             )
+            yield Rests(say(text, each.label, held, since), each.label)
 
 
-def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _counted_below_zero(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold.
+
+    Where the backlog is 0, the consumers' own numbers suffice. Source: apache/pulsar #26416, #5755.
+    """
+    counted, consumers = told(view.unacked), view.consumers
+    known = consumers is not None and None not in [each.unacked_messages for each in consumers]
+    if counted is not None and counted < 0 and not (view.quiet_is_fine and known):
+        yield Rests(
+            f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
+            "not known"
+        )
+
+
+# Messages that could be sent.
+
+
+def _due_and_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Entries could be sent, a consumer has permits, and nothing moves.
 
     Entries that came within the window may be sent next, so only older ones count. The dispatcher
@@ -207,132 +198,63 @@ def _due_and_still(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
     waits_by_design = told(view.delayed) or (view.reads and view.reads.open_transactions)
     if STATS not in view.sources or due <= 0 or watched < QUIET_AFTER.default or waits_by_design:
         return
-    moves = view.delivered != 0 or any(each.moved is not False for each in view.served)
+    moved = view.delivered != 0 or any(each.moved is not False for each in view.served)
     ready = [each.label for each in view.served if each.may_receive_throughout]
-    if ready and not moves:
-        yield Forbids(
-            say(
-                "{:entries} could be sent and {} has permits, but nothing moved within {}",
-                *(due, ready[0], duration(watched)),
-            )
-        )
+    if ready and not moved:
+        text = "{:entries} could be sent and {} has permits, but nothing moved within {}"
+        yield Rests(say(text, due, ready[0], duration(watched)))
 
 
-def _nobody_asks(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _nobody_asks(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Entries could be sent, no consumer has permits, and no consumer holds a message to ask after.
 
     A consumer asks again once its application has taken what it holds. One that holds nothing has
     lost its permits, or nobody calls receive.
     """
-    within, due = limits[FIRST_ACK_WITHIN.name], least(view.left) or 0
+    due = least(view.left) or 0
     empty = [each for each in view.served if each.without_permits and each.holds_nothing]
-    still = all(each.quiet_at_least(within) and not each.resting for each in empty)
+    still = all(_quiet(each, within) for each in empty)
     if STATS in view.sources and due > 0 and empty and still and len(empty) == len(view.served):
-        yield Forbids(
-            say(
-                "{:entries} could be sent, and {} has had no permits and held nothing for {} or"
-                " more",
-                *(due, empty[0].label, duration(within)),
-            )
-        )
+        text = "{:entries} could be sent, and {} has had no permits and held nothing for {} or more"
+        yield Rests(say(text, due, empty[0].label, duration(within)))
 
 
-def _never_above_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _never_above_zero(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Permits are below zero, and all that a consumer holds cannot bring them back."""
     for each in () if view.nothing_to_send_for_sure else view.served:
         if each.beyond_help and not each.moved:
-            yield Forbids(
+            yield Rests(
                 f"{each.label} is at {each.available_permits} permits and holds "
                 f"{each.unacked_messages} messages, too few to bring them back",
                 each.label,
             )
 
 
-def _counted_below_zero(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """The broker miscounts unacknowledged messages, so nothing is known of what consumers hold.
-
-    Where the backlog is 0, the consumers' own numbers suffice. Source: apache/pulsar #26416, #5755.
-    """
-    counted, consumers = told(view.unacked), view.consumers
-    known = consumers is not None and None not in [each.unacked_messages for each in consumers]
-    if counted is not None and counted < 0 and not (view.quiet_is_fine and known):
-        yield Forbids(
-            f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
-            "not known"
-        )
-
-
-def _limit_not_on_the_wire(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """By the wire alone: consumers hold messages, have permits, and neither side moves.
-
-    A broker that has reached the subscription's limit of unacknowledged messages sends nothing
-    more, and neither the limit nor the backlog is on the wire.
-    """
-    if STATS in view.sources or view.type in SINGLE_ACTIVE:
+def _reader_stands_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Messages wait for a reader, and none is sent. At the end of the topic it rests by design."""
+    waits, sent = view.backlog.entries if view.backlog else None, view.since_delivery
+    if view.consumers is None or not waits or view.nothing_left:
         return
-    within, held = (
-        limits[FIRST_ACK_WITHIN.name],
-        sum(least(e.unacked_messages) or 0 for e in view.served),
-    )
-    ready = [each.label for each in view.served if each.may_receive]
-    still = all(each.quiet_at_least(within) and not each.resting for each in view.served)
-    works = any(each.works for each in view.served)
-    if ready and still and not works and held > IN_HAND.default:
-        yield Forbids(
-            f"{held} messages are unacknowledged, and {ready[0]} has permits and was sent nothing "
-            f"for {duration(within)} or more: the subscription's limit is not visible on the wire"
+    still = view.delivered == 0 and (view.watched_seconds or 0) >= QUIET_AFTER.default
+    long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
+    if still or long:
+        who = view.served[0].label if view.served else None
+        since = say(" for {}", sent) if sent is not None else ""
+        yield Rests(
+            say("a reader stands still: {:entries} wait, and none was sent{}", waits, since), who
         )
 
 
-def _stored_and_not_sent(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """By a trace: a message was stored, a consumer has permits, and the broker does not send it.
-
-    A broker sends at once what is due, unless something holds it back, which is not on the wire.
-    """
-    unsent = view.unsent
-    if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
-        yield Forbids(
-            f"messages were published and sent to no consumer, although {unsent.who} has had "
-            f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
-            "rate limit, a transaction, a broker that has stopped reading) is not visible on the "
-            "wire"
-        )
+# Messages that nobody has, as far as anybody sees.
 
 
-def _dropped_meanwhile(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """By a trace of a non-persistent topic: nobody has permits, so the broker drops what comes."""
-    if STATS in view.sources or not view.topic.startswith(NON_PERSISTENT):
-        return
-    nobody_may = all(each.without_permits for each in view.served)
-    since = since_last_delivery(view.served) if nobody_may else None
-    if since is not None and since.seconds >= limits[FIRST_ACK_WITHIN.name]:
-        first = view.served[0].label
-        yield Forbids(
-            f"{first} has had no permits for {since}; what was published meanwhile was dropped, "
-            "and a trace does not show that",
-            first,
-        )
+def _not_seen(view: SubscriptionView, within: float) -> Iterator[Unknown]:
+    """Messages may wait, and who would take them is not reported."""
+    if view.consumers is None and view.attended is not False:
+        yield Unknown("its consumers are not reported")
 
 
-def _end_not_shown(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
-    """By a trace: consumers worked on old messages, and nothing more comes though they may have it.
-
-    Either that was the end of the topic, or the broker does not send what follows.
-    """
-    within, behind = limits[FIRST_ACK_WITHIN.name], view.behind_seconds
-    if STATS in view.sources or behind is None or behind < within:
-        return
-    ready = [each.label for each in view.served if each.may_receive]
-    since = since_last_delivery(view.served)
-    if ready and since is not None and since.seconds >= within:
-        yield Forbids(
-            f"{ready[0]} has permits and nothing has come for {since}; the last message had been "
-            f"published {duration(behind)} before it was sent, and whether it was the last in the "
-            "topic is not on the wire"
-        )
-
-
-def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
+def _left_behind(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """By a trace: the last consumer has left, and messages wait.
 
     That is no stall for certain: a consumer may be attached by a way that the trace does not see.
@@ -343,18 +265,90 @@ def _left_behind(view: SubscriptionView, limits: Limits) -> Iterator[Forbids]:
         are = "message is" if left.unacked == 1 else "messages are"
         unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
         published = "messages were published and sent to no consumer" if left.published else ""
-        yield Forbids(
+        yield Rests(
             f"no consumer is attached since {left.last} left {duration(left.seconds)} ago, and "
             f"{' and '.join(filter(None, (unacked, published)))}; whether another consumer is "
             "attached is not in the trace"
         )
 
 
-AT_REST_TOO = (_held_without_backlog, _counted_below_zero, _dropped_meanwhile)
-READERS = (_reader_stands_still,)
-FACTS: tuple[Callable[[SubscriptionView, Limits], Iterator[Unknown]], ...] = (
+# By a trace alone: what holds messages back is not on the wire.
+
+
+def _limit_not_on_the_wire(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Consumers hold messages, have permits, and neither side moves.
+
+    A broker that has reached the subscription's limit of unacknowledged messages sends nothing
+    more, and neither the limit nor the backlog is on the wire.
+    """
+    if STATS in view.sources or view.type in SINGLE_ACTIVE:
+        return
+    held, ready = sum(map(_held, view.served)), _ready(view)
+    still = all(_quiet(each, within) and not each.works for each in view.served)
+    if ready and still and held > IN_HAND.default:
+        yield Rests(
+            f"{held} messages are unacknowledged, and {ready} has permits and was sent nothing "
+            f"for {duration(within)} or more: the subscription's limit is not visible on the wire"
+        )
+
+
+def _stored_and_not_sent(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """A message was stored, a consumer has permits, and the broker does not send it.
+
+    A broker sends at once what is due, unless something holds it back.
+    """
+    unsent = view.unsent
+    if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
+        yield Rests(
+            f"messages were published and sent to no consumer, although {unsent.who} has had "
+            f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
+            "rate limit, a transaction, a broker that has stopped reading) is not visible on the "
+            "wire"
+        )
+
+
+def _end_not_shown(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Consumers worked on old messages, and nothing more comes though they may have it.
+
+    Either that was the end of the topic, or the broker does not send what follows.
+    """
+    behind, since, ready = view.behind_seconds, since_last_delivery(view.served), _ready(view)
+    if STATS in view.sources or behind is None or behind < within:
+        return
+    if ready and since is not None and since.seconds >= within:
+        yield Rests(
+            f"{ready} has permits and nothing has come for {since}; the last message had been "
+            f"published {duration(behind)} before it was sent, and whether it was the last in the "
+            "topic is not on the wire"
+        )
+
+
+def _dropped_meanwhile(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Nobody has permits on a non-persistent topic, so the broker drops what comes."""
+    if STATS in view.sources or not view.topic.startswith(NON_PERSISTENT):
+        return
+    nobody_may = all(each.without_permits for each in view.served)
+    since = since_last_delivery(view.served) if nobody_may else None
+    if since is not None and since.seconds >= within:
+        first = view.served[0].label
+        yield Rests(
+            f"{first} has had no permits for {since}; what was published meanwhile was dropped, "
+            "and a trace does not show that",
+            first,
+        )
+
+
+def _ready(view: SubscriptionView) -> str | None:
+    """The first consumer that could receive; None: nobody could."""
+    return next((each.label for each in view.served if each.may_receive), None)
+
+
+Law = Callable[[SubscriptionView, float], Iterator[Unknown]]
+AT_REST: tuple[Law, ...] = (_held_without_backlog, _counted_below_zero, _dropped_meanwhile)
+READERS: tuple[Law, ...] = (_reader_stands_still,)
+LAWS: tuple[Law, ...] = (
     _not_seen,
-    _stands_still,
+    _holder_stands_still,
     _never_acknowledged,
     _gives_back,
     _acks_stopped,

@@ -8,7 +8,7 @@ from pulsar_doctor.diagnosis.answers import (
     NONE_OF_THESE,
     UNDECIDED,
     Finding,
-    Forbids,
+    Rests,
     Suspect,
 )
 from pulsar_doctor.diagnosis.ranking import EVEN, POSSIBLE
@@ -59,7 +59,7 @@ def likeliest(diagnosis: Diagnosis) -> Suspect | None:
 def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
     """The likeliest cause, if it is at least possible and anything that was seen speaks for it.
 
-    That its check is undecided does not. A fact that forbids healthy says more than a cause that is
+    That its check is undecided does not. What rests for too long says more than a cause that is
     less likely than that nothing is wrong; that nothing moves, or that what was read contradicts
     itself, more than any that is less likely than all others together.
     """
@@ -67,6 +67,6 @@ def suspected_cause(diagnosis: Diagnosis) -> Suspect | None:
     hiding = any(isinstance(each, HIDING) for each in diagnosis.unknown)
     if first is None or first.probability < (EVEN if hiding else POSSIBLE):
         return None
-    if first != diagnosis.suspects[0] and any(isinstance(e, Forbids) for e in diagnosis.unknown):
+    if first != diagnosis.suspects[0] and any(isinstance(e, Rests) for e in diagnosis.unknown):
         return None
     return first if any(clue.name != UNDECIDED for clue in first.speaks_for) else None

@@ -1,9 +1,9 @@
 """The status of a verdict (stalled, warning, healthy, unknown), and the exit code of all.
 
 Every subcommand and every format takes its status and its exit code from here. A finding decides at
-once. HEALTHY has to be earned: no check was undecided, no fact of the view forbids it
-(`forbidding`), and the probability of a problem is at most `healthy.problem_at_most`. Anything else
-is unknown.
+once. HEALTHY has to be earned: no check was undecided, no message has rested for longer than its
+place allows (`laws.resting`), and the probability of a problem is at most
+`healthy.problem_at_most`. Anything else is unknown.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from pulsar_doctor.diagnosis.answers import (
     SEVERITIES,
     CauseAnswer,
     Finding,
-    Forbids,
     NotReported,
+    Rests,
     RuledOut,
     Suspect,
     Unknown,
@@ -36,7 +36,7 @@ from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
-from pulsar_doctor.diagnosis.laws import forbidding, moves
+from pulsar_doctor.diagnosis.laws import moves, resting
 from pulsar_doctor.diagnosis.ranking import LIKELY, no_more_than_even, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
@@ -175,7 +175,7 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     suspects: Sequence[Suspect] = ()
     if undecided or found.status == "unknown":
         suspects = suspects_of(view, hypotheses, undecided, named)
-    facts = view.hides_partitions or view.cannot_be or any(forbidding(view, limits[HEALTHY]))
+    facts = view.hides_partitions or view.cannot_be or any(resting(view, limits[HEALTHY]))
     if suspects and facts:
         suspects = _doubted(suspects)
     return replace(
@@ -189,11 +189,11 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
 def _earned(
     view: SubscriptionView, found: Diagnosis, causes: Sequence[Cause], limits: CauseLimits
 ) -> Diagnosis:
-    """Where no check finds or misses anything: healthy, unless a fact or the odds forbid it."""
+    """Where no check finds or misses anything: healthy, unless a law or the odds forbid it."""
     hypotheses, own = hypotheses_of(causes, view.sources), limits[HEALTHY]
     odds = odds_of(view, hypotheses, {each.code for each in found.findings})
     by_odds = doubts_by_odds(odds.problem, own[PROBLEM_AT_MOST.name], odds.culprit)
-    facts = tuple(forbidding(view, own))
+    facts = tuple(resting(view, own))
     doubts = (*facts, *by_odds)
     if not doubts:
         return replace(found, suspects=_advised(view, odds.hidden, causes))
@@ -208,7 +208,7 @@ def _earned(
 
 
 def _doubted(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
-    """Where a fact forbids to call it healthy: that nothing is wrong has half at most."""
+    """Where something rests for too long, that nothing is wrong has half at most."""
     well = next((at for at, each in enumerate(suspects) if each.code == HEALTHY), None)
     if well is None:
         return tuple(suspects)
@@ -273,7 +273,7 @@ def weighed_by(
         weighed.add(cause, _ask(cause, view, limits[cause.code]))
     findings = tuple(with_context(view, finding) for finding in weighed.decided(view))
     not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
-    of_a_sum = (Forbids(SUMS),) if view.hides_partitions else ()
+    of_a_sum = (Rests(SUMS),) if view.hides_partitions else ()
     not_known = filter(None, (_not_known(view),))
     reasons = (*map(Unreliable, view.cannot_be), *map(Unknown, not_known))
     unknown = (*of_a_sum, *reasons, *(unknown for _, unknown in weighed.unknown))

@@ -12,8 +12,8 @@ from pulsar_doctor.diagnosis.answers import (
     NONE_OF_THESE,
     Action,
     Finding,
-    Forbids,
     NothingMoves,
+    Rests,
     Suspect,
     TooProbable,
     Unknown,
@@ -72,7 +72,7 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
     first = suspected_cause(diagnosis)
-    kinds = (Unreliable, Forbids, NothingMoves)
+    kinds = (Unreliable, Rests, NothingMoves)
     facts = (*(doubt(diagnosis, kind) for kind in kinds), would_decide(diagnosis))
     if first is None and (why := next(filter(None, facts), None)):
         return why
