@@ -12,8 +12,8 @@ from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.known.matching import on_broker
-from pulsar_doctor.diagnosis.status import FailOn, Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, stall_is_likely
+from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn, Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, reader_rests, stall_is_likely
 from pulsar_doctor.evidence.process_told import ProcessTold
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
@@ -53,17 +53,22 @@ class Tally:
     unreachable: int = 0
     not_loaded: int = 0
     suspected: int = 0  # with a likely stall, whatever the verdict
+    readers: int = 0  # unknown only because a reader rests
     not_yet: int = 0  # compared with an earlier reading, and not healthy now
 
-    def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
+    def exit_code(self, fail_on: FailOn, accept: AcceptUnknown | None = None) -> int:
         """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
-        return status.exit_code(
-            self.counts,
-            fail_on,
-            suspected=self.suspected,
-            unread=self.unreachable + self.not_yet,
-            accept_unknown=accept_unknown,
-        )
+        not_known = self.not_accepted(accept) + self.unreachable + self.not_yet
+        return status.exit_code(self.counts, fail_on, suspected=self.suspected, not_known=not_known)
+
+    def not_accepted(self, accept: AcceptUnknown | None) -> int:
+        """How many unknown verdicts nobody accepts; that nothing was judged counts as one."""
+        return status.not_accepted(self.counts, accept, self.readers)
+
+    def accepted(self, accept: AcceptUnknown | None) -> int:
+        """How many unknown verdicts count as healthy."""
+        of_readers = self.readers if accept == "readers" else 0
+        return self.counts["unknown"] if accept == "all" else of_readers
 
     @property
     def subscriptions(self) -> int:
@@ -103,6 +108,7 @@ class Checkup:
     broker_version: str | None = None  # where it was reported
     _counts: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
     _suspected: int = field(default=0, init=False, compare=False)
+    _readers: int = field(default=0, init=False, compare=False)
     _not_yet: int = field(default=0, init=False, compare=False)
     _sources: set[ReportedBy] = field(default_factory=set, init=False, compare=False)
 
@@ -119,7 +125,9 @@ class Checkup:
         """The verdicts, one by one, each counted as it goes by; in a watch, the steady ones."""
         for diagnosis in self.diagnoses:
             steady = diagnosis.steady
-            self._counts[diagnosis.status if steady is None else steady.status] += 1
+            shown = diagnosis.status if steady is None else steady.status
+            self._counts[shown] += 1
+            self._readers += shown == "unknown" and reader_rests(diagnosis)
             self._suspected += stall_is_likely(diagnosis)
             self._not_yet += is_not_yet_well(diagnosis)
             self._sources.update(diagnosis.sources)
@@ -142,7 +150,7 @@ class Checkup:
         """What was seen up to now."""
         counts = {status: self._counts[status] for status in STATUSES}
         unread, asleep = len(self.unreachable), len(self.not_loaded)
-        return Tally(counts, unread, asleep, self._suspected, self._not_yet)
+        return Tally(counts, unread, asleep, self._suspected, self._readers, self._not_yet)
 
 
 def is_not_yet_well(diagnosis: Diagnosis) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.live import LiveRequest
     from pulsar_doctor.diagnosis.cause import Cause
+    from pulsar_doctor.diagnosis.status import AcceptUnknown
     from pulsar_doctor.diagnosis.weighing import CauseLimits
 
 
@@ -146,7 +147,7 @@ def say_more(text: str) -> None:
         say(text)
 
 
-def accepted(unknown: int, *, accept: bool) -> None:
-    """Says that verdicts that are unknown count as healthy, where that was asked for."""
+def accepted(unknown: int, accept: AcceptUnknown | None) -> None:
+    """Says that so many verdicts that are unknown count as healthy."""
     if accept and unknown:
-        warn(f"{many(unknown, 'verdict')} unknown: accepted (--accept-unknown)")
+        warn(f"{many(unknown, 'verdict')} unknown: accepted (--accept-unknown {accept})")

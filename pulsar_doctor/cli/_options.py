@@ -199,9 +199,10 @@ fail_on_option = partial(
     help="Exit with 1 from this verdict on; suspect: also if a stall is likely but not certain.",
 )  # fmt: skip
 accept_unknown_option = partial(
-    option, "--accept-unknown", is_flag=True,
-    help="Exit with 0 instead of 3 for a verdict that is unknown, or if there is none; what could "
-        "not be read still gives 3.",
+    option, "--accept-unknown", type=click.Choice(["all", "readers"]),
+    help="Exit with 0 instead of 3 for verdicts that are unknown. all: each, and if there is none; "
+        "readers: only of readers (non-durable subscriptions) that rest while messages wait, and "
+        "for no other reason. What could not be read still gives 3.",
 )  # fmt: skip
 ring_option = partial(
     option, "--ring", metavar="DURATION", type=DURATION,

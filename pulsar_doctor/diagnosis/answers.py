@@ -150,6 +150,13 @@ class Rests(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderRests(Rests):
+    """A reader rests. Whether it hangs, or its application reads when it likes, is open."""
+
+    decide: Probe | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NothingMoves(Unknown):
     """Nothing is sent though it could be, and why is not known: a warning about less is not all."""
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.answers import Rests, Unknown
+from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
+from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -30,6 +31,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
+READS_ON = "if it is sent messages, it reads at its own pace"
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
@@ -69,7 +71,7 @@ def _held(consumer: ConsumerView) -> int:
 # Messages that a consumer holds.
 
 
-def _holder_stands_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
+def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """A consumer holds messages in silence, for longer than any pause of it that was seen.
 
     Averages of a life tell no rhythm: only of a steady worker are they one. Whoever has set when
@@ -230,7 +232,7 @@ def _never_above_zero(view: SubscriptionView, within: float) -> Iterator[Rests]:
             )
 
 
-def _reader_stands_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
+def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests]:
     """Messages wait for a reader, and none is sent. At the end of the topic it rests by design."""
     waits, sent = view.backlog.entries if view.backlog else None, view.since_delivery
     if view.consumers is None or not waits or view.nothing_left:
@@ -238,11 +240,13 @@ def _reader_stands_still(view: SubscriptionView, within: float) -> Iterator[Rest
     still = view.delivered == 0 and (view.watched_seconds or 0) >= QUIET_AFTER.default
     long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
     if still or long:
-        who = view.served[0].label if view.served else None
+        first = next(iter(view.served), None)
         since = say(" for {}", sent) if sent is not None else ""
-        yield Rests(
-            say("a reader stands still: {:entries} wait, and none was sent{}", waits, since), who
-        )
+        acked = first.since_last_ack if first else None
+        last = say("; its last ack came {} ago", acked) if acked is not None else ""
+        text = "a reader stands still: {:entries} wait, and none was sent{}{}"
+        decide = watching(view, READS_ON)
+        yield ReaderRests(say(text, waits, since, last), first.label if first else None, decide)
 
 
 # Messages that nobody has, as far as anybody sees.
@@ -345,10 +349,10 @@ def _ready(view: SubscriptionView) -> str | None:
 
 Law = Callable[[SubscriptionView, float], Iterator[Unknown]]
 AT_REST: tuple[Law, ...] = (_held_without_backlog, _counted_below_zero, _dropped_meanwhile)
-READERS: tuple[Law, ...] = (_reader_stands_still,)
+READERS: tuple[Law, ...] = (_reader_rests,)
 LAWS: tuple[Law, ...] = (
     _not_seen,
-    _holder_stands_still,
+    _holder_is_silent,
     _never_acknowledged,
     _gives_back,
     _acks_stopped,

@@ -20,11 +20,15 @@ def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) 
     """What decides this suspect."""
     if of.probe is not None and (own := of.probe(view, each)) is not None:
         return own
-    watched = view.watched_seconds or 0
-    if watched >= SHORT_SECONDS and each is not None:
+    if (view.watched_seconds or 0) >= SHORT_SECONDS and each is not None:
         return _process(each)
-    seconds = SHORT_SECONDS if watched < SHORT_SECONDS else LONG_SECONDS
-    return Probe(f"Watch for {seconds} s more: {of.confirmed}.", watch(view, seconds), seconds)
+    return watching(view, of.confirmed)
+
+
+def watching(view: SubscriptionView, confirmed: str) -> Probe:
+    """A longer watch, and what it would show."""
+    seconds = SHORT_SECONDS if (view.watched_seconds or 0) < SHORT_SECONDS else LONG_SECONDS
+    return Probe(f"Watch for {seconds} s more: {confirmed}.", watch(view, seconds), seconds)
 
 
 def read_positions(view: SubscriptionView, each: ConsumerView | None) -> Probe | None:

@@ -16,6 +16,8 @@ from pulsar_doctor.errors import DoctorError
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
 FailOn = Literal["stalled", "suspect", "warning", "never"]
+# Unknown verdicts that count as healthy: each, or those of readers that only stand still.
+AcceptUnknown = Literal["all", "readers"]
 FAILS: Mapping[FailOn, frozenset[Status]] = {
     "stalled": frozenset({"stalled"}),
     "suspect": frozenset({"stalled"}),
@@ -53,18 +55,26 @@ def exit_code(
     fail_on: FailOn = "stalled",
     *,
     suspected: int = 0,
-    unread: int = 0,
-    accept_unknown: bool = False,
+    not_known: int = 0,
 ) -> int:
     """1 where a verdict is as bad as fail_on; else 3 where anything is not known; else 0.
 
-    counts: how many verdicts there are of each status; that there is none is not known either.
-    suspected: of how many a stall is likely. unread: what could not be read. accept_unknown: what
-    is unknown counts as healthy, what could not be read does not.
+    counts: how many verdicts there are of each status. suspected: of how many a stall is likely.
+    not_known: verdicts that nobody accepts, and what could not be read.
     """
     if any(counts.get(status) for status in FAILS[fail_on]):
         return 1
     if fail_on == "suspect" and suspected:
         return 1
-    unknown = counts.get("unknown", 0) or not any(counts.values())
-    return DoctorError.exit_code if unread or (unknown and not accept_unknown) else 0
+    return DoctorError.exit_code if not_known else 0
+
+
+def not_accepted(counts: Mapping[Status, int], accept: AcceptUnknown | None, readers: int) -> int:
+    """How many unknown verdicts nobody accepts; that nothing was judged counts as one.
+
+    readers: of how many verdicts only a reader's standstill is the reason.
+    """
+    if accept == "all":
+        return 0
+    unknown = counts.get("unknown", 0) if any(counts.values()) else 1
+    return unknown - (readers if accept == "readers" else 0)

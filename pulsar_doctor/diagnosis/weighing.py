@@ -22,6 +22,7 @@ from pulsar_doctor.diagnosis.answers import (
     CauseAnswer,
     Finding,
     NotReported,
+    ReaderRests,
     Rests,
     RuledOut,
     Suspect,
@@ -39,7 +40,14 @@ from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
 from pulsar_doctor.diagnosis.laws import moves, resting
 from pulsar_doctor.diagnosis.ranking import LIKELY, no_more_than_even, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
-from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status, doubts_by_odds, status_of
+from pulsar_doctor.diagnosis.status import (
+    FAILS,
+    AcceptUnknown,
+    FailOn,
+    Status,
+    doubts_by_odds,
+    status_of,
+)
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, account_of
@@ -355,13 +363,27 @@ def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
 
 
 def exit_code(
-    diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled", *, accept_unknown: bool = False
+    diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled", accept: AcceptUnknown | None = None
 ) -> int:
     """Of these verdicts together."""
     judged = tuple(diagnoses)
     counts = Counter(each.status for each in judged)
     suspected = sum(map(stall_is_likely, judged))
-    return status.exit_code(counts, fail_on, suspected=suspected, accept_unknown=accept_unknown)
+    not_known = status.not_accepted(counts, accept, sum(map(reader_rests, judged)))
+    return status.exit_code(counts, fail_on, suspected=suspected, not_known=not_known)
+
+
+def reader_rests(diagnosis: Diagnosis) -> bool:
+    """Whether it is unknown for nothing else than that a reader rests."""
+    only = all(isinstance(each, ReaderRests) for each in diagnosis.unknown)
+    return diagnosis.status == "unknown" and bool(diagnosis.unknown) and only
+
+
+def accepts(diagnosis: Diagnosis, accept: AcceptUnknown | None) -> bool:
+    """Whether it is unknown, which counts as healthy."""
+    if accept == "readers":
+        return reader_rests(diagnosis)
+    return accept == "all" and diagnosis.status == "unknown"
 
 
 def fails(diagnosis: Diagnosis, fail_on: FailOn) -> bool:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pulsar_doctor.diagnosis.answers import NONE_OF_THESE, UNDECIDED, Clue, Probe, RuledOut, Suspect
+from pulsar_doctor.diagnosis.answers import (
+    NONE_OF_THESE,
+    UNDECIDED,
+    Clue,
+    Probe,
+    ReaderRests,
+    RuledOut,
+    Suspect,
+)
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report.words import accused, likelihood, share, whereabouts
+from pulsar_doctor.report.words import READS_AT_WILL, accused, likelihood, share, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, printable
 
@@ -23,6 +31,7 @@ def suspect_rows(
 
     whole: nothing that is ruled out is left away. A row `run` is a whole line for a shell.
     """
+    yield from reader_rows(diagnosis)
     likely = [each for each in diagnosis.suspects if likelihood(each) != "unlikely"]
     if diagnosis.status == "healthy":  # that it is nothing is the verdict
         likely = [each for each in likely if each.code != NONE_OF_THESE]
@@ -44,6 +53,20 @@ def suspect_rows(
     if diagnosis.ruled_out and not in_short:
         most = len(diagnosis.ruled_out) if whole else RULED_OUT_SHOWN_MOST
         yield "ruled out", _ruled_out(diagnosis.ruled_out, most)
+
+
+def resting_readers(diagnosis: Diagnosis) -> Iterator[ReaderRests]:
+    """Of an unknown verdict: the reader that rests."""
+    if diagnosis.status == "unknown":
+        yield from (each for each in diagnosis.unknown if isinstance(each, ReaderRests))
+
+
+def reader_rows(diagnosis: Diagnosis) -> Iterator[SuspicionRow]:
+    """How to decide whether a reader that rests hangs."""
+    for reader in resting_readers(diagnosis):
+        if reader.decide:
+            yield from probe_rows(reader.decide)
+        yield "else", READS_AT_WILL
 
 
 def probe_rows(probe: Probe) -> Iterator[SuspicionRow]:

@@ -29,6 +29,11 @@ from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "no known cause applies"}
+READERS_REST = "readers stand still while messages wait"
+READS_AT_WILL = (
+    "If it may rest (log tail, table view): --accept-unknown readers; if not, look into its "
+    "process: pulsar-doctor examine PID"
+)
 NOTHING_JUDGED = "no subscription was judged"
 DEFAULT_NAMESPACE = "public/default/"
 DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path
@@ -180,7 +185,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
 def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
     """All its actions in order: when and what, then the line to run and what goes with it.
 
-    A check that holds for several actions in a row stands below the last of them.
+    A check that holds for several actions in a row is below the last of them.
     """
     for number, action in enumerate(finding.actions, start=1):
         yield action.when, printable(action.text)

@@ -304,9 +304,9 @@ def test_what_is_skipped_earns_no_green_and_is_named(
     assert code == 3
     assert out.splitlines()[0].endswith("skipped: permits-exhausted, slow-but-progressing")
     assert "? SUSPECTED  billing on orders: likely not-acknowledging" in out
-    code, _, err = checked(capsys, *skipping, "--accept-unknown")
+    code, _, err = checked(capsys, *skipping, "--accept-unknown", "all")
     assert code == 0
-    assert "1 verdict unknown: accepted (--accept-unknown)" in err
+    assert "1 verdict unknown: accepted (--accept-unknown all)" in err
 
 
 @pytest.mark.usefixtures("outside")  # a TOPIC asks its broker too, and here there is none

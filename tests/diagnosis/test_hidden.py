@@ -60,7 +60,7 @@ def test_what_is_hardly_possible_leaves_it_healthy(monkeypatch: pytest.MonkeyPat
 def test_a_probable_problem_forbids_healthy_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     said = judged(1, monkeypatch)
     assert (said.status, exit_code([said])) == ("unknown", 3)
-    assert exit_code([said], accept_unknown=True) == 0
+    assert exit_code([said], accept="all") == 0
     assert [each.code for each in said.suspects][:2] == [HEALTHY, STORM]
     [doubt] = said.unknown
     assert doubt.reason.endswith("%, and healthy allows 10%")

@@ -16,9 +16,12 @@ from pulsar_doctor.diagnosis.answers import (
     CauseAnswer,
     Finding,
     NotReported,
+    ReaderRests,
     Severity,
     Suspect,
+    TooProbable,
     Unknown,
+    Unreliable,
 )
 from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.causes import load, named
@@ -199,7 +202,7 @@ def test_a_diagnosis_judges_the_incarnations_that_were_there() -> None:
 def test_exit_code(statuses: list[Status], fail_on: FailOn, code: int) -> None:
     judged = [of(status) for status in statuses]
     assert exit_code(judged, fail_on) == code
-    assert exit_code(judged, fail_on, accept_unknown=True) == (0 if code == 3 else code)
+    assert exit_code(judged, fail_on, accept="all") == (0 if code == 3 else code)
 
 
 @pytest.mark.parametrize(
@@ -374,3 +377,23 @@ def test_who_has_no_permits_on_a_non_persistent_topic_loses_what_comes(at: str, 
     kept = judge(rule("x", []), subscription=seen)
     assert any(says in doubt.reason for doubt in lost.unknown) == bool(says)
     assert not any("no permits for" in doubt.reason for doubt in kept.unknown)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "rests"),
+    [
+        ((), False),
+        ((ReaderRests("stands still"),), True),
+        ((TooProbable("a problem is probable"),), False),
+        ((ReaderRests("stands still"), TooProbable("a problem is probable")), False),
+        ((ReaderRests("stands still"), Unreliable("a counter is wrong")), False),
+    ],
+)
+def test_a_reader_is_accepted_where_its_standstill_is_all(
+    unknown: tuple[Unknown, ...], rests: bool
+) -> None:
+    judged = replace(of("unknown"), unknown=unknown)
+    assert exit_code([judged], accept="readers") == (0 if rests else 3)
+    assert exit_code([judged, of("unknown")], accept="readers") == 3
+    assert exit_code([judged, of("stalled")], accept="readers") == 1
+    assert exit_code([], accept="readers") == 3

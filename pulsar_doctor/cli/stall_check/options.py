@@ -31,7 +31,7 @@ from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.status import FailOn
+    from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
 
 EVERY_LEAST_SECONDS = 5.0
 
@@ -128,7 +128,7 @@ class StallCheckRequest:
         help="Leave out a cause; may be repeated.",
     )
     fail_on: FailOn = fail_on_option()
-    accept_unknown: bool = accept_unknown_option()
+    accept_unknown: AcceptUnknown | None = accept_unknown_option()
     watch: bool = option(
         "--watch",
         is_flag=True,

@@ -66,7 +66,7 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
 
     checkup.skipped = asked.skip
     formats.write(asked.output, checkup, stdout(), wanted=_wanted(asked))
-    accepted(checkup.tally.counts["unknown"], accept=asked.accept_unknown)
+    accepted(checkup.tally.accepted(asked.accept_unknown), asked.accept_unknown)
     if not formats.carries(asked.output, "notes"):
         for _, note in checkup.notes:
             say(note)

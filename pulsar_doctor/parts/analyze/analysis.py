@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pulsar_doctor.checkup.result import STATUSES
-from pulsar_doctor.diagnosis.status import FAILS, FailOn, Status
-from pulsar_doctor.diagnosis.weighing import exit_code
+from pulsar_doctor.diagnosis.status import FAILS, AcceptUnknown, FailOn, Status
+from pulsar_doctor.diagnosis.weighing import accepts, exit_code
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.analyze.verdicts import TraceVerdict
 
@@ -94,21 +94,19 @@ class Analysis:
     def _severities(self) -> set[str | None]:
         return {row["severity"] for row in self.stalls}
 
-    def exit_code(self, fail_on: FailOn, *, accept_unknown: bool = False) -> int:
+    def exit_code(self, fail_on: FailOn, accept: AcceptUnknown | None = None) -> int:
         """1 where a verdict is as bad as that; else 3 where something is not decided; else 0.
 
-        Not decided is also what is over and was as bad. accept_unknown: what is not decided counts
-        as healthy.
+        Not decided is also what is over and was as bad. accept: what of it counts as healthy.
         """
         judged = (each.diagnosis for each in self.verdicts)
-        code = exit_code(judged, fail_on, accept_unknown=accept_unknown)
+        code = exit_code(judged, fail_on, accept)
         in_doubt = self.status == "unknown" or self._severities & FAILS[fail_on]
-        return code or (DoctorError.exit_code if in_doubt and not accept_unknown else 0)
+        return code or (DoctorError.exit_code if in_doubt and accept != "all" else 0)
 
-    @property
-    def undecided(self) -> int:
-        """How many subscriptions nobody could decide on."""
-        return sum(each.diagnosis.status == "unknown" for each in self.verdicts)
+    def accepted(self, accept: AcceptUnknown | None) -> int:
+        """How many subscriptions nobody could decide on, and which count as healthy."""
+        return sum(accepts(each.diagnosis, accept) for each in self.verdicts)
 
 
 def moment(us: int | None) -> datetime | None:

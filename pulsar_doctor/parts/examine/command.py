@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.diagnosis.status import FailOn
+    from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
     from pulsar_doctor.parts.examine.identity import Process
     from pulsar_doctor.parts.examine.looking import Looking
 
@@ -83,7 +83,7 @@ class ExamineRequest:
     )
     changes: tuple[str, ...] = set_option()
     fail_on: FailOn = fail_on_option()
-    accept_unknown: bool = accept_unknown_option()
+    accept_unknown: AcceptUnknown | None = accept_unknown_option()
     output: Literal["table", "json"] = output_option("table", "json")
     # fmt: on
 
@@ -253,7 +253,7 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     if checkup.diagnoses or asked.output == "json":
         formats.write(asked.output, checkup, stdout(), wanted=wanted)
     tally = checkup.tally
-    accepted(tally.counts["unknown"], accept=asked.accept_unknown)
+    accepted(tally.accepted(wanted.accept_unknown), wanted.accept_unknown)
     if checkup.stopped:
         return INTERRUPTED
-    return tally.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)
+    return tally.exit_code(asked.fail_on, asked.accept_unknown)

@@ -1,6 +1,6 @@
 """Many verdicts as a table, and below it what to do about each cause.
 
-A remedy belongs to its cause, so it stands once below the rows, and whole, at any width.
+A remedy belongs to its cause, so it is printed once below the rows, and whole, at any width.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.answers import Finding, Suspect
+from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
-from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import fits, print_beside, print_rows
 from pulsar_doctor.report.stall_check.grouping import Unwell
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
-from pulsar_doctor.report.suspicion import probe_rows
-from pulsar_doctor.report.words import accused, backlog, cause
-from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.report.suspicion import probe_rows, resting_readers
+from pulsar_doctor.report.words import READERS_REST, READS_AT_WILL, accused, backlog
+from pulsar_doctor.wording.printable import printable
 
 ROWS_MOST = 100
 LARGEST_SHOWN_MOST = 3
@@ -40,9 +39,7 @@ def print_many(pen: Pen, groups: Sequence[Unwell]) -> None:
 
 def print_group(pen: Pen, group: Unwell) -> None:
     """Draws many that have one cause: how many, what they cost, the largest, what to do."""
-    said = cause(group.shown, with_name=False)
-    head = f"  {many(group.count, 'subscription')}: {said}, {group.cost}"
-    pen.console.print(Text.assemble(pen.badge(group.status), head))
+    pen.console.print(Text.assemble(pen.badge(group.status), f"  {group.head}"))
     print_rows(pen.console, _of_group(group), LABEL_WIDTH)
     _print_remedies(pen, [group])
 
@@ -52,7 +49,8 @@ def _of_group(group: Unwell) -> Iterator[tuple[str, Text]]:
     for number, each in enumerate(shown):
         who = f" ({_who(each)})" if _who(each) else ""
         yield "" if number else "largest", Text(f"{each.where}{who}, {each.cost}")
-    yield "", Text(f"and {group.count - len(shown)} more with -v or -o json")
+    if group.count > len(shown):
+        yield "", Text(f"and {group.count - len(shown)} more with -v or -o json")
 
 
 def _table(pen: Pen, rows: Sequence[Unwell]) -> Table:
@@ -62,7 +60,7 @@ def _table(pen: Pen, rows: Sequence[Unwell]) -> Table:
         table.add_column(title)
     table.add_column("backlog", justify="right", no_wrap=True)
     for group in rows:
-        cells = group.subscriptions, group.topics, _who(group) or "-", _why(group.shown)
+        cells = group.subscriptions, group.topics, _who(group) or "-", _why(group)
         badge = Text(*pen.badge(group.status))
         table.add_row(badge, *map(Text, cells), Text(backlog(group.backlog)))
     return table
@@ -75,8 +73,8 @@ def _who(group: Unwell) -> str:
     return printable(by.consumer) if by and by.consumer and group.count == 1 else ""
 
 
-def _why(diagnosis: Diagnosis) -> str:
-    said = cause(diagnosis, with_name=False)
+def _why(group: Unwell) -> str:
+    said = group.cause
     return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 3]}..."
 
 
@@ -86,19 +84,21 @@ def _print_lines(pen: Pen, rows: Sequence[Unwell]) -> None:
         where = group.subscriptions if group.count > 1 else group.where
         pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
         who = f" of {_who(group)}" if _who(group) else ""
-        said = f"{_why(group.shown)}{who}, {group.cost}"
+        said = f"{_why(group)}{who}, {group.cost}"
         print_beside(pen.console, "  ", said)
 
 
 def _print_remedies(pen: Pen, groups: Sequence[Unwell]) -> None:
     """What to do, for each first cause in the order in which the rows have it."""
-    first: dict[str, Finding | Suspect] = {}
+    first: dict[str, Finding | Suspect | ReaderRests] = {}
     members = (folded for group in groups for folded in group.members)
     for shown in (alike.shown for folded in members for alike in folded.alike()):
         if shown.findings:
             first.setdefault(shown.findings[0].code, shown.findings[0])
         elif shown.suspects:
             first.setdefault(f"? {shown.suspects[0].code}", shown.suspects[0])
+        for reader in resting_readers(shown):
+            first.setdefault(READERS_REST, reader)
     pen.console.print()
     for found in first.values():
         _print_remedy(pen, found)
@@ -106,14 +106,18 @@ def _print_remedies(pen: Pen, groups: Sequence[Unwell]) -> None:
         pen.console.print()
 
 
-def _print_remedy(pen: Pen, found: Finding | Suspect) -> None:
+def _print_remedy(pen: Pen, found: Finding | Suspect | ReaderRests) -> None:
     """And where nothing is decided, how that is done, for the first of those."""
     if isinstance(found, Finding):
         pen.console.print(Text.assemble((found.code, "bold"), f": {printable(found.remedy)}"))
         print_beside(pen.console, "  ", Text(found.explain, style="dim"))
     elif found.decide:
         (name, text), *run = probe_rows(found.decide)
-        said = accused(found, with_name=False)
-        pen.console.print(Text.assemble((said, "bold"), f", suspected; {name}: {text}"))
+        said = Text(READERS_REST, "bold")
+        if isinstance(found, Suspect):
+            said = Text.assemble((accused(found, with_name=False), "bold"), ", suspected")
+        pen.console.print(Text.assemble(said, f"; {name}: {text}"))
         for _, line in run:
             pen.console.print(Text(f"  {line}", style="dim"), soft_wrap=True)
+    if isinstance(found, ReaderRests):
+        print_beside(pen.console, "  ", READS_AT_WILL)

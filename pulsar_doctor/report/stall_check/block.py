@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
-from pulsar_doctor.diagnosis.answers import Finding, Suspect
+from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import ROOM_LEAST, STYLES
 from pulsar_doctor.report.stall_check.folding import Alike, parts_of
 from pulsar_doctor.report.stall_check.pen import Pen
-from pulsar_doctor.report.suspicion import probe_text, said_of, undecided
+from pulsar_doctor.report.suspicion import probe_text, resting_readers, said_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
+    READS_AT_WILL,
     accused,
     cause,
     doubt,
@@ -78,7 +79,7 @@ def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list
 def _ever_shorter(rows: Sequence[BlockRow]) -> Iterator[Sequence[BlockRow]]:
     """All of it; then with fewer and fewer lines of what matters least."""
     yield rows
-    for names in (("fix", "run"), ("more",), ("waits",), (SEEN,), ("decide",)):
+    for names in (("fix", "run"), ("more",), ("waits",), (SEEN,), ("decide", "else")):
         rows = [_in_one_line(row) if row.name in names else row for row in rows]
         rows = [row for row in rows if row.name != "waits" or "waits" not in names]
         yield rows
@@ -112,7 +113,10 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
 
 
 def _asking(shown: Diagnosis) -> Iterator[BlockRow]:
-    """Where packets or a trace show too little: the broker's own numbers."""
+    """Where packets or a trace show too little, the broker's own numbers; how to judge a reader."""
+    for reader in resting_readers(shown):
+        yield from _deciding(reader)
+        yield BlockRow("else", READS_AT_WILL, most=2)
     line = stall_check(*key_of(shown))
     if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
         yield BlockRow("decide", "Ask the broker, if it can be reached:")
@@ -187,7 +191,7 @@ def _first_action(finding: Finding) -> Iterator[BlockRow]:
         yield BlockRow("check", pasted(line), to_paste=True, comment=expect)
 
 
-def _deciding(suspect: Suspect) -> Iterator[BlockRow]:
+def _deciding(suspect: Suspect | ReaderRests) -> Iterator[BlockRow]:
     """The one number or command that would decide."""
     if suspect.decide is not None:
         yield BlockRow("decide", probe_text(suspect.decide), most=2)

@@ -16,7 +16,7 @@ from pulsar_doctor.report.paper import STYLES, print_rows
 from pulsar_doctor.report.stall_check.block import BlockRow, row_lines
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions, parts_of
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
-from pulsar_doctor.report.suspicion import suspect_rows
+from pulsar_doctor.report.suspicion import resting_readers, suspect_rows
 from pulsar_doctor.report.words import (
     NO_RULE,
     accused,
@@ -87,7 +87,8 @@ def heading(pen: Pen, alike: Alike) -> Text:
         return Text.assemble(pen.badge(alike.status), "  ", where)
     first = suspected_cause(alike.shown)
     if first is None:
-        decides = would_decide(alike.shown)
+        reader = next(resting_readers(alike.shown), None)
+        decides = printable(reader.reason) if reader else would_decide(alike.shown)
         return Text.assemble(pen.badge("unknown"), "  ", where, f": {decides}" if decides else "")
     named = f" {accused(first)} ({share(first)})"
     return Text.assemble(pen.badge("suspected"), (named, STYLES["unknown"]), "  ", where)

@@ -14,10 +14,10 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Severity
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.weighing import Diagnosis, reader_rests
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, FoldedFleet
-from pulsar_doctor.report.words import backlog, cause, moved
+from pulsar_doctor.report.words import READERS_REST, backlog, cause, moved
 from pulsar_doctor.wording.printable import listed, many, printable
 
 APART_MOST = 5  # of one cause that have a row or a block each
@@ -92,11 +92,26 @@ class Unwell(Group[Folded]):
         return tuple(diagnosis for folded in self.members for diagnosis in folded.unwell)
 
     @property
+    def head(self) -> str:
+        """`48 subscriptions: no-consumer, backlog 12345 in all`."""
+        readers = self.cause == READERS_REST
+        who = str(self.count) if readers else f"{many(self.count, 'subscription')}:"
+        return f"{who} {self.cause}, {self.cost}"
+
+    @property
+    def cause(self) -> str:
+        """What they have in common, without names; of several readers, without numbers too."""
+        if self.count > 1 and reader_rests(self.shown):
+            return READERS_REST
+        return cause(self.shown, with_name=False)
+
+    @property
     def subscriptions(self) -> str:
         """`48 subscriptions: audit, billing, mail and 45 more`, each name once."""
         names = list(dict.fromkeys(printable(each.subscription) for each in self.members))
         first = listed(names, NAMED_MOST)
-        return first if self.count == 1 else f"{many(self.count, 'subscription')}: {first}"
+        unit = "reader" if reader_rests(self.shown) else "subscription"
+        return first if self.count == 1 else f"{many(self.count, unit)}: {first}"
 
     @property
     def topics(self) -> str:
@@ -127,7 +142,7 @@ class Unwell(Group[Folded]):
     @property
     def summary(self) -> str:
         """`6 subscriptions: a, b, c and 3 more on x: no-consumer, backlog 17 in all`."""
-        return f"{self.where}: {cause(self.shown, with_name=False)}, {self.cost}"
+        return f"{self.where}: {self.cause}, {self.cost}"
 
 
 @dataclass(slots=True)
@@ -180,15 +195,21 @@ def grouped(unwell: Iterable[Folded], *, apart: bool = False) -> list[Unwell]:
     """By their first cause, the worst first, then what costs most. apart: each for itself."""
     causes: dict[tuple[object, ...], list[Folded]] = {}
     for folded in unwell:
-        same = first_cause(folded.shown) or folded.shown.not_told[:1]
-        causes.setdefault((folded.status, same), []).append(folded)
+        key = _namespace(folded) or first_cause(folded.shown) or folded.shown.not_told[:1]
+        causes.setdefault((folded.status, key), []).append(folded)
     groups: list[Unwell] = []
     for members in causes.values():
-        if apart or len(members) <= APART_MOST:
+        few = len(members) <= APART_MOST and not reader_rests(members[0].shown)
+        if apart or few:
             groups += map(Unwell.of, members)
         else:
             groups.append(Unwell.of(*members))
     return sorted(groups, key=lambda group: group.costliest_first(group.status))
+
+
+def _namespace(folded: Folded) -> str | None:
+    """Of a reader that rests, its namespace: the readers of one namespace are one row."""
+    return folded.topic.rpartition("/")[0] if reader_rests(folded.shown) else None
 
 
 def unwell_of(fleet: FoldedFleet) -> list[Unwell | Alike]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.status import FailOn
-from pulsar_doctor.diagnosis.weighing import Diagnosis, fails
+from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
+from pulsar_doctor.diagnosis.weighing import Diagnosis, accepts, fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Wanted:
     verbose: bool = False  # nothing is cut
     header: bool = False  # in text: where and when
     consumers: bool = False  # in text: list every consumer
-    accept_unknown: bool = False  # unknown counts as healthy
+    accept_unknown: AcceptUnknown | None = None  # what counts as healthy
     program: str = "pulsar-doctor stall-check"  # that the report names as its source
 
     def fails(self, diagnosis: Diagnosis) -> bool:
@@ -25,4 +25,4 @@ class Wanted:
 
     def accepts(self, diagnosis: Diagnosis) -> bool:
         """Whether it is unknown, which counts as healthy."""
-        return self.accept_unknown and diagnosis.status == "unknown" and not self.fails(diagnosis)
+        return accepts(diagnosis, self.accept_unknown) and not self.fails(diagnosis)

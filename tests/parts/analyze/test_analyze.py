@@ -345,10 +345,10 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
     assert f"{segment_name(1)} is missing" in left_out["why"]
     assert f"left out: {left_out['why']}" in err
     assert document(out)["traces"] == 1
-    assert analyze(tmp_path / "*.ptrace", "-q", "--accept-unknown")[0] == 4
-    code, _, err = analyze(tmp_path / "good.ptrace", "--accept-unknown")
+    assert analyze(tmp_path / "*.ptrace", "-q", "--accept-unknown", "all")[0] == 4
+    code, _, err = analyze(tmp_path / "good.ptrace", "--accept-unknown", "all")
     assert code == 0
-    assert "1 verdict unknown: accepted (--accept-unknown)" in err
+    assert "1 verdict unknown: accepted (--accept-unknown all)" in err
     code, out, err = analyze(tmp_path / "*.ptrace", "--strict", "-q")
     assert (code, out) == (2, "")
     assert f"{segment_name(1)} is missing" in err

@@ -196,6 +196,7 @@ def test_a_consumer_that_holds_back_for_an_hour_is_not_stalled(broker, admin, to
         broker, topic, *MINE, "--receiver-queue-size", "10", "--receiver-delay", "1h",
         "--timeout", "2s", "--trace", str(trace), "--engine", engine, *quiet,
         "--accept-unknown",
+        "all",
     )  # fmt: skip
     (consumer,) = document["consumers"]
     assert (consumer["messages"], consumer["verdict"]) == (10, "unknown")  # it has acked none

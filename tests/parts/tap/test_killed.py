@@ -38,7 +38,7 @@ def played(trace: Path) -> Iterator[tuple[Played, contextlib.ExitStack]]:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         server.settimeout(20)
         url = f"pulsar://127.0.0.1:{server.getsockname()[1]}"
-        asked = ("-o", "jsonl", "--trace", str(trace), "--accept-unknown")
+        asked = ("-o", "jsonl", "--trace", str(trace), "--accept-unknown", "all")
         tap = stack.enter_context(running(*asked, service_url=url))
         be_looked_for(server)
         yield Played(tap, server, stack).subscribe(), stack

@@ -95,7 +95,7 @@ def test_four_of_ten_and_then_busy_is_a_stall_and_working_on_is_none(
 @pytest.mark.parametrize("kind", ["batches", "steady", "idle"])
 def test_healthy_consumers_are_called_healthy(broker, client, topic, tmp_path, kind):
     trace = tmp_path / f"{kind}.ptrace"
-    with tap(broker, trace, "--accept-unknown") as (url, process):  # some end in their work
+    with tap(broker, trace, "--accept-unknown", "all") as (url, process):  # some end in their work
         through = pulsar.Client(url, logger=QUIET)
         HEALTHY[kind](client, through, topic)
         time.sleep(0.5)
@@ -105,7 +105,7 @@ def test_healthy_consumers_are_called_healthy(broker, client, topic, tmp_path, k
         through.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
-    assert verdict(trace, "--accept-unknown")[0] == 0
+    assert verdict(trace, "--accept-unknown", "all")[0] == 0
 
 
 def _batches(client: pulsar.Client, through: pulsar.Client, topic: str) -> None:

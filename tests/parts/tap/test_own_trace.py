@@ -96,7 +96,7 @@ def test_where_nobody_came_nothing_is_known_and_it_is_kept():
 
 
 def test_that_nobody_came_may_be_accepted():
-    with found() as url, running("--accept-unknown", service_url=url) as tap:
+    with found() as url, running("--accept-unknown", "all", service_url=url) as tap:
         tap.says("the trace is temporary")
         assert tap.end() == 0
         assert tap.taps == []
@@ -189,7 +189,9 @@ def test_where_no_state_can_be_kept_the_folder_for_temporary_files_will_do(tmp_p
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with (
         found() as url,
-        running("--accept-unknown", state=Path("/dev/null/no/folder"), service_url=url) as tap,
+        running(
+            "--accept-unknown", "all", state=Path("/dev/null/no/folder"), service_url=url
+        ) as tap,
     ):
         assert f"kept anyway): {tmp_path}/pulsar-doctor-" in tap.says("is temporary")
         assert len(list(tmp_path.iterdir())) == 1

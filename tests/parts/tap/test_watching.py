@@ -270,7 +270,7 @@ def test_a_reader_that_went_away_ends_nothing(tmp_path):
 
 
 def test_a_reader_that_has_stopped_holds_up_neither_the_traffic_nor_the_end(tmp_path):
-    arguments = ("--accept-unknown", "--trace", str(tmp_path / "t"))  # they never ask
+    arguments = ("--accept-unknown", "all", "--trace", str(tmp_path / "t"))  # they never ask
     with tapped("-o", "jsonl", *arguments) as played:
         tap = played.tap
         tap.reads.clear()

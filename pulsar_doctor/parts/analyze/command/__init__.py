@@ -279,6 +279,7 @@ def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
 
 
 def _code(analysis: Analysis, asked: AnalyzeRequest) -> int:
-    accepted(analysis.undecided, accept=asked.accept_unknown)
-    code = analysis.exit_code(asked.fail_on, accept_unknown=asked.accept_unknown)
+    accept = asked.accept_unknown
+    accepted(analysis.accepted(accept), accept)
+    code = analysis.exit_code(asked.fail_on, accept)
     return code or (LEFT_OUT_CODE if analysis.left_out else 0)

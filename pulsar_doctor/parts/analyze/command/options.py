@@ -20,7 +20,7 @@ from pulsar_doctor.cli._options import (
 from pulsar_doctor.cli._types import DURATION
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.status import FailOn
+    from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
 
 
 SECTIONS = {
@@ -90,6 +90,6 @@ class AnalyzeRequest:
         "analyses of small traces start faster; --cold deletes them.",
     )
     fail_on: FailOn = fail_on_option()
-    accept_unknown: bool = accept_unknown_option()
+    accept_unknown: AcceptUnknown | None = accept_unknown_option()
     output: Literal["table", "json", "jsonl"] = output_option("table", "json", "jsonl")
     # fmt: on

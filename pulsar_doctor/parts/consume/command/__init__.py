@@ -104,7 +104,7 @@ def command(asked: ConsumeRequest) -> int:
 
 
 def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
-    from pulsar_doctor.diagnosis.weighing import exit_code
+    from pulsar_doctor.diagnosis.weighing import accepts, exit_code
     from pulsar_doctor.parts.consume.report.live import LiveLines
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.rows import row_json
@@ -140,8 +140,8 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
     finally:
         for each in left:
             warn(each.sentence)
-    accepted(sum(d.status == "unknown" for d in diagnoses), accept=asked.accept_unknown)
-    code = exit_code(diagnoses, "stalled", accept_unknown=asked.accept_unknown)
+    accepted(sum(accepts(d, asked.accept_unknown) for d in diagnoses), asked.accept_unknown)
+    code = exit_code(diagnoses, "stalled", asked.accept_unknown)
     return code or shortfall(running, in_time)
 
 

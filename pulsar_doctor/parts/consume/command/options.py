@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -18,6 +18,9 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.cli._types import DURATION, SHARE
 from pulsar_doctor.parts.consume.planning import Asked
+
+if TYPE_CHECKING:
+    from pulsar_doctor.diagnosis.status import AcceptUnknown
 
 ConsumeOutput = Literal["table", "json", "jsonl"]
 OWN_MESSAGES = 20
@@ -53,7 +56,7 @@ class ConsumeRequest(Asked):
     )
     trace_dir: Path | None = trace_option()
     changes: tuple[str, ...] = set_option()
-    accept_unknown: bool = accept_unknown_option()
+    accept_unknown: AcceptUnknown | None = accept_unknown_option()
     output: ConsumeOutput = output_option("table", "json", "jsonl")
     # fmt: on
 

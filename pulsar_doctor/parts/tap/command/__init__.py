@@ -172,7 +172,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     expectations = expectations_of(folder, asked, listening, outcome, diagnoses)
     code = outcome.code or (1 if any(each.met is False for each in expectations) else 0)
     if diagnoses or asked.expected.consumers != 0:  # 0: of producers there is nothing to judge
-        code = code or exit_code(diagnoses, asked.fail_on, accept_unknown=accepts)
+        code = code or exit_code(diagnoses, asked.fail_on, accepts)
     unknown = any(each.met is None for each in expectations)
     code = code or (DoctorError.exit_code if is_loss or outcome.missing or unknown else 0)
     if code and not outcome.seen:

@@ -25,7 +25,7 @@ from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.parts.tap.options import CONNECTIONS_MOST, RelayOptions
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.status import FailOn
+    from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
 
     # fmt: on
 
@@ -132,7 +132,7 @@ class TapRequest:
     )
     changes: tuple[str, ...] = set_option()
     fail_on: FailOn = fail_on_option()
-    accept_unknown: bool = accept_unknown_option()
+    accept_unknown: AcceptUnknown | None = accept_unknown_option()
     output: Literal["table", "jsonl", "junit", "github"] = output_option(
         "table", "jsonl", "junit", "github"
     )

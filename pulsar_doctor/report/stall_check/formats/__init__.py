@@ -63,7 +63,7 @@ def exit_code(name: str, tally: Tally, wanted: Wanted) -> int:
     own = getattr(module_of(name), "exit_code", None)
     if own is not None:
         return int(own(tally, wanted))
-    return tally.exit_code(wanted.fail_on, accept_unknown=wanted.accept_unknown)
+    return tally.exit_code(wanted.fail_on, wanted.accept_unknown)
 
 
 def failure(name: str, why: str) -> str | None:

@@ -46,7 +46,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
         out.write(_annotation("error", f"unreachable: {printable(topic)}", printable(reason)))
     out.writelines(_annotation("warning", _title(one), _message(one)) for one in warnings)
     judged = checkup.tally.subscriptions or checkup.expectations
-    nothing = not (judged or wanted.accept_unknown)
+    nothing = not judged and wanted.accept_unknown != "all"
     level = "error" if nothing else "notice"
     out.write(_annotation(level, wanted.program, _summary(checkup)))
     if file := os.environ.get(SUMMARY_FILE):
@@ -87,7 +87,7 @@ def _cell(text: str) -> str:
 
 
 def _is_error(each: Unwell | Alike, wanted: Wanted) -> bool:
-    unknown = each.status == "unknown" and not wanted.accept_unknown
+    unknown = each.status == "unknown" and not all(map(wanted.accepts, each.diagnoses))
     return unknown or any(map(wanted.fails, each.diagnoses))
 
 

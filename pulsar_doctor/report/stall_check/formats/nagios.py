@@ -46,8 +46,7 @@ def exit_code(tally: Tally, wanted: Wanted) -> int:
     """
     if tally.counts["stalled"]:
         return 2
-    unknown = tally.counts["unknown"] or not tally.subscriptions
-    if tally.unreachable or (unknown and not wanted.accept_unknown):
+    if tally.unreachable or tally.not_accepted(wanted.accept_unknown):
         return 3
     return 1 if tally.counts["warning"] else 0
 
@@ -57,8 +56,9 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     fleet = fold(checkup.examined())
     tally = checkup.tally
     told = unwell_of(fleet)
+    count = tally.accepted(wanted.accept_unknown)
     state = NAMES[exit_code(tally, wanted)]
-    accepted = f" (accepted: {tally.counts['unknown']} unknown)" if wanted.accept_unknown else ""
+    accepted = f" (accepted: {count} unknown)" if wanted.accept_unknown else ""
     said = _headline(checkup, tally, told)
     first = _clean(f"PULSAR STALL-CHECK {state} - {said}{accepted}")
     out.write(f"{first}|{_performance(tally)}\n")
