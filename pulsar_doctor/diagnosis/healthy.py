@@ -1,32 +1,46 @@
-"""The verdict healthy: enough was seen, and nothing of it suggests a problem.
+"""The verdict healthy: each place of a message is empty, or was seen to move in its time.
 
-No check finds a cause or is undecided, no fact forbids it, and by the odds a problem is improbable:
-at most `problem_at_most`, a measured share (see what a percentage means). Otherwise the status is
-unknown, and the likeliest cause is named. These facts forbid it whatever the odds:
-- a consumer has held messages for `first_ack_within` or longer and has never acknowledged any, or
-  ended so. It may work on its first messages, or acknowledge at checkpoints that lie further apart:
-  then set it to the time between two checkpoints, and some more;
-- a consumer has been sent messages for `first_ack_within` or longer and acknowledged none, and most
-  of them are gone from it: it gives them back, or they expire;
-- a consumer has acknowledged before, but nothing for five minutes or `first_ack_within`, if that is
-  longer, and holds messages that are not new;
-- no message waits by the backlog, and a silent consumer holds some: they expired or were skipped
-  while it held them, or one of the two counters is wrong;
-- entries could be sent (they are not delayed, and no transaction is open), a consumer has permits,
-  and nothing moved within the window;
-- a consumer is below zero permits, messages wait, and all that it holds cannot bring them back;
-- messages wait, and the consumers of the subscription are not reported;
-- the numbers are sums over partitions, and something waits on one of them;
-- in a trace alone: consumers hold many messages, have permits and are sent nothing, as if the
-  subscription had reached its limit of unacknowledged messages, which is not on the wire;
-- in a trace alone: a message was published that no consumer was sent, though one has had permits;
-- in a trace alone: consumers worked on messages that were published long before, and then nothing
-  more came though they have permits, and it is not known that this was the end of the topic;
-- in a trace of a non-persistent topic: no consumer has had permits for `first_ack_within`, so what
-  was published meanwhile was dropped.
+No check finds a cause or is undecided, no message rests for longer than its place allows, and by
+the odds a problem is improbable: at most `problem_at_most`, a measured share (see what a percentage
+means). Otherwise the status is unknown, and the likeliest cause is named. Messages may rest:
+- held by a consumer that shows nothing: for 30 seconds, or as long as its rhythm says, which is at
+  most twice the usual time for a message;
+- held by a consumer that has never acknowledged any: for `first_ack_within`. It may work on its
+  first messages, or acknowledge at checkpoints that lie further apart: then set it to the time
+  between two checkpoints, and some more. Not at all where it ended so;
+- sent to a consumer that acknowledges none of them and does not keep them: for `first_ack_within`.
+  It gives them back, or they expire;
+- held, and not new, by a consumer that has acknowledged before: for five minutes since its last
+  acknowledgement, or `first_ack_within`, if that is longer;
+- held by a silent consumer, while no message waits by the backlog: for `first_ack_within`. They
+  expired or were skipped while it held them, or one of the two counters is wrong;
+- due, while a consumer has permits: for 5 seconds of a window. Delayed messages and open
+  transactions make others wait, too;
+- due, while nobody has permits and nobody holds anything: for `first_ack_within`;
+- due, while a consumer is below zero permits and cannot get above it with all that it holds: not;
+- for a reader: at the end of the topic for ever, else for 5 seconds of a window, or 30 seconds
+  since the last message was sent, where one sample tells that.
+
+Nothing is healthy, either, where messages wait and the consumers are not reported, where the broker
+counts less than no unacknowledged message, or where the numbers are sums over partitions and
+something waits on one of them. In a trace alone:
+- consumers hold many messages, have permits and are sent nothing, as if the subscription had
+  reached its limit of unacknowledged messages, which is not on the wire;
+- a message was published that no consumer was sent, though one has had permits;
+- consumers worked on messages that were published long before, and then nothing more came though
+  they have permits, and it is not known that this was the end of the topic;
+- the last consumer has left, and messages wait;
+- on a non-persistent topic no consumer has had permits for `first_ack_within`, so what was
+  published meanwhile was dropped.
+
+Statistics of one moment hold the last acknowledgement and averages of a life. By them a rest looks
+like a hang: between two checkpoints, while a batch is collected, in one long job. Such a state is
+unknown once it takes longer than these times; a longer watch (`--window`) or a trace sees how far
+apart the acknowledgements are. A hang that begins looks healthy until then.
+
 Where nothing needs to move, all is consumed or nobody promised to consume it, only messages that
-are held without a backlog, or dropped, forbid it. Where a fact does, the probability that nothing
-is wrong is given as half at most: few of the states to which it was fitted show such facts.
+are held without a backlog, or dropped, count. Where something rests too long, the probability that
+nothing is wrong is given as half at most: few of the states to which it was fitted show that.
 That a check was left out with --skip earns nothing.
 """
 
