@@ -150,6 +150,11 @@ class Rests(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
+class StandsStill(Rests):
+    """A consumer has been silent for longer than usual and less than certain."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReaderRests(Rests):
     """A reader rests. Whether it hangs, or its application reads when it likes, is open."""
 
@@ -166,7 +171,11 @@ class Unreliable(Unknown):
     """What was read contradicts itself or is incomplete: a warning may not be all."""
 
 
-HIDING = (NothingMoves, Unreliable)  # behind a warning beside these there may be a stall
+HIDING = (
+    NothingMoves,
+    StandsStill,
+    Unreliable,
+)  # behind a warning beside these there may be a stall
 
 
 @dataclass(frozen=True, slots=True)

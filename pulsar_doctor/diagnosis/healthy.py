@@ -4,7 +4,7 @@ No check finds a cause or is undecided, no message rests for longer than its pla
 the odds a problem is improbable: at most `problem_at_most`, a measured share (see what a percentage
 means). Otherwise the status is unknown, and the likeliest cause is named. Messages may rest:
 - held by a consumer that shows nothing: for 30 seconds, or as long as its rhythm says, which is at
-  most twice the usual time for a message;
+  most twice the usual time for a message. A `first_ack_within` above its default replaces them;
 - held by a consumer that has never acknowledged any: for `first_ack_within`. It may work on its
   first messages, or acknowledge at checkpoints that lie further apart: then set it to the time
   between two checkpoints, and some more. Not at all where it ended so;

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, Unknown
+from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, StandsStill, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.thresholds import (
@@ -22,6 +22,7 @@ from pulsar_doctor.diagnosis.thresholds import (
     QUIET_AFTER,
     Limits,
 )
+from pulsar_doctor.evidence.account import is_quiet, with_nobody
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -32,6 +33,7 @@ from pulsar_doctor.wording.sentences import say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 READS_ON = "if it is sent messages, it reads at its own pace"
+NOT_WITH_ANYBODY = "acknowledged in a transaction that is open, or lost on the way"
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
@@ -71,20 +73,36 @@ def _held(consumer: ConsumerView) -> int:
 # Messages that a consumer holds.
 
 
-def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[Rests]:
+def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[StandsStill]:
     """A consumer holds messages in silence, for longer than any pause of it that was seen.
 
-    Averages of a life tell no rhythm: only of a steady worker are they one. Whoever has set when
-    the first acknowledgement may come has told of longer pauses.
+    Averages of a life tell no rhythm: only of a steady worker are they one. Whoever allows more
+    time than the default until the first acknowledgement allows it between two as well.
     """
     pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
     for each in view.served:
-        held = _held(each)
-        if not held or each.closed or moves(each, pause):
+        if each.closed or moves(each, pause) or not each.quiet_at_least(pause):
             continue
-        if each.quiet_at_least(pause):
+        held, waits = _held(each), _with_it_or_due(view, each)
+        if held:
             text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
-            yield Rests(say(text, each.label, held, each.quiet_for), each.label)
+            yield StandsStill(say(text, each.label, held, each.quiet_for), each.label)
+        elif waits:
+            text = (
+                "{:entries} are with {} or could be sent to it, and it has taken and acknowledged "
+                "nothing for {}"
+            )
+            yield StandsStill(say(text, waits, each.label, each.quiet_for), each.label)
+
+
+def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
+    """Entries that are in one of two places, both of which rest while it has permits.
+
+    Statistics do not report what a single active consumer holds.
+    """
+    if view.type not in SINGLE_ACTIVE or not each.may_receive_throughout or view.backlog is None:
+        return 0
+    return max(0, (view.backlog.entries or 0) - max(0, view.published or 0))
 
 
 def _never_acknowledged(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -145,8 +163,7 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     held, since = _held(each), each.holds_since
     if since is not None and since.exact:
         return held if since.seconds >= within else 0
-    if view.type in SINGLE_ACTIVE and each.may_receive_throughout and view.backlog is not None:
-        held = view.backlog.entries or 0
+    held = max(held, _with_it_or_due(view, each))
     if view.watched:
         held -= each.delivered or 0
     sent = each.since_last_delivery
@@ -276,6 +293,19 @@ def _left_behind(view: SubscriptionView, within: float) -> Iterator[Rests]:
         )
 
 
+def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Entries were read, and no consumer holds them: a place in which nothing may rest.
+
+    While anything moves, numbers of two moments look like that.
+    """
+    fewest = least(with_nobody(view)) or 0
+    if fewest <= 0 or view.type not in SHARING or not is_quiet(view):
+        return
+    opened = view.pending_acks
+    why = say("acknowledged in {:open transactions}", opened) if opened else NOT_WITH_ANYBODY
+    yield Rests(say("{:entries} were read and no consumer holds them: {}", fewest, why))
+
+
 # By a trace alone: what holds messages back is not on the wire.
 
 
@@ -364,5 +394,6 @@ LAWS: tuple[Law, ...] = (
     _stored_and_not_sent,
     _end_not_shown,
     _left_behind,
+    _nobody_has_it,
     _dropped_meanwhile,
 )

@@ -156,6 +156,19 @@ def _keeps_up(each: ConsumerView, within_seconds: float) -> bool:
     return not held_back and (not counted or (most(each.unacked_messages) or 0) <= rate * MINUTE)
 
 
+def with_nobody(view: SubscriptionView) -> Count | None:
+    """Entries that were read and that no consumer holds, whatever became of them.
+
+    None where the read position is not reported, or where nobody is attached: all of it will be
+    read anew.
+    """
+    if view.unread is None or not view.served:
+        return None
+    total = _total(view)
+    held = sum_of(each.entries for each in _all_held(view, total))
+    return _less(total, (view.unread, view.delayed, view.replay, held))
+
+
 def _total(view: SubscriptionView) -> Count | None:
     """Its backlog: counter and positions bound it where they differ as of two moments."""
     backlog = view.backlog
@@ -321,7 +334,7 @@ def _contradiction(
     view: SubscriptionView, total: Count | None, places: Sequence[Place]
 ) -> str | None:
     """That the places hold more than the backlog has, where nothing moved between two counts."""
-    if most(total) is None or not _settled(view):
+    if most(total) is None or not is_quiet(view):
         return None
     fewest = sum(least(each.entries) or 0 for each in places)
     held = sum(_fewest_held(each) for each in view.served)
@@ -335,7 +348,7 @@ def _fewest_held(each: ConsumerView) -> int:
     return least(_entries_of(each.unacked_messages, each.entry_messages_most)) or 0
 
 
-def _settled(view: SubscriptionView) -> bool:
+def is_quiet(view: SubscriptionView) -> bool:
     """Whether nothing moved while the numbers were read, one after the other."""
     quiet = (each.quiet_at_least(SETTLED_SECONDS) for each in view.served)
     return view.delivered in (0, None) and view.published in (0, None) and all(quiet)
