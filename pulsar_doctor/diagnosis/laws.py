@@ -250,9 +250,12 @@ def _never_above_zero(view: SubscriptionView, within: float) -> Iterator[Rests]:
 
 
 def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests]:
-    """Messages wait for a reader, and none is sent. At the end of the topic it rests by design."""
+    """Messages wait for a reader, at the broker or in its queue, and none is sent.
+
+    A reader acknowledges what its application reads. At the end of the topic it rests by design.
+    """
     waits, sent = view.backlog.entries if view.backlog else None, view.since_delivery
-    if view.consumers is None or not waits or view.nothing_left:
+    if view.consumers is None or not waits:
         return
     still = view.delivered == 0 and (view.watched_seconds or 0) >= QUIET_AFTER.default
     long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
@@ -261,9 +264,12 @@ def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests
         since = say(" for {}", sent) if sent is not None else ""
         acked = first.since_last_ack if first else None
         last = say("; its last ack came {} ago", acked) if acked is not None else ""
-        text = "a reader stands still: {:entries} wait, and none was sent{}{}"
+        where = " in its queue" if view.nothing_left else ""
+        text = "a reader stands still: {:entries} wait{}, and none was sent{}{}"
         decide = watching(view, READS_ON)
-        yield ReaderRests(say(text, waits, since, last), first.label if first else None, decide)
+        yield ReaderRests(
+            say(text, waits, where, since, last), first.label if first else None, decide
+        )
 
 
 # Messages that nobody has, as far as anybody sees.

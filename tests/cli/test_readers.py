@@ -55,6 +55,24 @@ def test_the_screen_says_what_stands_still_and_how_to_decide(
     assert "pulsar-doctor examine" in rows[2]
 
 
+def test_what_waits_in_its_queue_waits_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, *samples = gzip.decompress(READER.read_bytes()).decode().splitlines()
+    lines = [head]
+    for sample in map(json.loads, samples):
+        [subscription] = sample["stats"]["subscriptions"].values()
+        [cursor] = sample["internal"]["cursors"].values()
+        subscription["consumers"][0]["availablePermits"] = 700
+        ledger, last = sample["internal"]["lastConfirmedEntry"].split(":")
+        cursor.update(readPosition=f"{ledger}:{int(last) + 1}", waitingReadOp=True)
+        lines.append(json.dumps(sample))
+    (file := tmp_path / "read.jsonl").write_text("\n".join(lines) + "\n")
+    code, out, _ = stall_check(capsys, "--stats", file)
+    assert code == 3
+    assert "a reader stands still: 50 entries wait in its queue, and none was sent for" in out
+
+
 def test_readers_of_one_namespace_are_one_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
