@@ -83,11 +83,11 @@ def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[StandsS
     for each in view.served:
         if each.closed or moves(each, pause) or not each.quiet_at_least(pause):
             continue
-        held, waits = _held(each), _with_it_or_due(view, each)
+        held, waits = _held(each), _with_it_or_due(view, each) - max(0, view.published or 0)
         if held:
             text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
             yield StandsStill(say(text, each.label, held, each.quiet_for), each.label)
-        elif waits:
+        elif waits > 0:
             text = (
                 "{:entries} are with {} or could be sent to it, and it has taken and acknowledged "
                 "nothing for {}"
@@ -102,7 +102,7 @@ def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
     """
     if view.type not in SINGLE_ACTIVE or not each.may_receive_throughout or view.backlog is None:
         return 0
-    return max(0, (view.backlog.entries or 0) - max(0, view.published or 0))
+    return max(0, view.backlog.entries or 0)
 
 
 def _never_acknowledged(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -255,7 +255,10 @@ def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests
     A reader acknowledges what its application reads. At the end of the topic it rests by design.
     """
     waits, sent = view.backlog.entries if view.backlog else None, view.since_delivery
-    if view.consumers is None or not waits:
+    none_held = all(each.holds_nothing for each in view.served)
+    if view.consumers is None or not waits or (view.nothing_left and none_held):
+        return
+    if any(map(moves, view.served)):
         return
     still = view.delivered == 0 and (view.watched_seconds or 0) >= QUIET_AFTER.default
     long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered

@@ -25,6 +25,7 @@ from pulsar_doctor.diagnosis.answers import (
     ReaderRests,
     Rests,
     RuledOut,
+    StandsStill,
     Suspect,
     Unknown,
     Unreliable,
@@ -150,7 +151,7 @@ class _Weighed:
             if cause is None or finding.severity != "warning" or not _may_stand(view, finding):
                 yield finding
                 continue
-            still = Unknown(finding.summary, finding.consumer)
+            still = StandsStill(finding.summary, finding.consumer)
             self.unknown.append((cause, still))
             self.undecided.setdefault(cause.code, []).append(still)
 

@@ -138,8 +138,8 @@ class ConsumerView(Facts):
     @property
     def asked_again(self) -> bool:
         """Whether it has sent a FLOW beyond its first, which comes as it connects."""
-        if self.flows is not None or self.refilled:
-            return self.refilled or (self.flows or 0) > 1
+        if self.flows is not None:
+            return self.flows > 1
         there, flow = self.connected_for, self.since_last_flow
         return bool(self.flow_told and there and flow and there.ms - flow.ms > FIRST_FLOW_MOST_MS)
 

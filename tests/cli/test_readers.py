@@ -13,7 +13,7 @@ import pytest
 from pulsar_doctor.cli import run
 
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
-READER = STATES / "healthy-reader-has-stopped-half-way.jsonl.gz"
+READER = STATES / "reader-stands-still.jsonl.gz"
 IN_WORK = STATES / "zero-queue-long-work.jsonl.gz"  # unknown for another reason
 OPENS = {"all": 0, "readers": 0, None: 3}
 

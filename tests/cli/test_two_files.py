@@ -96,7 +96,7 @@ def test_the_own_time_of_a_file_is_in_the_header_and_decides_nothing(
 
 
 def test_a_pace_between_acks_is_that_of_the_window(check: Check, tmp_path: Path) -> None:
-    names = files(tmp_path, "slow-sole-worker")
+    names = files(tmp_path, "prefetch-hogging")
     exact = measures(judged(check, names, "--interval", "10s"))["pace"]
     assert measures(judged(check, names))["pace"] == pytest.approx(exact, rel=0.3)
 

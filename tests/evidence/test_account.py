@@ -161,7 +161,7 @@ def test_a_non_persistent_topic_is_watched_where_a_consumer_has_no_permits(
 
 @pytest.mark.parametrize("internal", [True, False])
 def test_consumers_that_are_not_reported_may_hold_messages(internal: bool) -> None:
-    view, _ = of("4.0.8", "permits-exhausted-by-forecast")
+    view, _ = of("4.0.8", "slow-sole-worker")
     account = account_of(
         replace(view, consumers=None, attended=None, unread=view.unread if internal else None)
     )

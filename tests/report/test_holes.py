@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from pulsar_doctor.checkup.holes.account import Account
+from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.bounds import Bounds
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
@@ -33,8 +33,8 @@ def shape(acknowledged: list[tuple[int, int]], read: int, length: int) -> Shape:
     return Shape(acknowledged, holes, read, length, (7, 10), (7, 9 + length), oldest)
 
 
-def told(of: Shape | None, **fields: object) -> Account:
-    account = Account(
+def told(of: Shape | None, **fields: object) -> CursorAccount:
+    account = CursorAccount(
         topic=TOPIC, partition=None, subscription="s", type="Shared", durable=True, backlog=13,
         mark_delete=(7, 9), read_position=(7, 50), ranges=3, acknowledged_entries=27, shape=of,
         unacked_messages=13, msg_delayed=0, msg_in_replay=0,
@@ -44,7 +44,7 @@ def told(of: Shape | None, **fields: object) -> Account:
     return replace(account, **fields)  # type: ignore[arg-type]
 
 
-def lines(account: Account, width: int = 40, *, utf: bool = True) -> list[str]:
+def lines(account: CursorAccount, width: int = 40, *, utf: bool = True) -> list[str]:
     return [line.plain for line in axis(account, width, UNICODE if utf else ASCII)]
 
 
@@ -122,7 +122,7 @@ def test_without_holes_nothing_is_drawn() -> None:
     assert lines(told(None)) == []
 
 
-def written(*accounts: Account) -> str:
+def written(*accounts: CursorAccount) -> str:
     out = io.StringIO()
     holes.write(Acknowledged("files", list(accounts)), out)
     return out.getvalue()

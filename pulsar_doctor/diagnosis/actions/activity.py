@@ -52,7 +52,7 @@ def _keeps(consumer: ConsumerView) -> bool:
     half_taken = 2 * (most(consumer.msg_out_counter) or 0) >= (
         least(consumer.available_permits) or 0
     )
-    return half_taken and consumer.asked_again
+    return half_taken and (consumer.asked_again or consumer.refilled)
 
 
 def state(consumer: ConsumerView) -> str:

@@ -4,7 +4,7 @@ Its receiver queue is not full, so permits are not what is missing: the broker h
 is, and the application neither acknowledges nor asks for more. It hangs, forgets to acknowledge, or
 works longer on one message than `silent_for`; from outside these look the same. It is a stall where
 it holds more messages than anybody works on at once (16), and unknown with fewer, or once it has
-been silent for half a minute, which is longer than an ordinary pause. While it goes on
+been silent for `first_ack`, which is longer than an ordinary pause. While it goes on
 taking messages it is a warning. Producers go on, and nothing fails until the queue is full.
 
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
@@ -29,7 +29,7 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, StandsStill, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.thresholds import (
@@ -72,14 +72,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, "stalled" if several else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
-        elif rests and consumer.quiet_at_least(PAUSE_SECONDS):
+        elif rests and consumer.quiet_at_least(limits["first_ack"]):
             yield _silent_so_far(consumer)
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
 
 
-def _silent_so_far(consumer: ConsumerView) -> Unknown:
-    return Unknown(
+def _silent_so_far(consumer: ConsumerView) -> StandsStill:
+    return StandsStill(
         say(
             "{} holds {:messages} and has taken and acknowledged nothing for {}: longer than an "
             "ordinary pause",
@@ -108,12 +108,12 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
     """Of one that has never acknowledged any of many."""
     since, there = consumer.holds_since, consumer.connected_for
     first_ack = limits["first_ack"]
-    long = max(2 * limits["silent_for"], first_ack)
+    long, asks = max(2 * limits["silent_for"], first_ack), consumer.asked_again or consumer.refilled
     silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
     severity: Severity = "stalled" if silent else "warning"
     if since is not None and since.seconds >= long:
         yield _never_finding(view, consumer, since, severity)
-    elif there is not None and there.seconds >= limits["begun"] and consumer.asked_again:
+    elif there is not None and there.seconds >= limits["begun"] and asks:
         yield _never_finding(view, consumer, there, severity)
     elif since is not None and since.exact:
         if since.ms - CLOCK_SLACK_MS >= first_ack * 1000:  # an older clock may say so of it
