@@ -156,7 +156,7 @@ def test_a_non_persistent_topic_is_watched_where_a_consumer_has_no_permits(
     assert view.consumers is not None
     [idle] = view.consumers
     other = replace(idle, label="other", available_permits=exactly(permits))
-    assert is_settled(replace(view, consumers=(idle, other), msg_drop_rate=dropped), 10) == settled
+    assert is_settled(replace(view, consumers=(idle, other), msg_drop_rate=dropped), 5) == settled
 
 
 @pytest.mark.parametrize("internal", [True, False])

@@ -136,7 +136,7 @@ SUMMARY = {
             "available_permits": 5, "parked_permits": None, "unsent_permits_min": 0,
             "unacked_messages": 3, "starved_us": 1000, "longest_starved_us": 1000,
             "without_permits_share": 1 / 63_018, "starved_since": None, "ack_delay_max_us": None,
-            "since_subscribe": True, "certain": True, "verdict": "healthy",
+            "since_subscribe": True, "certain": True, "verdict": "unknown",
         },
         {
             "incarnation": 3, "consumer_name": "quick", "topic": ORDERS,

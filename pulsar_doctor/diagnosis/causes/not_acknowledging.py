@@ -68,7 +68,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
         rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
         if rests and silent:
-            several = (least(consumer.unacked_messages) or 0) > IN_HAND.default
+            several = _held(view, consumer) > IN_HAND.default
             yield _finding(view, consumer, "stalled" if several else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
@@ -76,6 +76,13 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _silent_so_far(consumer)
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
+
+
+def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
+    """Messages that it holds, at least. Who never acknowledged any holds all that it was sent."""
+    if consumer.never_acked:
+        return view.kept_by(consumer)
+    return least(consumer.unacked_messages) or 0
 
 
 def _silent_so_far(consumer: ConsumerView) -> StandsStill:
@@ -185,10 +192,10 @@ def _of_limit(
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, severity: Severity) -> Finding:
     silent = consumer.quiet_for.seconds if consumer.quiet_for else 0.0
-    held, permits = least(consumer.unacked_messages), least(consumer.available_permits)
+    held, permits = _held(view, consumer), least(consumer.available_permits)
     evidence = (
         measured("available_permits", permits),
-        measured("unacked_messages", at_least(held or 0)),
+        measured("unacked_messages", at_least(held)),
         measured("quiet_for", silent),
     )
     said = say(
