@@ -150,7 +150,7 @@ class Rests(Unknown):
 
 
 @dataclass(frozen=True, slots=True)
-class StandsStill(Rests):
+class SilentHolder(Rests):
     """A consumer has been silent for longer than usual and less than certain."""
 
 
@@ -173,7 +173,7 @@ class Unreliable(Unknown):
 
 HIDING = (
     NothingMoves,
-    StandsStill,
+    SilentHolder,
     Unreliable,
 )  # behind a warning beside these there may be a stall
 

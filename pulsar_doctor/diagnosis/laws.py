@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, StandsStill, Unknown
+from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.thresholds import (
@@ -54,10 +54,14 @@ def _nothing_waits(view: SubscriptionView, *, reader: bool) -> bool:
 
 def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
     """Whether it was seen to work: in its rhythm, at the end of the window, or so lately."""
-    quiet = consumer.quiet_for
-    lately = quiet is not None and quiet.exact and quiet.seconds < seconds
     moved = consumer.moved and not consumer.quiet_at_least(PAUSE_SECONDS)
-    return bool(consumer.works or moved or consumer.resting or lately)
+    return bool(consumer.works or moved or consumer.resting or _lately(consumer, seconds))
+
+
+def _lately(consumer: ConsumerView, seconds: float) -> bool:
+    """Whether it has certainly shown a sign of life within so long."""
+    quiet = consumer.quiet_for
+    return quiet is not None and quiet.exact and quiet.seconds < seconds
 
 
 def _quiet(consumer: ConsumerView, within: float) -> bool:
@@ -73,7 +77,7 @@ def _held(consumer: ConsumerView) -> int:
 # Messages that a consumer holds.
 
 
-def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[StandsStill]:
+def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer holds messages in silence, for longer than any pause of it that was seen.
 
     Averages of a life tell no rhythm: only of a steady worker are they one. Whoever allows more
@@ -86,13 +90,13 @@ def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[StandsS
         held, waits = _held(each), _with_it_or_due(view, each) - max(0, view.published or 0)
         if held:
             text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
-            yield StandsStill(say(text, each.label, held, each.quiet_for), each.label)
+            yield SilentHolder(say(text, each.label, held, each.quiet_for), each.label)
         elif waits > 0:
             text = (
                 "{:entries} are with {} or could be sent to it, and it has taken and acknowledged "
                 "nothing for {}"
             )
-            yield StandsStill(say(text, waits, each.label, each.quiet_for), each.label)
+            yield SilentHolder(say(text, waits, each.label, each.quiet_for), each.label)
 
 
 def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
@@ -258,7 +262,7 @@ def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests
     none_held = all(each.holds_nothing for each in view.served)
     if view.consumers is None or not waits or (view.nothing_left and none_held):
         return
-    if any(map(moves, view.served)):
+    if any(each.works or _lately(each, QUIET_AFTER.default) for each in view.served):
         return
     still = view.delivered == 0 and (view.watched_seconds or 0) >= QUIET_AFTER.default
     long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered

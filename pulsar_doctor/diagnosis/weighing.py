@@ -25,7 +25,7 @@ from pulsar_doctor.diagnosis.answers import (
     ReaderRests,
     Rests,
     RuledOut,
-    StandsStill,
+    SilentHolder,
     Suspect,
     Unknown,
     Unreliable,
@@ -151,7 +151,7 @@ class _Weighed:
             if cause is None or finding.severity != "warning" or not _may_stand(view, finding):
                 yield finding
                 continue
-            still = StandsStill(finding.summary, finding.consumer)
+            still = SilentHolder(finding.summary, finding.consumer)
             self.unknown.append((cause, still))
             self.undecided.setdefault(cause.code, []).append(still)
 

@@ -29,7 +29,7 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, StandsStill, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.thresholds import (
@@ -85,8 +85,8 @@ def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
     return least(consumer.unacked_messages) or 0
 
 
-def _silent_so_far(consumer: ConsumerView) -> StandsStill:
-    return StandsStill(
+def _silent_so_far(consumer: ConsumerView) -> SilentHolder:
+    return SilentHolder(
         say(
             "{} holds {:messages} and has taken and acknowledged nothing for {}: longer than an "
             "ordinary pause",

@@ -283,7 +283,8 @@ def published(event: Event) -> str:
 
 VERDICT = (
     '"topic": "persistent://acme/shop/orders", "partition": 3, "subscription": "billing\\n", '
-    '"type": "Shared", "status": "stalled", "backlog": null, "account": null, "findings": [{"code": '
+    '"type": "Shared", "status": "stalled", "backlog": null, "account": null, '
+    '"findings": [{"code": '
     '"permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow", "summary": '
     '"slow has 0 permits", "evidence": [{"name": "available_permits", "value": 0, "unit": '
     '"permits"}], "since": null, "where": null, "impact": null, "remedy": "Give it a smaller '
