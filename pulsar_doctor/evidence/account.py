@@ -204,9 +204,12 @@ def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
 
 
 def _not_read(view: SubscriptionView, unread: Count | None) -> Iterator[Place]:
-    """What the cursor has to read yet: behind an open transaction nothing may be read."""
+    """What the cursor has to read yet: behind an open transaction nothing may be read.
+
+    Of a broker that does not report how many are open, all of it may be behind one.
+    """
     rest, behind = _since_sent(view), view.unreadable
-    if behind is None and view.open_transactions:
+    if behind is None and STATS in view.sources and view.open_transactions != 0:
         behind = _up_to(unread)
     if behind is not None:
         yield Place("in-transaction", behind, rest)

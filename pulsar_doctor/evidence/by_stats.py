@@ -64,7 +64,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         unacked=None if observed.type in SINGLE_ACTIVE else exactly(now.unacked_messages),
         unread=exactly(observed.unread),
         unreadable=exactly(observed.unreadable),
-        open_transactions=observed.window.last.topic.ongoing_txn_count,
+        open_transactions=observed.open_transactions,
         pending_acks=observed.transactions.pending_of(observed.subscription),
         published=observed.published,
         delivered=observed.course.growth(attrgetter("msg_out_counter")),

@@ -110,8 +110,10 @@ def test_no_transaction_is_asked_for_at_a_first_glance(plan: SamplingPlan) -> No
 
 def test_a_broker_without_a_coordinator_is_not_asked_where_that_is_known() -> None:
     known = {"brokers/configuration/runtime": {"transactionCoordinatorEnabled": "false"}}
-    with cluster(script("7:250") | known) as broker:
-        only(read(broker.url, "t/n/x", plan=SOON).windows)
+    with cluster(script("7:250", open_ones=None) | known) as broker:
+        view, account = only(read(broker.url, "t/n/x", plan=SOON).windows)
+    assert (view.open_transactions, view.transactions.pending_of("s")) == (0, 0)
+    assert places(account) == {"unread": (50, 50), "unaccounted": (250, 250)}
     assert not any(key.startswith(V3) for key in asked_for(broker))
 
 

@@ -53,4 +53,3 @@ def test_what_is_acknowledged_in_a_transaction_is_pending(
     found = account(coordinator, topic)
     assert found["unread"][0] + found["held"][0] == 800
     assert found["pending-ack"] == (0, 200)
-    java.order(do="transact", name="acks", count=5, commit=True)

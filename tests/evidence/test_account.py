@@ -100,6 +100,15 @@ def test_behind_an_open_transaction_nothing_is_readable() -> None:
     assert place_of(known, "unread").entries == Count(18, 18)
 
 
+def test_where_open_transactions_are_not_reported_all_may_be_behind_one() -> None:
+    view, account = of("2.11.0", "no-consumer")
+    assert view.open_transactions is None
+    assert place_of(account, "in-transaction").entries == Count(0, 30)
+    assert place_of(account, "unread").entries == Count(0, 30)
+    without = account_of(replace(view, open_transactions=0))
+    assert [(each.name, each.entries) for each in without.places] == [("unread", Count(30, 30))]
+
+
 def test_a_place_moved_when_something_left_it() -> None:
     _, account = of("4.0.8", "slow-sole-worker")
     unread = place_of(account, "unread")

@@ -24,8 +24,6 @@ PATIENCE_SECONDS = 2.0  # for each answer; all are read at the same time
 
 async def with_transactions(admin: Admin, sampled: Sampled) -> Sampled:
     """The same windows, with what their broker reports of open transactions."""
-    if not admin.has_transactions:
-        return sampled
     found = await asyncio.gather(*(_of(admin, each) for each in sampled.windows))
     windows = (
         each if known == NO_TRANSACTIONS else replace(each, transactions=known)
@@ -38,6 +36,8 @@ async def _of(admin: Admin, window: TopicWindow) -> Transactions:
     topic, last = full_name(window.topic, window.partition), window.window.last
     if last.internal is None or topic_name(topic).domain != DOMAINS[0]:
         return NO_TRANSACTIONS
+    if not admin.has_transactions:
+        return Transactions(none=True)
     names = [each.subscription for each in window.subscriptions() if each.may_be_pending]
     pending = asyncio.gather(*(_pending(admin, topic, name) for name in names))
     position = await _readable(admin, topic) if last.topic.ongoing_txn_count else None

@@ -323,6 +323,11 @@ class Observed:
         return None if cursor is None or internal is None else unread_of(internal, cursor)
 
     @property
+    def open_transactions(self) -> int | None:
+        """Of producers on the topic; None: not reported."""
+        return 0 if self.transactions.none else self.window.last.topic.ongoing_txn_count
+
+    @property
     def unreadable(self) -> int | None:
         """Of these, entries behind an open transaction of a producer; None: not reported."""
         position, internal, unread = (

@@ -25,9 +25,12 @@ class Transactions:
     # The last entry that may be read: behind it is an open transaction of a producer.
     max_read_position: Position | None = None
     pending_acks: tuple[PendingAcks, ...] = ()
+    none: bool = False  # whether the broker has no coordinator, so that none can be open
 
     def pending_of(self, subscription: str) -> int | None:
         """Open transactions of one subscription; None: not reported."""
+        if self.none:
+            return 0
         found = (each.open for each in self.pending_acks if each.subscription == subscription)
         return next(found, None)
 
