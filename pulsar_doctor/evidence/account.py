@@ -189,9 +189,9 @@ def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
         yield Place("delayed", delayed)
         return
     held = _all_held(view, total)
-    replay = NONE if alone else view.replay or _up_to(total)
-    read = _less(total, (view.unread, delayed, replay))
     by_all = sum_of(each.entries for each in held)
+    replay = NONE if alone else view.replay or _up_to(_less(total, (view.unread, delayed, by_all)))
+    read = _less(total, (view.unread, delayed, replay))
     if view.unread is None:
         yield _unsent(view, _less(total, (delayed, replay, by_all)))
     else:

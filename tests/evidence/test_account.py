@@ -109,6 +109,13 @@ def test_where_open_transactions_are_not_reported_all_may_be_behind_one() -> Non
     assert [(each.name, each.entries) for each in without.places] == [("unread", Count(30, 30))]
 
 
+def test_what_waits_to_be_sent_again_is_at_most_what_was_read_and_nobody_holds() -> None:
+    view, account = of("2.11.0", "permits-exhausted-shared-hung")
+    assert view.replay is None
+    assert account.place("replay") is None
+    assert place_of(account, "held").entries == Count(10, 10)
+
+
 def test_a_place_moved_when_something_left_it() -> None:
     _, account = of("4.0.8", "slow-sole-worker")
     unread = place_of(account, "unread")
