@@ -172,7 +172,7 @@ def _total(view: SubscriptionView) -> Count | None:
     """Its backlog: counter and positions bound it where they differ as of two moments."""
     backlog = view.backlog
     if backlog is None or backlog.entries is None:
-        return None
+        return exactly(view.own.waiting) if view.own and backlog is None else None
     entries = max(0, backlog.entries)
     if backlog.doubtful and backlog.positions is not None:
         return Count(min(entries, backlog.positions), max(entries, backlog.positions))
@@ -181,6 +181,9 @@ def _total(view: SubscriptionView) -> Count | None:
 
 def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
     """All of them, as a message goes through them."""
+    if view.own is not None and view.backlog is None:
+        yield Place("unsent", total)  # of a cursor of the broker's own that is all that is reported
+        return
     alone = view.type in SINGLE_ACTIVE  # which sends at once what is delayed, and keeps no replay
     delayed = NONE if alone else view.delayed or _up_to(total)
     listed = view.consumers is not None or view.own is not None
@@ -204,10 +207,7 @@ def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
 
 
 def _not_read(view: SubscriptionView, unread: Count | None) -> Iterator[Place]:
-    """What the cursor has to read yet: behind an open transaction nothing may be read.
-
-    Of a broker that does not report how many are open, all of it may be behind one.
-    """
+    """What the cursor has to read yet: all may be behind a transaction that is not reported."""
     rest, behind = _since_sent(view), view.unreadable
     if behind is None and STATS in view.sources and view.open_transactions != 0:
         behind = _up_to(unread)

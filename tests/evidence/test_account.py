@@ -8,6 +8,8 @@ import pytest
 
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.account import Account, Place, PlaceName, Rest, account_of, is_settled
+from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 from tests.checkup.test_recorded_states import RECORDED, recorded
@@ -114,6 +116,19 @@ def test_what_waits_to_be_sent_again_is_at_most_what_was_read_and_nobody_holds()
     assert view.replay is None
     assert account.place("replay") is None
     assert place_of(account, "held").entries == Count(10, 10)
+
+
+def test_a_replicator_has_one_place() -> None:
+    own = OwnCursor(kind="replicator", of="west", waiting=30)
+    view = SubscriptionView(
+        topic="persistent://t/n/x", partition=None, subscription="pulsar.repl.west",
+        type="replicator", sources=frozenset({STATS}), consumers=None, own=own,
+    )  # fmt: skip
+    account = account_of(view)
+    assert account.total == Count(30, 30)
+    assert [(each.name, each.entries) for each in account.places] == [("unsent", Count(30, 30))]
+    nothing = account_of(replace(view, own=replace(own, waiting=0)))
+    assert (nothing.total, nothing.places) == (Count(0, 0), ())
 
 
 def test_a_place_moved_when_something_left_it() -> None:
