@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import ssl
 from collections.abc import Callable
@@ -68,7 +69,7 @@ class Connections:
         self._most = most
         self.mask = Mask(os.urandom(16))
         self._unmasked = Unmasked(journal, self.mask)
-        self._next_conn_id = generation << GENERATION_BITS
+        self._conn_ids = itertools.count(generation << GENERATION_BITS)
 
     def admit(self) -> ConnectionJournal | None:
         """A client is there: what is written down of it; None where there are too many."""
@@ -77,16 +78,14 @@ class Connections:
             return None
         self.counters.connections_open += 1
         self.counters.connections_opened += 1
-        self._next_conn_id += 1
-        return ConnectionJournal(self.journal, self._unmasked, self._next_conn_id - 1)
+        return ConnectionJournal(self.journal, self._unmasked, next(self._conn_ids))
 
     def tls_failed(self, error: ssl.SSLError) -> None:
         """A client and the tap could not agree on TLS: nothing else is known of it."""
         self.counters.client_tls_failed += 1
         why = tls.why_not_client(error)
         self.say(why)
-        self._next_conn_id += 1
-        notes = ConnectionJournal(self.journal, self._unmasked, self._next_conn_id - 1)
+        notes = ConnectionJournal(self.journal, self._unmasked, next(self._conn_ids))
         now = moment()
         notes.open(None, None, now)
         notes.close(why, now)
