@@ -70,15 +70,14 @@ class ConsumerView(Facts):
         and unacknowledged messages are never below zero together unless the two sides counted
         differently (or FLOWs are set aside, while it is blocked on unacknowledged messages).
         """
-        held, permits = self.unacked_messages, self.available_permits
+        held, permits = told(self.unacked_messages), most(self.available_permits)
         if not self.below_zero or self.zero_queue or self.receiver_queue_size == Count(0, 1):
             return False
         if self.holds_nothing or self.queued.most == 0:
             return True
-        counted = held is not None and held.exact is not None and permits is not None
-        if not counted or self.blocked_consumer_on_unacked_msgs:
+        if held is None or permits is None or self.blocked_consumer_on_unacked_msgs:
             return False
-        return (told(held) or 0) + (most(permits) or 0) < 0
+        return held + permits < 0
 
     @property
     def may_receive(self) -> bool:
