@@ -129,6 +129,13 @@ def test_one_without_a_number_gets_it_and_is_unknown_while_it_may_have_spoken() 
     assert [each.ledger.uncertain for each in other.living] == [True]
 
 
+def test_one_that_has_the_number_0_keeps_it_beside_another_of_its_names() -> None:
+    timeline = Timeline("t", from_start=False)
+    for each in (opened(), stats(0, 3), stats(7, 4)):
+        timeline.apply(each)
+    assert [each.consumer_id for each in timeline.living] == [0, 7]
+
+
 def test_two_without_a_number_are_two() -> None:
     timeline = Timeline("t", from_start=False)
     for name in ("a", "b", "a"):

@@ -357,6 +357,14 @@ def test_frames_whose_heads_are_too_long_are_told_apart_however_they_are_cut(pie
     assert frames[-1].end == len(stream)
 
 
+def test_half_of_a_type_of_two_bytes_does_not_show_whether_its_frame_is_held():
+    data = simple(b"\x08\xac\x02")  # 300
+    cutter = Cutter(frozenset({300}))
+    for at in range(len(data) - 1):
+        cutter.feed(data[at : at + 1])
+        assert cutter.undecided == at + 1
+
+
 def test_of_a_frame_that_is_too_long_nothing_is_held():
     stream = simple(b"\x08\x18" + bytes(DEFAULT_MAX_MESSAGE_BYTES - 100))
     cutter = Cutter(HELD)

@@ -169,6 +169,11 @@ def test_no_secret_of_a_message_reaches_the_journal(secret, code):
     assert (kept.publish_time, kept.num_messages_in_batch) == (1_790_000_000_000, 3)
 
 
+def test_metadata_without_any_field_is_metadata_all_the_same():
+    read = record_of(MASK.pack(frame(command_of(9, b"\x08\x01"), b"")))
+    assert (read.kind, read.metadata) == (KNOWN, wire.MessageMetadata())
+
+
 def test_metadata_that_cannot_be_parsed_costs_the_record_its_content_only():
     read = record_of(MASK.pack(frame(command_of(9, b"\x08\x01"), CANARY.encode())))
     assert (read.kind, read.code, read.metadata) == (UNKNOWN, 9, None)

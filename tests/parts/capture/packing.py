@@ -96,13 +96,14 @@ class Talk:
         return self
 
     def close(self) -> Talk:
-        self._add(0, FIN | ACK)
-        self.sent[0] += 1
-        self.heard[0] = self.sent[0]
-        self._add(1, FIN | ACK)
-        self.sent[1] += 1
-        self.heard[1] = self.sent[1]
-        self._add(0, ACK)
+        self.end(0).end(1)._add(0, ACK)
+        return self
+
+    def end(self, way: int) -> Talk:
+        """Nothing more comes in that direction."""
+        self._add(way, FIN | ACK)
+        self.sent[way] += 1
+        self.heard[way] = self.sent[way]
         return self
 
     def _add(self, way: int, flags: int, data: bytes = b"") -> None:

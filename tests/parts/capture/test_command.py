@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 import subprocess
 import sys
+from io import FileIO
 
 import pytest
 
+from pulsar_doctor.parts.capture.command.options import PIPE
+from pulsar_doctor.parts.capture.command.reading import _chunks
 from pulsar_doctor.trace.sealing import open_trace
 from tests.parts.capture.packing import Talk, block, option, pcap, pcapng, zipped
 from tests.parts.capture.talks import BEGINNING, PING, said
@@ -84,6 +88,17 @@ def test_a_pipe_is_read_like_a_file(files):
         run = subprocess.run(command, stdin=pipe, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr
     assert sum(1 for _ in open_trace(files / "t").rows()) == 12
+
+
+def test_what_is_in_a_pipe_is_read_up_to_its_end():
+    reads, writes = os.pipe()
+    os.write(writes, b"all that comes")
+    os.close(writes)
+    waits: list[bool] = []
+    with FileIO(reads) as pipe:
+        chunks = _chunks(pipe, str(PIPE), lambda *, quiet: waits.append(quiet), seconds=5)
+        assert b"".join(chunks) == b"all that comes"
+    assert waits == [False, False]  # before what is there, and before the end
 
 
 def test_several_files_are_one_capture(files):

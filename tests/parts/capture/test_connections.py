@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.capture.files import Packet
+from pulsar_doctor.parts.capture.following import CaptureFollowing
 from pulsar_doctor.parts.capture.packets import SYN, segment_of
-from tests.parts.capture.packing import Talk, cut_short
+from tests.parts.capture.packing import Heard, Talk, cut_short
 from tests.parts.capture.talks import (
     ACK,
     BEGINNING,
@@ -198,6 +199,35 @@ def test_the_same_ports_again_are_another_connection():
         ("OPEN", 1, "10.0.0.7:43668", "10.0.0.1:6650"), ("CLOSE", 1),
     ]  # fmt: skip
     assert following.totals.connections == 2
+
+
+def test_what_one_connection_waited_for_does_not_end_the_next_one_of_its_ports():
+    former, latter = Talk().open(), Talk(begun=(7, 9))
+    former.say(TO_BROKER, connect_frame()[:9]).say(TO_BROKER, flow(1), acked=False)
+    del former.packets[3]  # so that the rest waits for these bytes
+    following = CaptureFollowing(out := Heard(), [6650])
+    for packet in former.packets:
+        following.packet(packet)
+    following.pass_time(former.now_ns + 300_000_000)
+    latter.now_ns = following.now_ns
+    latter.open()
+    for way, data, _ in BEGINNING:
+        latter.say(way, data).wait(0.6)
+    for packet in latter.packets:
+        following.packet(packet)
+    assert [[each[0] for each in frames] for frames in out.both] == [[2, 4], [3, 13]]
+    assert [each.closed for each in following.connections()] == [False]
+
+
+def test_a_side_that_has_sent_its_fin_still_hears_the_other_at_once():
+    talk = Talk().open()
+    for way, data, _ in BEGINNING:
+        talk.say(way, data)
+    talk.end(TO_BROKER).say(TO_CLIENT, PING)
+    following = CaptureFollowing(out := Heard(), [6650])
+    for packet in talk.packets:
+        following.packet(packet)
+    assert out.both[TO_CLIENT][-1][0] == 18
 
 
 def test_a_syn_begins_with_its_number_behind_it():

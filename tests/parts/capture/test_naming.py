@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from queue import SimpleQueue
 
+import pytest
+
+from pulsar_doctor.parts.capture.asking import _addresses_in
 from pulsar_doctor.parts.capture.following import CaptureFollowing
 from pulsar_doctor.parts.capture.naming import Naming
 from pulsar_doctor.parts.capture.told import ConsumerTold, ToldSample
@@ -280,3 +283,26 @@ def test_a_sample_of_no_moment_names_those_who_speak_later():
     named.talk.wait(3)
     named._read()
     assert len(named.stats) == 2
+
+
+def test_where_the_consumers_of_a_topic_are_is_read_from_broker_stats():
+    one, other = ({"consumers": [{"address": f"/10.0.0.{n}:4{n}"}, {}]} for n in (7, 8))
+    stats = {"subscriptions": {"s": one, "t": other}}
+    assert _addresses_in(stats) == {"10.0.0.7:47", "10.0.0.8:48"}
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        None,
+        [],
+        {},
+        {"subscriptions": []},
+        {"subscriptions": {"s": None}},
+        {"subscriptions": {"s": {"consumers": {}}}},
+        {"subscriptions": {"s": {"consumers": [None, {"address": 7}]}}},
+    ],
+    ids=str,
+)
+def test_broker_stats_of_another_shape_name_no_consumer(stats):
+    assert _addresses_in(stats) == frozenset()

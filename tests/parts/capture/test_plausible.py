@@ -7,11 +7,21 @@ import time
 import pytest
 
 from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
-from pulsar_doctor.parts.capture.plausible import only_boundary
+from pulsar_doctor.parts.capture.plausible import TO_BROKER_ONLY, TO_CLIENT_ONLY, only_boundary
+from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.parts.capture.packing import START_NS, Talk
 from tests.parts.capture.talks import ACK, BEGINNING, frames_in_stream, heard
 from tests.parts.capture.torn import MARK, Torn, check, marked
 from tests.parts.tap.tapped import flow, frame, message
+
+
+def test_a_client_requests_and_a_broker_responds():
+    numbers = {each.name: each.number for each in wire.BaseCommand.DESCRIPTOR.fields}
+    responses = {name for name in numbers if name.endswith("_response")} - {"auth_response"}
+    requests = {name.removesuffix("_response") for name in responses}
+    assert {numbers[name] for name in responses} <= TO_CLIENT_ONLY
+    assert {numbers[name] for name in requests} <= TO_BROKER_ONLY
+    assert not TO_CLIENT_ONLY & TO_BROKER_ONLY
 
 
 def leapfrogging(count: int, pad: int, between: bytes = b"") -> tuple[bytes, set[int], int]:

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
 from pulsar_doctor.parts.examine.jvm.dump import dump
+from pulsar_doctor.parts.examine.jvm.proof import _takes_signals
 from pulsar_doctor.parts.examine.looking import Looking
 from tests.parts.examine import javas
 from tests.parts.examine.java_client import container, left_in_tmp, only_child
@@ -144,6 +146,17 @@ def test_a_process_that_only_has_the_library_is_not_signalled(java):
         assert (there.kind, there.catches(signal.SIGQUIT)) == ("jvm", True)
         assert "nothing shows that a HotSpot JVM runs in it" in refusal(there)
         assert select.select([other.stdout], [], [], 0.3)[0] == [], "it was signalled"
+
+
+def test_hotspots_thread_for_signals_is_known_by_its_name():
+    own = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
+    before = own.read_text()
+    assert not _takes_signals(os.getpid())
+    try:
+        own.write_text("Signal Dispatcher")
+        assert _takes_signals(os.getpid())
+    finally:
+        own.write_text(before)
 
 
 def test_a_jvm_answers_and_keeps_nothing_but_its_socket(java, idle):

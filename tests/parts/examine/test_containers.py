@@ -152,10 +152,10 @@ def _pids(name: str) -> set[int] | None:
     return {found.pid} if found.kind == "python" else None
 
 
-def test_who_is_in_no_container_is_told_what_to_give():
-    done = answered("examine", "--container", "nobody-there")
-    assert done.returncode == 2
-    assert "no process that may be seen from here is in a container 'nobody-there'" in done.stderr
+@pytest.mark.usefixtures("outside")  # a child enters each namespace that is not ours
+def test_a_container_that_is_not_there_is_said_not_to_be():
+    with pytest.raises(InputError, match="no process that may be seen from here is in a container"):
+        in_container("nobody-there")
 
 
 @pytest.mark.parametrize(("words", "why"), [((), "give the PID"), (("orders",), "is not a PID")])

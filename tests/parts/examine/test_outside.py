@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,13 +16,21 @@ import pytest
 from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.examine.identity import process
-from pulsar_doctor.parts.examine.resting import last_ran, resting_seconds
+from pulsar_doctor.parts.examine.jvm.dump import dump
+from pulsar_doctor.parts.examine.looking import Looking
+from pulsar_doctor.parts.examine.resting import LEAST_SECONDS, last_ran, resting_seconds
 from pulsar_doctor.parts.examine.sockets import connections
 from tests.broker.http_broker import serving
 from tests.broker.test_fleet import Cluster
 from tests.support import eventually
 from tests.support.wanting import wanting
 
+NOBODY = 65534
+RECEIVES = """"main" #1 prio=5 os_prio=0 tid=0x1 nid={} waiting on condition [0x0]
+   java.lang.Thread.State: WAITING (parking)
+\tat org.apache.pulsar.client.impl.ConsumerBase.receive(ConsumerBase.java:250)
+\tat com.acme.Main.main(Main.java:20)
+"""
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc"))
 
 
@@ -121,6 +130,41 @@ def test_a_process_that_has_its_pid_later_is_another_one():
     assert not replace(here, started=here.started - 1).is_there
     with pytest.raises(InputError, match="there is no process 4194304"):
         process(4194304)
+
+
+@pytest.mark.usefixtures("outside")  # a child looks at the files of the process
+@pytest.mark.skipif(os.geteuid() != 0, reason=wanting("root"))
+def test_whose_a_process_is_its_effective_ids_show_and_not_the_saved_ones():
+    os.setresuid(-1, -1, NOBODY)
+    os.setresgid(-1, -1, NOBODY)
+    try:
+        here = process(os.getpid())
+    finally:
+        os.setresgid(-1, -1, os.getegid())
+        os.setresuid(-1, -1, os.geteuid())
+    assert (here.uid, here.gid) == (os.geteuid(), os.getegid())
+
+
+@pytest.mark.usefixtures("outside")  # a child looks at the files of the process
+def test_since_when_a_thread_of_a_jvm_rests_is_the_kernels_word():
+    """A thread of ours in the dump of a JVM."""
+    ends = threading.Event()
+    rests = threading.Thread(target=ends.wait)
+    rests.start()
+    try:
+        pid, tid = os.getpid(), rests.native_id
+        assert tid is not None
+        time.sleep(LEAST_SECONDS + 0.1)
+        if not resting_seconds(pid, [tid]).get(tid):
+            pytest.skip(wanting("/proc/PID/task/TID/sched"))
+        told, now = dump(RECEIVES.format(tid)), time.monotonic()
+        (thread,) = Looking(process(pid), True, _dumps=[(now - 0.1, told), (now, told)])._java()
+    finally:
+        ends.set()
+        rests.join()
+    assert not thread.since_look
+    assert thread.seconds is not None
+    assert thread.seconds >= LEAST_SECONDS
 
 
 def test_examine_of_a_process_without_a_subscription_decides_nothing(capsys):
