@@ -84,19 +84,28 @@ def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[SilentH
     time than the default until the first acknowledgement allows it between two as well.
     """
     pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
-    for each in view.served:
-        if each.closed or moves(each, pause) or not each.quiet_at_least(pause):
-            continue
-        held, waits = _held(each), _with_it_or_due(view, each) - max(0, view.published or 0)
-        if held:
-            text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
-            yield SilentHolder(say(text, each.label, held, each.quiet_for), each.label)
-        elif waits > 0:
-            text = (
-                "{:entries} are with {} or could be sent to it, and it has taken and acknowledged "
-                "nothing for {}"
-            )
-            yield SilentHolder(say(text, waits, each.label, each.quiet_for), each.label)
+    found = (silent_holder(view, each, pause) for each in view.served)
+    yield from (each for each in found if each is not None)
+
+
+def silent_holder(view: SubscriptionView, each: ConsumerView, pause: float) -> SilentHolder | None:
+    """That a consumer holds messages, and nothing of it has moved for so many seconds.
+
+    While it is sent messages nothing tells that it takes none: then `_acks_stopped` holds.
+    """
+    if each.closed or moves(each, pause) or not each.quiet_at_least(pause):
+        return None
+    if held := _held(each):
+        text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
+        return SilentHolder(say(text, each.label, held, each.quiet_for), each.label)
+    waits = _with_it_or_due(view, each) - max(0, view.published or 0)
+    if waits > 0:
+        text = (
+            "{:entries} are with {} or could be sent to it, and it has taken and acknowledged "
+            "nothing for {}"
+        )
+        return SilentHolder(say(text, waits, each.label, each.quiet_for), each.label)
+    return None
 
 
 def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:

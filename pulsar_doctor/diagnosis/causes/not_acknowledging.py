@@ -29,9 +29,10 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
+from pulsar_doctor.diagnosis.laws import silent_holder
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -72,8 +73,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, "stalled" if several else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
-        elif rests and consumer.quiet_at_least(limits["first_ack"]):
-            yield _silent_so_far(consumer)
+        elif rests and (still := silent_holder(view, consumer, limits["first_ack"])):
+            yield still
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
 
@@ -83,17 +84,6 @@ def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
     if consumer.never_acked:
         return view.kept_by(consumer)
     return least(consumer.unacked_messages) or 0
-
-
-def _silent_so_far(consumer: ConsumerView) -> SilentHolder:
-    return SilentHolder(
-        say(
-            "{} holds {:messages} and has taken and acknowledged nothing for {}: longer than an "
-            "ordinary pause",
-            *(consumer.label, least(consumer.unacked_messages), consumer.quiet_for),
-        ),
-        consumer.label,
-    )
 
 
 def _since_when(consumer: ConsumerView) -> Unknown:
@@ -146,9 +136,12 @@ def _nothing_left(view: SubscriptionView) -> bool:
     return view.left.most is not None and view.left.most <= 0
 
 
+def _may_receive(consumer: ConsumerView) -> bool:
+    return (least(consumer.available_permits) or 0) > 0 and consumer.active is not False
+
+
 def _holds_with_permits(consumer: ConsumerView) -> bool:
-    permits, held = least(consumer.available_permits), least(consumer.unacked_messages)
-    if not held or permits is None or permits <= 0 or consumer.active is False:
+    if not least(consumer.unacked_messages) or not _may_receive(consumer):
         return False
     return not (consumer.moved or consumer.works or consumer.resting)
 
