@@ -113,12 +113,12 @@ def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
     A fleet cannot be watched topic by topic; where this is true a window would show no more. The
     oldest message has moved too, and who holds messages acknowledges them all within a minute.
     """
-    places, oldest = account_of(view).places, view.since_mark_delete
-    if not places:
-        return not _may_drop(view)
     young = (each.connected_for for each in view.served)
     if any(age is not None and age.seconds < within_seconds for age in young):
         return False  # a window shows whether it stays
+    places, oldest = account_of(view).places, view.since_mark_delete
+    if not places:
+        return not _may_drop(view)
     lately = oldest is not None and oldest.exact and oldest.seconds <= within_seconds
     if not lately or view.msg_rate_redeliver or any(each.name == "delayed" for each in places):
         return False

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.account import Account, Place, PlaceName, Rest, account_of, is_settled
 from pulsar_doctor.evidence.measures import STATS
@@ -173,7 +174,12 @@ def test_one_reading_is_enough_where_nothing_waits_or_all_of_it_moves(name: str)
     observed = recorded("4.0.8", name)
     last = replace(observed.window.given[-1], internal=None)
     one = replace(observed, window=replace(observed.window, given=(last,)))
-    assert is_settled(by_stats.subscription_view(one), 10) == SETTLED[name]
+    view = by_stats.subscription_view(one)
+    for minutes, settled in ((10, SETTLED[name]), (0, False)):  # who has just come is watched
+        there = Age(minutes * 60_000, True)
+        consumers = tuple(replace(each, connected_for=there) for each in view.consumers or ())
+        expected = settled if consumers else SETTLED[name]
+        assert is_settled(replace(view, consumers=consumers), 10) == expected
 
 
 @pytest.mark.parametrize(
