@@ -119,7 +119,8 @@ def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
     places, oldest = account_of(view).places, view.since_mark_delete
     if not places:
         return not _may_drop(view)
-    lately = oldest is not None and oldest.exact and oldest.seconds <= within_seconds
+    signs = oldest, view.since_delivery
+    lately = all(age and age.exact and age.seconds <= within_seconds for age in signs)
     if not lately or view.msg_rate_redeliver or any(each.name == "delayed" for each in places):
         return False
     sure = [each for each in places if least(each.entries) != 0 or each.name == "held"]

@@ -34,7 +34,12 @@ LARGEST = 2_000_000
 def wire(status: str) -> Wire:
     if status == "unknown":
         return Said().open().attached(1, "w").flow(10).messages(range(10)).lost().wait(30)
-    return slow_consumer().wait({"stalled": 400, "warning": 30, "healthy": 0}[status])
+    if status == "warning":  # a message each ten seconds, of a full queue of a hundred
+        said = Wire().open().subscribe().flow(100).messages(range(100))
+        for entry in range(8):
+            said.wait(10).ack([entry])
+        return said
+    return slow_consumer().wait({"stalled": 400, "healthy": 0}[status])
 
 
 def of_trace(status: str, folder: Path) -> Incident:

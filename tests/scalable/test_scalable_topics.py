@@ -45,7 +45,7 @@ def codes(told: Any) -> dict[str, tuple[str, list[str]]]:
 def test_one_verdict_is_on_the_whole_and_names_the_segments(check: Check, name: str) -> None:
     with replayed(STUCK) as broker:
         told = check(broker, name)
-    assert told.code == 0
+    assert told.code == 1
     assert f"billing on {ORDERS}, all 2 segments: not-acknowledging of worker-seg-0" in told.out
     assert "segment 0: worker-seg-0 holds 260 messages or more" in told.out
     assert "500 entries in all segments" in told.out
@@ -75,7 +75,7 @@ def test_json_has_each_segment_and_the_consumer_as_one(check: Check) -> None:
     assert (whole["topic"], whole["subscription"], whole["status"]) == (
         ORDERS,
         "billing",
-        "warning",
+        "stalled",
     )
     assert (whole["segment"], whole["cause"]) == (0, "not-acknowledging")
     assert [each["hash_range"] for each in whole["segments"]] == [[0, 32767], [32768, 65535]]
@@ -131,8 +131,8 @@ def test_a_healthy_one_is_one_line(check: Check) -> None:
 def test_a_namespace_includes_its_scalable_topics(check: Check) -> None:
     with replayed(STUCK) as broker:
         told = check(broker, "--namespace", "public/default", "-o", "json")
-    assert codes(told) == {"0": ("warning", ["not-acknowledging"]),
-                           "1": ("warning", ["not-acknowledging"])}  # fmt: skip
+    assert codes(told) == {"0": ("stalled", ["not-acknowledging"]),
+                           "1": ("stalled", ["not-acknowledging"])}  # fmt: skip
 
 
 def test_permits_that_may_have_changed_since_the_list_are_not_reported(check: Check) -> None:

@@ -14,8 +14,8 @@ __all__ = ["check"]  # a fixture
 STATES = {
     # A queue consumer of two segments never calls receive(); 500 messages, 10 minutes.
     "queue-takes-nothing": {
-        0: ("warning", ["not-acknowledging"]),
-        1: ("warning", ["not-acknowledging"]),
+        0: ("stalled", ["not-acknowledging"]),
+        1: ("stalled", ["not-acknowledging"]),
     },
     # A queue consumer acknowledges each of 50 messages a second, on four segments.
     "healthy-queue": dict.fromkeys(range(4), ("healthy", [])),
@@ -37,7 +37,7 @@ STATES = {
     "queue-hoards": dict.fromkeys(range(2), ("stalled", ["segment-queue-unbounded"])),
     # A queue consumer acknowledges all but the messages of segment 0; ten a second, 8 minutes.
     "one-segment-unacknowledged": {
-        0: ("warning", ["not-acknowledging"]),
+        0: ("unknown", []),
         1: ("healthy", []),
         2: ("healthy", []),
     },
