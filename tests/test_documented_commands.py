@@ -61,7 +61,7 @@ def test_the_command_line_accepts_it(words: list[str]) -> None:
         found = command.get_command(click.Context(command), words[0])
         assert found is not None, f"there is no {words[0]}"
         command, words = found, words[1:]
-    context = click.Context(command)
+    context = click.Context(command, **cli.context_settings)  # click keeps what its help is called
     if words and any(words[-1] in each.opts and takes_value(each) for each in command.params):
         words = [*words, "VALUE"]  # the text names the option, without a value
     values, _, _ = command.make_parser(context).parse_args(list(words))
@@ -75,7 +75,7 @@ def leaves(command: click.Command | None, *names: str) -> list[tuple[str, ...]]:
     """Every subcommand that is not a group, by its words."""
     if not isinstance(command, click.Group):
         return [names]
-    context = click.Context(command)
+    context = click.Context(command, **cli.context_settings)  # click keeps what its help is called
     inner = {name: command.get_command(context, name) for name in command.list_commands(context)}
     return [words for name, each in inner.items() for words in leaves(each, *names, name)]
 
