@@ -1,0 +1,88 @@
+"""Laws by a trace alone: what holds messages back is not on the wire.
+
+Each names what has rested for longer than that explains, and what the trace does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.answers import Rests
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER
+from pulsar_doctor.evidence.consumer import since_last_delivery
+from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.wording.durations import duration
+
+
+def limit_not_on_the_wire(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Consumers hold messages, have permits, and neither side moves.
+
+    A broker that has reached the subscription's limit of unacknowledged messages sends nothing
+    more, and neither the limit nor the backlog is on the wire.
+    """
+    if STATS in view.sources or view.type in SINGLE_ACTIVE:
+        return
+    held, ready = sum(least(each.unacked_messages) or 0 for each in view.served), _ready(view)
+    still = all(
+        each.quiet_at_least(within) and not each.resting and not each.works for each in view.served
+    )
+    if ready and still and held > IN_HAND.default:
+        yield Rests(
+            f"{held} messages are unacknowledged, and {ready} has permits and was sent nothing "
+            f"for {duration(within)} or more: the subscription's limit is not visible on the wire"
+        )
+
+
+def stored_and_not_sent(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """A message was stored, a consumer has permits, and the broker does not send it.
+
+    A broker sends at once what is due, unless something holds it back.
+    """
+    unsent = view.unsent
+    if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
+        yield Rests(
+            f"messages were published and sent to no consumer, although {unsent.who} has had "
+            f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
+            "rate limit, a transaction, a broker that has stopped reading) is not visible on the "
+            "wire"
+        )
+
+
+def end_not_shown(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Consumers worked on old messages, and nothing more comes though they may have it.
+
+    Either that was the end of the topic, or the broker does not send what follows.
+    """
+    behind, since, ready = view.behind_seconds, since_last_delivery(view.served), _ready(view)
+    if STATS in view.sources or behind is None or behind < within:
+        return
+    if ready and since is not None and since.seconds >= within:
+        yield Rests(
+            f"{ready} has permits and nothing has come for {since}; the last message had been "
+            f"published {duration(behind)} before it was sent, and whether it was the last in the "
+            "topic is not on the wire"
+        )
+
+
+def dropped_meanwhile(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """Nobody has permits on a non-persistent topic, so the broker drops what comes."""
+    if STATS in view.sources or not view.topic.startswith(NON_PERSISTENT):
+        return
+    nobody_may = all(each.without_permits for each in view.served)
+    since = since_last_delivery(view.served) if nobody_may else None
+    if since is not None and since.seconds >= within:
+        first = view.served[0].label
+        yield Rests(
+            f"{first} has had no permits for {since}; what was published meanwhile was dropped, "
+            "and a trace does not show that",
+            first,
+        )
+
+
+def _ready(view: SubscriptionView) -> str | None:
+    """The first consumer that could receive; None: nobody could."""
+    return next((each.label for each in view.served if each.may_receive), None)
