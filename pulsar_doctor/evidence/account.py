@@ -113,8 +113,7 @@ def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
     A fleet cannot be watched topic by topic; where this is true a window would show no more. The
     oldest message has moved too, and who holds messages acknowledges them all within a minute.
     """
-    young = (each.connected_for for each in view.served)
-    if any(age is not None and age.seconds < within_seconds for age in young):
+    if _came_again(view, within_seconds):
         return False  # a window shows whether it stays
     places, oldest = account_of(view).places, view.since_mark_delete
     if not places:
@@ -131,6 +130,15 @@ def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
         and moving
         and all(_keeps_up(each, within_seconds) for each in view.served if each.label in holders)
     )
+
+
+def _came_again(view: SubscriptionView, within_seconds: float) -> bool:
+    """Whether a consumer has just connected, and another one was sent messages before."""
+    young = (each.connected_for for each in view.served)
+    lately = any(age is not None and age.seconds < within_seconds for age in young)
+    ever = view.circulation.ever_sent if view.circulation is not None else None
+    sent = sum(least(each.msg_out_counter) or 0 for each in view.served)
+    return lately and (ever or 0) > sent
 
 
 def _may_drop(view: SubscriptionView) -> bool:

@@ -175,11 +175,17 @@ def test_one_reading_is_enough_where_nothing_waits_or_all_of_it_moves(name: str)
     last = replace(observed.window.given[-1], internal=None)
     one = replace(observed, window=replace(observed.window, given=(last,)))
     view = by_stats.subscription_view(one)
-    for minutes, settled in ((10, SETTLED[name]), (0, False)):  # who has just come is watched
-        there = Age(minutes * 60_000, True)
-        consumers = tuple(replace(each, connected_for=there) for each in view.consumers or ())
-        expected = settled if consumers else SETTLED[name]
-        assert is_settled(replace(view, consumers=consumers), 10) == expected
+    consumers = tuple(replace(each, connected_for=Age(600_000, True)) for each in view.served)
+    assert is_settled(replace(view, consumers=consumers), 10) == SETTLED[name]
+
+
+def test_who_has_just_come_again_is_watched() -> None:
+    view, _ = of("4.0.8", "healthy-idle")
+    assert view.circulation is not None
+    young = tuple(replace(each, connected_for=Age(900, True)) for each in view.served)
+    assert is_settled(replace(view, consumers=young), 10)
+    before = replace(view.circulation, ever_sent=(view.circulation.ever_sent or 0) + 5)
+    assert not is_settled(replace(view, consumers=young, circulation=before), 10)
 
 
 @pytest.mark.parametrize(
