@@ -164,13 +164,13 @@ def _acks_stopped(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """
     within = max(ACKS_AGAIN_SECONDS, within)
     for each in view.served:
-        since, kept = each.since_last_ack, _not_new(view, each, within)
+        since, kept = each.since_last_ack, not_new(view, each, within)
         if kept and since is not None and since.seconds >= within and not each.resting:
             text = "{} has acknowledged nothing for {}, though it holds at least {:older messages}"
             yield Rests(say(text, each.label, since, kept), each.label)
 
 
-def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
+def not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     """Messages that a consumer has held since before the window, or `within` seconds, at least.
 
     Statistics do not report what a single active consumer holds. While it has permits it was sent

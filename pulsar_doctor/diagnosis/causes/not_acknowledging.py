@@ -7,6 +7,9 @@ it holds more messages than anybody works on at once (16), and unknown with fewe
 been silent for `first_ack`, which is longer than an ordinary pause. While it goes on
 taking messages it is a warning. Producers go on, and nothing fails until the queue is full.
 
+One that has acknowledged before is suspected, too, where the last ack is `silent_for` old, it holds
+more than those 16 messages that are not new, and is sent more.
+
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
 more and has never acknowledged any is found too: once it is there for `begun` and has asked for
@@ -29,10 +32,10 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
-from pulsar_doctor.diagnosis.laws import silent_holder
+from pulsar_doctor.diagnosis.laws import not_new, silent_holder
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -73,10 +76,32 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, "stalled" if several else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
+        elif _may_receive(consumer) and (older := _older(view, consumer, limits)):
+            yield _acks_ended(consumer, older)
         elif rests and (still := silent_holder(view, consumer, limits["first_ack"])):
             yield still
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
+
+
+def _older(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> int:
+    """Messages that it has held since long before, of one that acknowledges no more."""
+    acked, long = consumer.since_last_ack, max(limits["silent_for"], limits["first_ack"])
+    compacted = view.hole is not None and view.hole.compacted
+    if acked is None or acked.seconds < long or consumer.resting or compacted:
+        return 0
+    older = not_new(view, consumer, long)
+    return older if older > IN_HAND.default else 0
+
+
+def _acks_ended(consumer: ConsumerView, older: int) -> SilentHolder:
+    return SilentHolder(
+        say(
+            "{} has acknowledged nothing for {}, though it holds {:older messages} or more",
+            *(consumer.label, consumer.since_last_ack, older),
+        ),
+        consumer.label,
+    )
 
 
 def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
