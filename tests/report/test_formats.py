@@ -65,6 +65,7 @@ def facts(of: Diagnosis) -> dict[str, Any]:
         "subscription": of.subscription,
         "status": of.status,
         "backlog": of.backlog,
+        "account": of.account,
         "consumers": [finding.consumer for finding in of.findings],
         "summaries": [finding.summary for finding in of.findings],
         "not_told": list(of.not_told),
@@ -73,7 +74,7 @@ def facts(of: Diagnosis) -> dict[str, Any]:
 
 
 def unread_facts(topic: str, reason: str) -> dict[str, Any]:
-    nothing: dict[str, Any] = dict.fromkeys(("partition", "subscription", "backlog"))
+    nothing: dict[str, Any] = dict.fromkeys(("partition", "subscription", "backlog", "account"))
     nothing |= {"consumers": [], "summaries": [], "status": "unknown", "known_issues": []}
     return nothing | {"topic": topic, "full_topic": topic, "not_told": [reason]}
 

@@ -108,7 +108,7 @@ def test_the_whole_document_of_a_run_that_was_stopped() -> None:
     whole = json.loads(simulated(*STOPPED, "-o", "json"))
     consumers, account = (whole["verdict"].pop(name) for name in ("consumers", "account"))
     assert [each["label"] for each in consumers] == ["consumer-1", "consumer-2"]
-    assert {each["place"] for each in account["places"]} <= {"held", "unsent"}
+    assert "held" in {each["place"] for each in account["places"]}
     assert whole == WHOLE
 
 
