@@ -9,6 +9,7 @@ the consumers of a subscription whose messages wait have to be seen. Where nothi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
@@ -181,8 +182,9 @@ def not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     if since is not None and since.exact:
         return held if since.seconds >= within else 0
     held = max(held, _with_it_or_due(view, each))
-    if view.watched:
-        held -= each.delivered or 0
+    if view.watched:  # of a long window a part is as old as that
+        share = min(1.0, within / view.watched_seconds) if view.watched_seconds else 1.0
+        held -= math.ceil((each.delivered or 0) * share)
     sent = each.since_last_delivery
     long_ago = sent is not None and sent.seconds >= FIRST_ACK_WITHIN.default
     return max(0, held) if held >= FORGETS_FROM or long_ago else 0
@@ -334,7 +336,13 @@ def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
 
 Law = Callable[[SubscriptionView, float], Iterator[Unknown]]
 AT_REST: tuple[Law, ...] = (_held_without_backlog, _counted_below_zero, dropped_meanwhile)
-READERS: tuple[Law, ...] = (_reader_rests,)
+READERS: tuple[Law, ...] = (
+    _not_seen,
+    _reader_rests,
+    _nobody_asks,
+    _never_above_zero,
+    _counted_below_zero,
+)
 LAWS: tuple[Law, ...] = (
     _not_seen,
     _holder_is_silent,
