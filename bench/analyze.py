@@ -53,7 +53,6 @@ PLANTED_US = 30_000_000
 STEPS_MOST = 200  # of the timeline
 STEPS_US = [n * 1_000_000 for n in (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21600, 86400)]
 REFILL_WAIT_US, SLOW_WAIT_US, STARVED_US = 300_000_000, 30_000_000, 1_000_000
-NOTHING_NEW_US = 3_600_000_000
 BUCKET_ERROR = 1 / 128
 LOOK_SECONDS = 0.05
 
@@ -167,12 +166,11 @@ CREATE TEMP TABLE stalls AS
 WITH judged AS (
     SELECT *, flow_most IS NOT NULL AND unacked_at_end > 0 AND flow_most <> 1 AS several,
         quiet_us >= {REFILL_WAIT_US} AS silent,
-        ended_by = 'flow' OR coalesce(acknowledged, 0) > 0 AS works,
-        CASE WHEN works THEN {NOTHING_NEW_US} ELSE {REFILL_WAIT_US} END AS patience
+        ended_by = 'flow' OR coalesce(acknowledged, 0) > 0 AS works
     FROM found),
 coded AS (
     SELECT *, CASE
-        WHEN several AND (duration_us > patience OR silent) THEN 'permits-exhausted'
+        WHEN several AND (duration_us > {REFILL_WAIT_US} OR silent) THEN 'permits-exhausted'
         WHEN flow_most <> 1 AND unacked_at_end = 0 AND silent AND available_lowest < 0
             AND ended_by <> 'flow' THEN 'negative-permits'
         WHEN several AND duration_us > {SLOW_WAIT_US} AND works THEN 'slow-but-progressing'
@@ -182,7 +180,7 @@ coded AS (
 SELECT trace_id, incarnation, topic, subscription, consumer_name, make_timestamp(since_us) AS start,
     make_timestamp(end_us) AS "end", duration_us, ended_by, unacked_at_start, available_lowest,
     CASE WHEN acks = 0 THEN 0 ELSE acknowledged END AS acknowledged, code,
-    CASE WHEN silent OR duration_us > patience AND code = 'permits-exhausted' THEN 'stalled'
+    CASE WHEN silent OR duration_us > {REFILL_WAIT_US} AND code = 'permits-exhausted' THEN 'stalled'
         WHEN code IS NOT NULL THEN 'warning' END AS severity
 FROM coded;
 """
@@ -678,8 +676,7 @@ def polars_stalls(rows: Any, shared: Mapping[str, Any], made: Any, bucket_us: in
     several = asked.is_not_null() & (asked != 1) & (held > 0)
     silent = pl.col("quiet_us") >= REFILL_WAIT_US
     works = (pl.col("ended_by") == "flow") | (pl.col("acknowledged") > 0)
-    patience = pl.when(works).then(NOTHING_NEW_US).otherwise(REFILL_WAIT_US)
-    exhausted = several & ((us > patience) | silent)
+    exhausted = several & ((us > REFILL_WAIT_US) | silent)
     negative = (asked != 1) & (held == 0) & silent & (pl.col("available_lowest") < 0)
     negative = negative & (pl.col("ended_by") != "flow")
     slow = several & (us > SLOW_WAIT_US)

@@ -157,6 +157,8 @@ def test_columns_judge_an_episode_as_the_rules_judge_its_consumer(
     assert said["slower"] == ("slow-but-progressing", "warning")
     assert said["quiet"] == ("permits-exhausted", "warning")
     assert said.keys() == verdicts.keys() == set(STATES) - {"fine", "in-hand"}
+    # Seen as a whole it was a stall; now that it works again the rules speak of its pace.
+    assert (said.pop("slow")[1], verdicts.pop("slow")[1]) == ("stalled", "warning")
     # That permits were lost shows in what its client does with them, which is not on columns.
     assert (said.pop("below")[0], verdicts.pop("below")[0]) == ("negative-permits", "permit-leak")
     assert said == verdicts

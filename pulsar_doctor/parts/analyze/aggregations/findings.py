@@ -29,7 +29,6 @@ def _microseconds(cause: Cause, name: str) -> int:
 
 EXHAUSTED, SLOW, NEGATIVE = named(["permits-exhausted", "slow-but-progressing", "negative-permits"])
 REFILL_WAIT_US = _microseconds(EXHAUSTED, "refill_wait")
-NOTHING_NEW_US = _microseconds(EXHAUSTED, "nothing_new_for")
 SLOW_WAIT_US = _microseconds(SLOW, "slow_wait")
 
 
@@ -40,9 +39,8 @@ def judged() -> tuple[Column, Column]:
     (messages), untold_acks (which may have acknowledged any number), unacked_at_end,
     available_lowest, first_flow, flow_most.
 
-    permits-exhausted: it held messages and was quiet for refill_wait, or its FLOW was further away
-    than that, or than nothing_new_for while it worked; a warning where it never asked again and was
-    quiet for slow_wait.
+    permits-exhausted: it held messages and its FLOW was further away than refill_wait, or it was
+    quiet for so long; a warning where it never asked again and was quiet for slow_wait.
     slow-but-progressing: the FLOW came, or acks do, and it takes longer than slow_wait.
     negative-permits: it held nothing that could bring its permits back.
     A queue that may be 0 or 1 asks after each message: it is judged by its silence with several.
@@ -50,11 +48,10 @@ def judged() -> tuple[Column, Column]:
     holds = F.col("unacked_at_end") > 0
     one_by_one = F.coalesce(F.col("flow_most") == 1, F.lit(False))
     asked = F.coalesce(F.col("flow_most").isNotNull(), F.lit(False))
-    slow = F.col("duration_us") > SLOW_WAIT_US
+    long, slow = (F.col("duration_us") > each for each in (REFILL_WAIT_US, SLOW_WAIT_US))
     silent = F.col("quiet_us") >= REFILL_WAIT_US
     acks = (F.col("acknowledged_least") > 0) | (F.col("untold_acks") > 0)
     works = (F.col("ended_by") == "flow") | acks
-    long = F.col("duration_us") > F.when(works, NOTHING_NEW_US).otherwise(REFILL_WAIT_US)
     exhausted = asked & holds & ~one_by_one & (long | silent)
     negative = asked & ~one_by_one & (F.col("unacked_at_end") == 0) & silent
     negative = negative & (F.col("available_lowest") < 0) & (F.col("ended_by") != "flow")
