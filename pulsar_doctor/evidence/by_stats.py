@@ -142,6 +142,7 @@ def consumer_view(of: ConsumerFacts) -> ConsumerView:
         since_last_flow=of.starved,
         since_last_ack=of.since(now.last_acked_timestamp_ms),
         message_ack_rate=now.message_ack_rate,
+        entry_messages_most=now.entry_messages_most,
         since_work=of.without_work,
         last_sign=of.since(now.last_sign_ms),
         asked=bool(of.granted),

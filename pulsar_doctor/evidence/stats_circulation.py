@@ -153,12 +153,10 @@ def acknowledged_entries(observed: Observed) -> int | None:
 
 
 def _batch_most(consumers: Sequence[Course[ConsumerStats]]) -> int:
-    """Messages in an entry, about the most; the broker rounds its average."""
-    seen = [each for course in consumers for each in course.values if each]
-    told = [each.avg_messages_per_entry for each in seen if each.avg_messages_per_entry is not None]
-    if not told or len(told) < len(seen):
-        return UNTOLD_BATCH
-    return 1 if max(told) <= 1 else 2 * max(told)
+    """Messages in an entry, about the most."""
+    seen = [each.entry_messages_most for course in consumers for each in course.values if each]
+    known = [most for most in seen if most is not None]
+    return max(known) if known and len(known) == len(seen) else UNTOLD_BATCH
 
 
 def _backlog_bytes(topic: TopicStats, own: SubscriptionStats | None) -> int | None:

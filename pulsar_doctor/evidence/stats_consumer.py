@@ -35,12 +35,6 @@ class ConsumerFacts(Paced):
         return Count(*held) if held and self.unacked is None else None
 
     @property
-    def entry_messages_most(self) -> int | None:
-        """The broker rounds its average."""
-        average = self.now.avg_messages_per_entry
-        return None if average is None else 1 if average <= 1 else 2 * average
-
-    @property
     def queued(self) -> Count:
         """Some are queued without permits: fewer than half of a queue are unsent."""
         full = self.permits is not None and self.permits <= 0

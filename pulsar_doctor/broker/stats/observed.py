@@ -428,13 +428,11 @@ class Observed:
 
     @cached_property
     def _entry_messages(self) -> int:
-        """Messages in an entry, about the most; the broker rounds its average."""
-        told = [course.values[-1] for course in self.consumers]
-        averages = [consumer.avg_messages_per_entry for consumer in told if consumer is not None]
-        if None in averages or not averages:
-            return 1_000_000
-        most = max(average for average in averages if average is not None)
-        return 1 if most <= 1 else 2 * most
+        """Messages in an entry, about the most."""
+        there = (course.values[-1] for course in self.consumers)
+        each = [consumer.entry_messages_most for consumer in there if consumer is not None]
+        known = [most for most in each if most is not None]
+        return max(known) if known and len(known) == len(each) else 1_000_000
 
 
 def own_cursors(last: Sample) -> tuple[str, ...]:

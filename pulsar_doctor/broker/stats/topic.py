@@ -70,6 +70,12 @@ class ConsumerStats:
             object.__setattr__(self, "never", self.never - {ACKED})
 
     @property
+    def entry_messages_most(self) -> int | None:
+        """Messages in an entry, about the most: the broker rounds its average."""
+        average = self.avg_messages_per_entry
+        return None if average is None else 1 if average <= 1 else 2 * average
+
+    @property
     def connected_since_ms(self) -> int | None:
         """When it connected; None where that is not told or no moment can be read from it."""
         return epoch_ms(self.connected_since)
