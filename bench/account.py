@@ -373,7 +373,7 @@ def compared(account: Account, truth: Truth, total: int) -> Iterator[tuple[str, 
     """Each place and the total: how it is, and a text."""
     yield judged("total", account.total, total)
     truth = dict(truth)
-    if account.place("unsent"):
+    if any(each.name == "unsent" for each in account.places):
         merged = ("in-transaction", "unread", "pending-ack", "unaccounted")
         truth["unsent"] = sum(truth.pop(name, 0) for name in merged)
     for name, entries in truth.items():

@@ -86,25 +86,19 @@ class Account:
     flows: tuple[Flow, ...]
     contradiction: str | None = None  # the sum of the places cannot be the total
 
-    def place(self, name: PlaceName, consumer: str | None = None) -> Place | None:
-        """One of them; of several consumers the first, unless one is named."""
-        return next(
-            (
-                each
-                for each in self.places
-                if each.name == name and consumer in (None, each.consumer)
-            ),
-            None,
-        )
-
 
 def account_of(view: SubscriptionView) -> Account:
     """The account of one subscription at the moment of its view."""
     total = _total(view)
-    if total == NONE and all(each.holds_nothing for each in view.served):
-        return Account(total, (), tuple(_flows(view)))
-    places = tuple(each for each in _places(view, total) if not each.empty)
+    places = _occupied(view, total)
     return Account(total, places, tuple(_flows(view)), _contradiction(view, total, places))
+
+
+def _occupied(view: SubscriptionView, total: Count | None) -> tuple[Place, ...]:
+    """The places that are not known to be empty."""
+    if total == NONE and all(each.holds_nothing for each in view.served):
+        return ()
+    return tuple(each for each in _places(view, total) if not each.empty)
 
 
 def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
@@ -115,7 +109,7 @@ def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
     """
     if _came_again(view, within_seconds):
         return False  # a window shows whether it stays
-    places, oldest = account_of(view).places, view.since_mark_delete
+    places, oldest = _occupied(view, _total(view)), view.since_mark_delete
     if not places:
         return not _may_drop(view)
     signs = oldest, view.since_delivery
