@@ -165,13 +165,19 @@ def _acks_stopped(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """
     within = max(ACKS_AGAIN_SECONDS, within)
     for each in view.served:
-        since, kept = each.since_last_ack, not_new(view, each, within)
-        if kept and since is not None and since.seconds >= within and not each.resting:
+        if kept := kept_without_ack(view, each, within):
             text = "{} has acknowledged nothing for {}, though it holds at least {:older messages}"
-            yield Rests(say(text, each.label, since, kept), each.label)
+            yield Rests(say(text, each.label, each.since_last_ack, kept), each.label)
 
 
-def not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
+def kept_without_ack(view: SubscriptionView, each: ConsumerView, within: float) -> int:
+    """Older messages that it holds, at least, if its last ack is that old; otherwise 0."""
+    since = each.since_last_ack
+    long_ago = since is not None and since.seconds >= within
+    return _not_new(view, each, within) if long_ago and not each.resting else 0
+
+
+def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     """Messages that a consumer has held since before the window, or `within` seconds, at least.
 
     Statistics do not report what a single active consumer holds. While it has permits it was sent
@@ -326,8 +332,10 @@ def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
 
     While anything moves, numbers of two moments look like that.
     """
+    if view.type not in SHARING or not is_quiet(view):
+        return
     fewest = least(with_nobody(view)) or 0
-    if fewest <= 0 or view.type not in SHARING or not is_quiet(view):
+    if fewest <= 0:
         return
     opened = view.pending_acks
     why = say("acknowledged in {:open transactions}", opened) if opened else NOT_WITH_ANYBODY

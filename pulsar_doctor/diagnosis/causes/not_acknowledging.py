@@ -35,7 +35,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
-from pulsar_doctor.diagnosis.laws import not_new, silent_holder
+from pulsar_doctor.diagnosis.laws import kept_without_ack, silent_holder
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -86,11 +86,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _older(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> int:
     """Messages that it has held since long before, of one that acknowledges no more."""
-    acked, long = consumer.since_last_ack, max(limits["silent_for"], limits["first_ack"])
-    compacted = view.hole is not None and view.hole.compacted
-    if acked is None or acked.seconds < long or consumer.resting or compacted:
+    if view.hole is not None and view.hole.compacted:
         return 0
-    older = not_new(view, consumer, long)
+    older = kept_without_ack(view, consumer, max(limits["silent_for"], limits["first_ack"]))
     return older if older > IN_HAND.default else 0
 
 
