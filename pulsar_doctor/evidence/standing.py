@@ -235,15 +235,14 @@ class Standing:
     def refilled(self) -> bool:
         """Whether its last FLOW is not its first, which precedes all that it is sent."""
         now, flow = self.now, self.last_flow_ms
-        first = now.first_consumed_flow_timestamp_ms
-        if first is not None and self.flow_told and flow is not None and flow > first:
-            return not (now.client_version or "").startswith(ASKS_ON_ARRIVAL)
         arrives = (now.client_version or "").startswith(ASKS_ON_ARRIVAL)
         if arrives or not self.flow_told or flow is None:
             return False
+        first = now.first_consumed_flow_timestamp_ms
+        again = first is not None and flow > first
         connected, sent = now.connected_since_ms, now.last_consumed_timestamp_ms
         late = connected is not None and flow - connected > FIRST_FLOW_MOST_MS
-        return late or (sent is not None and flow > sent)
+        return again or late or (sent is not None and flow > sent)
 
     @property
     def little_returned(self) -> bool | None:
