@@ -135,13 +135,18 @@ def reader(scene: Scene, queue: int) -> Any:
     return opened
 
 
+def reads(scene: Scene, messages: int, *, of: int, queue: int, sent: int) -> None:
+    """A reader reads so many, and is sent as many as its queue has room for."""
+    scene.produce(of)
+    opened = reader(scene, queue)
+    for _ in range(messages):
+        opened.read_next(timeout_millis=PATIENCE_SECONDS * 1000)
+    scene.until(lambda: scene.stats()["consumers"][0]["msgOutCounter"] == sent)
+
+
 @scenario("healthy-not-durable-idle", HEALTHY)
 def _not_durable(scene: Scene) -> None:
-    scene.produce(20)
-    opened = reader(scene, 100)
-    for _ in range(20):
-        opened.read_next(timeout_millis=PATIENCE_SECONDS * 1000)
-    scene.until(lambda: scene.stats()["consumers"][0]["msgOutCounter"] == 20)
+    reads(scene, 20, of=20, queue=100, sent=20)
 
 
 @scenario("healthy-a-few-nacks", HEALTHY)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scenarios.healthy import reader
-from tests.scenarios.scene import PATIENCE_SECONDS, Scene, acknowledge
+from tests.scenarios.healthy import reads
+from tests.scenarios.scene import Scene, acknowledge
 from tests.scenarios.table import SHORT, UNKNOWN, scenario, stalled, warning
 
 EXHAUSTED = "permits-exhausted"
@@ -153,11 +153,7 @@ def _holds_all(scene: Scene) -> None:
 @scenario("reader-stands-still", UNKNOWN)
 def _reader(scene: Scene) -> None:
     """It has read 50 of 100, and nobody reads on."""
-    scene.produce(100)
-    opened = reader(scene, 10)
-    for _ in range(50):
-        opened.read_next(timeout_millis=PATIENCE_SECONDS * 1000)
-    scene.until(lambda: scene.stats()["consumers"][0]["msgOutCounter"] == 60)
+    reads(scene, 50, of=100, queue=10, sent=60)
 
 
 @scenario("inactive-failover", stalled("inactive-failover"), settings=SHORT)
