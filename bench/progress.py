@@ -468,11 +468,11 @@ def table() -> None:
                 future.result()
         for age in AGES:
             time.sleep(max(0, min(settled.values()) + age - time.monotonic()))
-            began, verdicts = time.monotonic(), asked(broker.admin_url)
+            began, verdicts = time.monotonic(), verdicts_by(broker.admin_url)
             for name in named:
                 status, blamed = verdict_of(verdicts[name])
-                told = f"{began - settled[name]:4.0f} s  {name:36} {status:8} {blamed[:120]}"
-                print(told, flush=True)
+                line = f"{began - settled[name]:4.0f} s  {name:36} {status:8} {blamed[:120]}"
+                print(line, flush=True)
 
 
 def lives(part: str, seed: int, count: int) -> Iterator[tuple[Life, Play]]:
@@ -515,7 +515,7 @@ def is_right(life: Life, status: str, blamed: str) -> bool:
     return status != "stalled"
 
 
-def asked(admin_url: str) -> dict[str, dict[str, Any]]:
+def verdicts_by(admin_url: str) -> dict[str, dict[str, Any]]:
     """The verdict on each topic."""
     done = doctor("stall-check", "--namespace", "public/default", "-o", "json", "--window", "10s",
                   "--admin-url", admin_url)  # fmt: skip
@@ -523,7 +523,7 @@ def asked(admin_url: str) -> dict[str, dict[str, Any]]:
     return {str(each["topic"]).rpartition("/")[2]: each for each in found}
 
 
-def batch(part: str, drawn: list[tuple[Life, Play]], said: Counter[str]) -> int:
+def batch(part: str, drawn: list[tuple[Life, Play]], statuses: Counter[str]) -> int:
     """Brings them about, changes them at random moments, and asks. How many answers are wrong."""
     with ExitStack() as held:
         broker = held.enter_context(running(reuse=False))
@@ -543,7 +543,7 @@ def batch(part: str, drawn: list[tuple[Life, Play]], said: Counter[str]) -> int:
         left = [life for life, _ in drawn]
         for law in LAWS:  # who is still sent messages may rest for as long as the second one
             time.sleep(max(0, changed + 2 * law + 5 - time.monotonic()))
-            verdicts, wrong_now = asked(broker.admin_url), []
+            verdicts, wrong_now = verdicts_by(broker.admin_url), []
             for life in left:
                 found = verdicts.get(life.name)
                 status, blamed = verdict_of(found) if found else ("not seen", "")
@@ -551,10 +551,10 @@ def batch(part: str, drawn: list[tuple[Life, Play]], said: Counter[str]) -> int:
                 if not right:
                     wrong_now.append(life)
                 if right or law == LAWS[-1]:
-                    said[status] += 1
+                    statuses[status] += 1
                 shape = f"{life.kind} q{life.queue} x{life.workers} {life.rate}/s b{life.batch}"
-                told = f"{life.name:30} {shape:34} {2 * law:4.0f} s {status:8} {blamed[:80]}"
-                print(f"{'' if right else 'WRONG':5} {told}", flush=True)
+                line = f"{life.name:30} {shape:34} {2 * law:4.0f} s {status:8} {blamed[:80]}"
+                print(f"{'' if right else 'WRONG':5} {line}", flush=True)
             left = wrong_now
             if not left:
                 break
@@ -574,11 +574,11 @@ def main() -> None:
         table()
         os._exit(0)
     drawn = list(lives(options.part, options.seed, options.count))
-    said: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
     wrong = 0
     for first in range(0, len(drawn), options.at_once):
-        wrong += batch(options.part, drawn[first : first + options.at_once], said)
-    counted = ", ".join(f"{number} {status}" for status, number in said.most_common())
+        wrong += batch(options.part, drawn[first : first + options.at_once], statuses)
+    counted = ", ".join(f"{number} {status}" for status, number in statuses.most_common())
     print(f"{counted}; {wrong} wrong", flush=True)
     os._exit(min(wrong, 100))  # threads of clients may wait for ever
 
