@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from typing import Literal
@@ -118,10 +118,11 @@ def known_issues(
     undecided: it is unknown, so that every proven issue counts whose whole fingerprint holds.
     """
     beside = dict.fromkeys(chain.from_iterable(_by_code().get(code, ()) for code in codes))
-    found = matching(view, beside)
+    others = (issue for issue in load() if issue.proof and issue not in beside)
+    shared = _Conditions(Numbers(view))
+    found = [each for issue in beside for each in _fitting(issue, shared)]
     if undecided:
-        others = (issue for issue in load() if issue.proof and issue not in beside)
-        found += tuple(each for each in matching(view, others) if each.holds)
+        found += (each for issue in others for each in _fitting(issue, shared, whole=True))
     return tuple(sorted(found, key=_surest_first))
 
 
@@ -129,8 +130,9 @@ def matching(
     view: SubscriptionView, issues: Iterable[Issue] | None = None
 ) -> tuple[KnownIssue, ...]:
     """Those of these issues that fit, the surest first. issues: None: all there are."""
-    some = (issue for issue in load() if issue.when) if issues is None else issues
-    return tuple(sorted((e for each in some for e in _fitting(view, each)), key=_surest_first))
+    some, shared = load() if issues is None else issues, _Conditions(Numbers(view))
+    found = (each for issue in some for each in _fitting(issue, shared))
+    return tuple(sorted(found, key=_surest_first))
 
 
 def on_broker(found: Sequence[KnownIssue], text: str | None) -> tuple[KnownIssue, ...]:
@@ -154,33 +156,45 @@ def _by_code() -> dict[str, list[Issue]]:
     return {code: [issue for issue in executable if code in issue.codes] for code in codes}
 
 
-def _fitting(view: SubscriptionView, issue: Issue) -> Iterator[KnownIssue]:
-    shared = [tree for tree in issue.conditions if not names_a_consumer(tree)]
-    common = _truths(shared, Numbers(view))  # for all consumers: there may be thousands
-    if len(common) < len(shared) or not issue.when:
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """Evaluates conditions over the same numbers, each once: many issues share them."""
+
+    numbers: Numbers
+    known: dict[ast.expr, Truth] = field(default_factory=dict)
+
+    def truths(self, trees: Sequence[ast.expr], least: Truth) -> dict[ast.expr, Truth] | None:
+        """Which of them hold. None: one does not, or where `least` is True, one is unknown."""
+        truths = {}
+        for tree in trees:
+            if tree not in self.known:
+                self.known[tree] = truth(tree, self.numbers)
+            truths[tree] = holds = self.known[tree]
+            if holds is False or (least and not holds):
+                return None
+        return truths
+
+
+def _fitting(issue: Issue, shared: _Conditions, *, whole: bool = False) -> Iterator[KnownIssue]:
+    """For the subscription or each consumer. whole: only where its whole fingerprint holds."""
+    view, least = shared.numbers.view, True if whole else None
+    trees = [tree for tree in issue.conditions if not names_a_consumer(tree)]
+    common = shared.truths(trees, least)  # for all consumers: there may be thousands
+    if common is None or not issue.when:
         return
     own = [tree for tree in issue.conditions if tree not in common]
     for consumer in (view.consumers or ()) if issue.of_consumer else (None,):
         version = _client_version(issue, consumer)
-        if version is False:
-            continue
         numbers = Numbers(view, consumer)
-        truths = common | _truths(own, numbers)
-        if len(truths) < len(issue.when) or not _enough(truths.values()):
+        theirs = None if version is False else _Conditions(numbers).truths(own, least)
+        if theirs is None or version is False:
+            continue
+        truths = common | theirs
+        if not _enough(truths.values()):
             continue
         unknown = tuple(dict.fromkeys(_unknown(issue, truths, numbers)))
         label = consumer.label if consumer else None
         yield KnownIssue(issue, label, None not in truths.values(), unknown, version)
-
-
-def _truths(conditions: Iterable[ast.expr], numbers: Numbers) -> dict[ast.expr, Truth]:
-    """Which of these conditions hold; up to the first that does not."""
-    truths: dict[ast.expr, Truth] = {}
-    for tree in conditions:
-        if (holds := truth(tree, numbers)) is False:
-            break
-        truths[tree] = holds
-    return truths
 
 
 def _client_version(issue: Issue, consumer: ConsumerView | None) -> Version | Literal[False] | None:
