@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.internal import InternalStats, LedgerStats
+from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, LedgerStats
 from pulsar_doctor.broker.stats.observed import Between
-from pulsar_doctor.broker.stats.positions import entries_from
+from pulsar_doctor.broker.stats.positions import entries_from, unread_of
 from tests.causes.stats_script import observed
 
 HOLDS = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
@@ -28,6 +28,8 @@ def left(case: dict[str, Any]) -> Between | None:
         ((3, 0), 240),
         ((2, 7), 240),  # a ledger that is not there any more
         ((6, 0), 0),
+        ((5, -1), 40),  # before the first entry: -1 is none
+        ((4, -1), 140),
     ],
 )
 def test_entries_from_a_position_on_are_counted_over_ledgers(
@@ -36,6 +38,13 @@ def test_entries_from_a_position_on_are_counted_over_ledgers(
     ledgers = (LedgerStats(3, 100), LedgerStats(4, 100), LedgerStats(5, 0))
     internal = InternalStats(last_confirmed_entry=(5, 39), ledgers=ledgers)
     assert entries_from(position, internal) == entries
+
+
+def test_a_cursor_before_the_first_entry_has_as_much_to_read_as_the_backlog() -> None:
+    cursor = CursorStats(mark_delete_position=(5, -1), read_position=(5, -1))
+    assert unread_of(InternalStats(last_confirmed_entry=(5, 299)), cursor) == 300
+    ranges = replace(cursor, individually_deleted_messages="[(5:-1..5:9]]")
+    assert unread_of(InternalStats(last_confirmed_entry=(5, 299)), ranges) == 290
 
 
 def test_entries_are_not_told_where_a_ledger_between_is_not() -> None:

@@ -86,17 +86,22 @@ def unread_of(internal: InternalStats, cursor: CursorStats) -> int | None:
     """
     if cursor.read_position is None:
         return None
-    ledger, entry = cursor.read_position
-    left = entries_behind((ledger, entry - 1), internal, cursor)
+    left = entries_behind(_before(cursor.read_position), internal, cursor)
     return entries_from(cursor.read_position, internal) if left is None else max(0, left)
 
 
 def entries_from(position: Position, internal: InternalStats) -> int | None:
     """Entries from a position to the last confirmed one; None where a ledger is not told."""
-    last, (ledger, entry) = internal.last_confirmed_entry, position
+    last = internal.last_confirmed_entry
     if last is None:
         return None
-    return 0 if position > last else entries_between((ledger, entry - 1), last, internal)
+    return 0 if position > last else entries_between(_before(position), last, internal)
+
+
+def _before(position: Position) -> Position:
+    """What lies before it. Entry -1 is no entry: a ledger begins with 0."""
+    ledger, entry = position
+    return ledger, max(entry, 0) - 1
 
 
 def ranges_of(cursor: CursorStats) -> tuple[Written, ...] | None:
