@@ -303,8 +303,10 @@ class ConsumerView(Facts):
     def outlook(self) -> str:
         """When its next FLOW comes, as a person says it, and when the broker sends after more."""
         until, sending = self.next_flow_after, self.sending_after
+        if self.never_asked:
+            return "no FLOW yet"
         if until is None or until.most is None:
-            return "no FLOW yet" if self.flows == 0 else "nothing tells when it asks again"
+            return "nothing tells when it asks again"
         text = say("{}{}", next_flow(until), self._when)
         if sending is None or sending.most is None or sending.most <= until.most:
             return text

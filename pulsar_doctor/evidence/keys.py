@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pulsar_doctor.broker.stats.values import HashRange
+
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
@@ -14,6 +16,7 @@ class KeyOrder:
     draining: bool  # whether any hash waits for its former owner
     mark_delete: str | None  # its position
     sticky: bool  # whether consumers choose their ranges of hashes
+    unowned: tuple[HashRange, ...] | None  # of these, hashes that nobody has; None: not reported
     waits_throughout: int  # entries that waited to be sent again in every sample, at least
     advanced: bool  # whether it moved within the window
 

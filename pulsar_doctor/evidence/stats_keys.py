@@ -24,6 +24,7 @@ def key_order_of(observed: Observed) -> KeyOrder | None:
         draining=any(count is not None and count > 0 for count in counts),
         mark_delete=None if done is None else f"{done[0]}:{done[1]}",
         sticky=now.key_shared_mode == "STICKY",
+        unowned=now.unowned_hashes,
         waits_throughout=min(
             each.msg_in_replay or 0 if each else 0 for each in observed.course.values
         ),

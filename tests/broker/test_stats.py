@@ -318,7 +318,7 @@ FILLED: dict[str, Any] = {
 
 
 # No fields of the broker's, and one that only a non-persistent topic has.
-OF_OURS = ("never", "cannot_be", "msg_drop_rate")
+OF_OURS = ("never", "cannot_be", "msg_drop_rate", "unowned_hashes")
 
 
 def camel(name: str) -> str:

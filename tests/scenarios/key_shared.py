@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pulsar
 
 from tests.scenarios.scene import Scene
-from tests.scenarios.table import HEALTHY, LAST, SHORT, scenario, stalled, warning
+from tests.scenarios.table import HEALTHY, LAST, SHORT, UNKNOWN, scenario, stalled, warning
 
 ROOT = Path(__file__).parents[2]
 KEYS = [f"key-{number}" for number in range(40)]
@@ -53,6 +56,70 @@ def _blocked(scene: Scene) -> None:
     scene.produce(200, keys=KEYS)
     scene.until(lambda: scene.consumer("first").get("drainingHashesCount", 0) > 0)
     scene.until_quiet()
+
+
+@scenario("key-shared-never-asked", stalled("permits-exhausted"), settings=SHORT, since=(4, 0))
+def _never_asked(scene: Scene) -> None:
+    """One of two with a queue of 0 never calls receive; the other works on its own keys."""
+    never_asks(scene)
+    scene.until(lambda: scene.stats().get("msgInReplay", 0) > 20)
+    scene.until_quiet(name="never-asks")
+
+
+@scenario("key-shared-never-asked-lately", UNKNOWN, since=(4, 0))
+def _never_asked_lately(scene: Scene) -> None:
+    never_asks(scene)
+    scene.until(lambda: scene.stats().get("msgInReplay", 0) > 20)
+
+
+@scenario("healthy-key-shared-asks-at-last", HEALTHY)
+def _asks_at_last(scene: Scene) -> None:
+    """It has begun to receive, and takes what had waited for its keys."""
+    consumer = never_asks(scene)
+
+    def run() -> None:
+        while not scene.closing.is_set():
+            consumer.acknowledge(consumer.receive())
+
+    scene.background(run)
+    scene.until(lambda: scene.consumer("never-asks").get("msgOutCounter", 0) > 100)
+    scene.until(lambda: scene.stats()["msgBacklog"] < 20)
+
+
+def never_asks(scene: Scene) -> Any:
+    """A consumer that has not asked for any, beside one that works; messages come on."""
+    scene.begin("key_shared")
+    scene.work(scene.consume("works", "key_shared"))
+    consumer = scene.consume("never-asks", "key_shared", 0)
+    scene.produce_on(50, keys=KEYS)
+    return consumer
+
+
+@scenario("key-shared-sticky-gap", stalled("key-shared-blocked"), since=(4, 0))
+def _sticky_gap(scene: Scene) -> None:
+    """Each of two has a third of the hashes, and nobody the rest."""
+    scene.work(scene.consume("low", "key_shared", key_shared_policy=sticky(0, 21_844)))
+    scene.work(scene.consume("high", "key_shared", key_shared_policy=sticky(43_690, 65_535)))
+    scene.produce(200, keys=KEYS)
+    scene.until(lambda: scene.stats()["unackedMessages"] == 0 and scene.stats()["msgOutCounter"])
+    scene.until_quiet()
+
+
+@scenario("healthy-key-shared-sticky", HEALTHY)
+def _sticky(scene: Scene) -> None:
+    """Two have all of the hashes together."""
+    for name, first, last in (("low", 0, 30_000), ("high", 30_001, 65_535)):
+        policy = sticky(first, last)
+        scene.work(scene.consume(name, "key_shared", key_shared_policy=policy))
+    scene.produce_on(50, keys=KEYS)
+    scene.until(lambda: scene.consumer("high").get("msgOutCounter", 0) > 50)
+
+
+def sticky(first: int, last: int) -> Any:
+    """The choice of a range of hashes."""
+    return pulsar.ConsumerKeySharedPolicy(
+        key_shared_mode=pulsar.KeySharedMode.Sticky, sticky_ranges=[(first, last)]
+    )
 
 
 @scenario(

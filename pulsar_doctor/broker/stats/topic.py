@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.functions import FunctionInstance
-from pulsar_doctor.broker.stats.values import epoch_ms, latest
+from pulsar_doctor.broker.stats.values import HashRange, epoch_ms, latest
 
 ACKED, CONSUMED = "last_acked_timestamp_ms", "last_consumed_timestamp_ms"
 FLOW = "last_consumed_flow_timestamp_ms"
@@ -113,6 +113,8 @@ class SubscriptionStats:
     filter_rescheduled_msg_count: int | None = None
     allow_out_of_order_delivery: bool | None = None
     key_shared_mode: str | None = None
+    # Of STICKY: hashes that no consumer has chosen, by `keyHashRangeArrays` (since 4.0).
+    unowned_hashes: tuple[HashRange, ...] | None = None
     consumers_after_mark_delete_position: Mapping[str, str] | None = None
     draining_hashes_count: int | None = None
     non_contiguous_deleted_messages_ranges: int | None = None

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 from pulsar_doctor.broker.stats.bounds import BOUNDS, CONSUMERS_MOST, LeastMost, sentence, too_many
 from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.functions import FunctionInstance, function_of
-from pulsar_doctor.broker.stats.values import Position
+from pulsar_doctor.broker.stats.hash_ranges import unowned_hashes
+from pulsar_doctor.broker.stats.values import HashRange, Position
 from pulsar_doctor.wire.redaction import redact_version
 
 V = TypeVar("V")
@@ -34,6 +35,11 @@ def _function(told: Fields, name: str) -> FunctionInstance | None:
     return function_of(told.document.get(name))
 
 
+def _unowned(told: Fields, name: str) -> tuple[HashRange, ...] | None:
+    """Only the gaps are of use: a broker that splits ranges lists hundreds of them."""
+    return unowned_hashes(told.document)
+
+
 def _version(told: Fields, name: str) -> str | None:
     text = told.text(name)
     return None if text is None else redact_version(text)
@@ -47,6 +53,7 @@ BY_TYPE: dict[Any, ReadField] = {
     Position: Fields.position,
     Mapping[str, str]: Fields.texts,
     FunctionInstance: _function,
+    tuple[HashRange, ...]: _unowned,
 }
 BY_NAME: dict[str, ReadField] = {
     "backlog_size": Fields.at_least_0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
+HashRange = tuple[int, int]  # the first and the last hash
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 

@@ -25,7 +25,8 @@ A younger gap is told as information, where acknowledgements of later entries ha
 `young_after`: the message that they passed over may be in work, given back with a delay by its
 client, or forgotten.
 
-It is silent while delayed messages are in the backlog: these are gaps, too, until they are due. A
+It is silent while delayed messages are in the backlog: these are gaps, too, until they are due; and
+on Key_Shared where all that nobody holds waits for the consumers of its keys. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
 mark-delete back and is told.
 
@@ -58,6 +59,7 @@ from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingCh
 from pulsar_doctor.diagnosis.actions.settings import DEAD_LETTERS
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.key_waits import never_sent
 from pulsar_doctor.diagnosis.probes import read_positions
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckHole
@@ -117,6 +119,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     if hole is None:
         yield NotReported("this source does not report acknowledged ranges")
+        return
+    if never_sent(view):
         return
     passed_over, stood = hole.ranges > 0 or hole.in_part, hole.stood
     if not passed_over or hole.delayed or not view.consumers:
@@ -270,8 +274,10 @@ def _unacked(view: SubscriptionView) -> int | None:
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """Ranges that are told, and are none."""
+    """Ranges that are reported, and are none; or what is between them was never sent."""
     ranges = view.ranges
+    if never_sent(view):
+        return "what is not acknowledged was sent to nobody: it waits for the consumer of its key"
     return "no acknowledged range lies behind mark-delete" if ranges and not ranges.count else None
 
 

@@ -14,7 +14,8 @@ without permits: then the others are sent no more than those take (see `diagnosi
 
 With sticky ranges (KeySharedMode STICKY) each consumer chooses its hashes. What comes for a hash
 that nobody has waits until somebody has it. That shows where entries wait to be sent again in every
-sample, in which all consumers could receive: then it is a stall, whatever others are sent.
+sample, in which all consumers could receive: then it is a stall, whatever others are sent. From 4.0
+on the broker lists the ranges, so that one sample proves a gap, and says which hashes nobody has.
 
 The consumer that is waited for is a stall when it acknowledged nothing in the window, or nothing
 for `refill_wait`. If it works, what it holds is done within `slow_wait`, which is healthy, or
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pulsar_doctor.broker.stats.values import HashRange
 from pulsar_doctor.diagnosis.actions.activity import verdict
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment
@@ -36,6 +38,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
+from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import JUST_NOW, Limits, Threshold
@@ -89,17 +92,17 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
     """Where all could be sent what waits in every sample, and are not: nobody has its keys."""
-    replay = keys.waits_throughout
-    ready = bool(view.served) and all(each.may_receive_throughout for each in view.served)
-    throttled = view.throttling is not None and view.throttling.lately
-    if not replay or not ready or keys.draining or throttled:
+    replay, gaps = kept_for_keys(view), keys.unowned
+    if not replay or gaps == () or not may_receive(view):
         return
+    by_choice = "consumers choose their ranges of keys themselves (STICKY)"
+    left_out = f"nobody has {_named(gaps)}" if gaps else "leave some out"
     summary = say(
-        "{:entries} wait for keys that no consumer has: consumers choose their ranges of keys"
-        " themselves (STICKY), and leave some out; all of them could receive",
-        replay,
+        "{:entries} wait for keys that no consumer has: {}, and {}; all of them could receive",
+        *(replay, by_choice, left_out),
     )
-    if (view.watched_seconds or 0) < limits["just_now"]:
+    proven = bool(gaps) and kept_long(view, limits["just_now"])
+    if not proven and (view.watched_seconds or 0) < limits["just_now"]:
         yield Unknown(say("{}: check again, for longer", summary))
         return
     yield Finding(
@@ -112,6 +115,12 @@ def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answer
         remedy=UNCOVERED,
         actions=(Action("now", UNCOVERED, check=check_line(view, NO_MORE)),),
     )
+
+
+def _named(gaps: Sequence[HashRange]) -> str:
+    """`hashes 21845 to 43689`."""
+    each = [f"{first} to {last}" if first < last else str(first) for first, last in gaps]
+    return f"hashes {listed(each, NAMED_MOST)}"
 
 
 def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:

@@ -17,7 +17,8 @@ take what it holds. A shorter silence that is no part of its rhythm makes it a s
 Silence is the age of the last ack, FLOW and delivery. The receiver queue size is not in the
 broker's stats, so by them the next FLOW is known as "after at most" (`receiver_queue_size` tells
 it, of all consumers that are checked). A consumer that has never asked for anything while a backlog
-waits is stalled after `refill_wait` too. Readers, other non-durable subscriptions and standbys are
+waits is stalled after `refill_wait` too; on Key_Shared while its keys wait in the replay queue,
+whatever the others are sent. Readers, other non-durable subscriptions and standbys are
 not judged: there quiet is not stalled.
 
 No clock is needed for a warning where it was given more than a queue of 1 takes and has never
@@ -44,12 +45,13 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.activity import state
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import hangs, place, treatment
+from pulsar_doctor.diagnosis.actions.consumers import dump_threads, place, restart, treatment
 from pulsar_doctor.diagnosis.actions.keys import waiting_for
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import has_permits
+from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
 from pulsar_doctor.diagnosis.starving import starving
 from pulsar_doctor.diagnosis.thresholds import (
     QUIET_AFTER,
@@ -236,6 +238,8 @@ def _idle(
     """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
     others = any((most(other.available_permits) or 0) > 0 for other in view.served)
     left = view.left
+    if others and kept_for_keys(view):
+        return _its_keys_wait(view, consumer, limits)
     if others or consumer.below_zero or (left is not None and left.most == 0):
         return None
     if not consumer.quiet_at_least(limits["refill_wait"]):
@@ -245,6 +249,19 @@ def _idle(
     if consumer.never_asked:
         return _cannot_tell(consumer, "it has never asked for a message; is there one for it?")
     return _cannot_tell(consumer, AS_A_ZERO_QUEUE)
+
+
+def _its_keys_wait(
+    view: SubscriptionView, consumer: ConsumerView, limits: Limits
+) -> Finding | Unknown | None:
+    """The same on Key_Shared, where others go on with their own keys."""
+    quiet = consumer.quiet_for
+    if not consumer.never_asked or quiet is None or quiet.seconds < limits["quiet_after"]:
+        return None
+    if not may_receive(view, consumer):
+        return _cannot_tell(consumer, "it has never asked for a message, and its keys may wait")
+    long = quiet.seconds >= limits["refill_wait"] and kept_long(view, limits["refill_wait"])
+    return _finding(view, consumer, "stalled" if long else "warning", 0.7)
 
 
 def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
@@ -302,7 +319,8 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
             "receives.",
             check=check_line(view, "it has permits, or holds messages"),
         )
-        yield from hangs(view, consumer)
+        yield dump_threads(view, consumer)
+        yield restart(view, consumer)
     else:
         yield from treatment(view, consumer)
 

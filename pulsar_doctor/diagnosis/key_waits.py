@@ -1,0 +1,45 @@
+"""Entries of a Key_Shared subscription that wait for the consumers of their keys.
+
+The dispatcher reads an entry, and puts it into the replay queue where the consumer of its key
+cannot be sent any: it has no permits, or nobody has the key. No other consumer ever gets it.
+
+Source: PersistentStickyKeyDispatcherMultipleConsumers (filterAndGroupEntriesForDispatching).
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import most
+
+
+def kept_for_keys(view: SubscriptionView) -> int:
+    """Entries that wait so in every sample, at least; 0 where they may wait for something else.
+
+    A key that moves, an earlier position and a limit of the rate keep entries there, too.
+    """
+    keys, throttled = view.key_order, view.throttling is not None and view.throttling.lately
+    if keys is None or keys.draining or keys.joined or throttled:
+        return 0
+    return keys.waits_throughout
+
+
+def never_sent(view: SubscriptionView) -> bool:
+    """Whether all of the backlog that no consumer holds waits so, and no ack is missing."""
+    kept, backlog = kept_for_keys(view), view.backlog.entries if view.backlog else None
+    return kept > 0 and backlog is not None and kept + (most(view.unacked) or 0) >= backlog
+
+
+def kept_long(view: SubscriptionView, seconds: float) -> bool:
+    """Whether it was so in several samples, or the oldest entry waits for so long.
+
+    In one sample an entry that was given back waits for a moment, too.
+    """
+    oldest = view.since_mark_delete
+    return bool(view.watched) or (oldest is not None and oldest.seconds >= seconds)
+
+
+def may_receive(view: SubscriptionView, but: ConsumerView | None = None) -> bool:
+    """Whether all consumers but that one could be sent messages in every sample."""
+    others = [each for each in view.served if each is not but]
+    return bool(others) and all(each.may_receive_throughout for each in others)
