@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, topic_counters_fell
 from pulsar_doctor.evidence.standing import Standing
-from pulsar_doctor.evidence.subscription import Alone, Gone, Turnover
+from pulsar_doctor.evidence.subscription import Alone, Connections, Gone, Turnover
 
 
 def active_of(observed: Observed, consumers: Sequence[Standing]) -> int | None:
@@ -89,19 +90,79 @@ def turnover_of(observed: Observed) -> Turnover | None:
     listed = [consumers_of(sample, name) for sample in window.samples]
     if None in listed:
         return None
-    moments: dict[tuple[str | None, str], set[str]] = {}
-    for consumer in (each for consumers in listed for each in consumers or ()):
-        if consumer.connected_since and consumer.address:
-            who = consumer.consumer_name, consumer.address.rpartition(":")[0]
-            moments.setdefault(who, set()).add(consumer.connected_since)
-    again = max((len(each) - 1 for each in moments.values()), default=0)
+    lives = [frozenset(map(_life, consumers or ())) for consumers in listed]
+    came, times = _returned(lives)
     unseen = sum(
-        not before_there and not now_there and _was_sent(before, now)
-        for (before, before_there), (now, now_there) in pairwise(
-            zip(observed.course.values, listed, strict=True)
-        )
+        not (one or other) and _was_sent(before, now)
+        for (before, one), (now, other) in pairwise(zip(observed.course.values, lives, strict=True))
     )
-    return Turnover(again + unseen, window.span_ms / 1000 if window.span_ms else None)
+    return Turnover(
+        times + unseen,
+        window.span_ms / 1000 if window.span_ms else None,
+        as_sampled=2 * (times + unseen) >= len(lives),
+        connections=_alike([each.address for each in came]),
+        hosts=tuple(sorted({each.host for each in came if each.host})),
+        put_back=_put_back(observed),
+    )
+
+
+class _Life(NamedTuple):
+    """One connection of a consumer."""
+
+    name: str | None
+    address: str | None
+    since: str | None
+
+    @property
+    def host(self) -> str | None:
+        return self.address and self.address.lstrip("/").rpartition(":")[0]
+
+
+def _life(each: ConsumerStats) -> _Life:
+    return _Life(each.consumer_name, each.address, each.connected_since)
+
+
+def _returned(lives: Sequence[frozenset[_Life]]) -> tuple[Sequence[_Life], int]:
+    """Lives of a consumer that comes back, and how often it connected in the window, at least.
+
+    Those of one name and host, but for others beside it that are restarted once each. Where names
+    are made anew each time: those that both began and ended in the window.
+    """
+    known = [{each for each in some if each.since and each.address} for some in lives]
+    new = set().union(*known) - lives[0]
+    whole = sorted(new - lives[-1], key=str)
+    named, times = whole, len(whole)
+    for who in {(each.name, each.host) for each in new}:
+        of_it = sorted((each for each in new if (each.name, each.host) == who), key=str)
+        beside = max(sum((each.name, each.host) == who for each in some) for some in known)
+        if len(of_it) + 1 - beside > times:
+            named, times = of_it, len(of_it) + 1 - beside
+    return named, times
+
+
+def _alike(addresses: Sequence[str | None]) -> Connections:
+    """Whether several come by one connection, or each by its own."""
+    if len(addresses) < 2 or None in addresses:
+        return None
+    different = len(set(addresses))
+    return "one" if different == 1 else "each" if different == len(addresses) else None
+
+
+def _put_back(observed: Observed) -> int:
+    """By how many entries the backlog rose beyond what was published, step by step."""
+    steps = pairwise(zip(observed.window.samples, observed.course.values, strict=True))
+    return sum(max(0, _rise(*one, *other)) for one, other in steps)
+
+
+def _rise(
+    before: Sample, was: SubscriptionStats | None, after: Sample, now: SubscriptionStats | None
+) -> int:
+    """By how much the backlog rose in one step beyond what was published; 0 if not reported."""
+    backlogs = was and was.msg_backlog, now and now.msg_backlog
+    counters = before.topic.msg_in_counter, after.topic.msg_in_counter
+    if None in (*backlogs, *counters):
+        return 0
+    return (backlogs[1] or 0) - (backlogs[0] or 0) - (counters[1] or 0) + (counters[0] or 0)
 
 
 def _loaded(before: Sample, after: Sample) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
@@ -60,12 +61,20 @@ class Alone:
     elsewhere: bool = False  # whether other partitions of the topic have consumers of it
 
 
+# By which connections a consumer comes back: one and the same, or each time another one.
+Connections = Literal["one", "each"] | None  # None: not known
+
+
 @dataclass(frozen=True, slots=True)
 class Turnover:
     """Consumers that come back again and again."""
 
     times: int  # that one of a name and host connected anew in the window, at least
     seconds: float | None  # of the window
+    as_sampled: bool = False  # whether about each sample shows another one: there may be many more
+    connections: Connections = None
+    hosts: tuple[str, ...] = ()  # from which they connected
+    put_back: int = 0  # entries by which the backlog rose beyond what was published
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Not among them, because no healthy broker with real clients can be brought there
 Hand-made documents (tests/causes/*.yaml) stand for these.
 """
 
-from tests.scenarios import acks, healthy, key_shared, limits, miscounting, queues
+from tests.scenarios import acks, healthy, key_shared, limits, lives, miscounting, queues
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import SCENARIOS, Scenario, stage
 
@@ -18,6 +18,7 @@ __all__ = [
     "healthy",
     "key_shared",
     "limits",
+    "lives",
     "miscounting",
     "queues",
     "stage",

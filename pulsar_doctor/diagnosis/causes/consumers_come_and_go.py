@@ -4,25 +4,35 @@ An application that seeks, closes and subscribes again, crashes and is started a
 each first message loses its place in the middle of the work: what it was sent is sent again, and a
 single document of the broker lists it or nobody, as chance has it. So this is never "no consumer".
 
-The check counts how often a consumer of the same name and host has connected within the window, and
-how often messages were requested or sent between two samples that both list nobody. It is found
-from `times` on. A restart of each instance, one after the other, connects each of them once.
+The check counts how often a consumer of the same name and host has connected within the window, or
+consumers of any name came and went; and how often messages were requested or sent between two
+samples that both list nobody. It is found from `times` on. A restart of each instance, one after
+the other, connects each of them once.
+
+How it comes back tells who does it. A seek and a subscription that the application closes and makes
+anew use the connection that is there; a process that crashes, or a client that is made anew, brings
+another port. Only a seek, or a reset by pulsar-admin, makes the backlog rise beyond what was
+published. An Exclusive subscription refuses a second consumer, and closes none for it: applications
+that take turns are on several hosts.
 
 A client reconnects by itself when its connection breaks or its topic is unloaded; a load of the
 topic within the window is not counted.
 
-Source: ConsumerImpl.seekAsync (the broker disconnects every consumer of the subscription first),
-PersistentSubscription.resetCursor and removeConsumer in the broker.
+Source: ConsumerImpl.seekAsync, PersistentSubscription.resetCursor (which disconnects every consumer
+of the subscription first) and removeConsumer in the broker; seen on 4.0.8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.subscription import Connections, SubscriptionView, Turnover
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
@@ -30,8 +40,16 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
+NAMED_MOST = 3
+BY_CONNECTION: Mapping[Connections, str] = {
+    "one": "always by the same connection, so its application seeks, or closes it and subscribes "
+    "again",
+    "each": "each time by another connection, so its process or client is made anew, or its "
+    "connections break",
+    None: "it seeks, closes, crashes, or its connections break",
+}
 REMEDY = (
-    "Look into the log of the application for what it does before each new connection: a seek, a "
+    "Look into the log of the application for what comes before each new connection: a seek, a "
     "close, an exception, a restart by its supervisor."
 )
 
@@ -41,7 +59,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     turnover = view.turnover
     if turnover is None or turnover.times < limits["times"]:
         return
-    within = say(" within {}", duration(turnover.seconds)) if turnover.seconds else ""
     sent = say(", and was sent {:messages} meanwhile", view.delivered) if view.delivered else ""
     yield Finding(
         code="consumers-come-and-go",
@@ -49,12 +66,41 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         confidence=0.9,
         consumer=None,
         summary=say(
-            "a consumer connected again at least {:times}{}{}", turnover.times, within, sent
+            "a consumer connected again at least {:times}{}{}: {}",
+            *(turnover.times, _how_often(turnover), sent, _how(view.type, turnover)),
         ),
         evidence=(
             Measure("connects", turnover.times, "connects", "at least"),
+            Measure("connects_per_minute", _per_minute(turnover), "a minute", "at least"),
+            Measure("put_back", turnover.put_back or None, "entries"),
             Measure("delivered", view.delivered, "messages"),
         ),
         remedy=REMEDY,
-        actions=(Action("now", REMEDY, check=check_line(view, "its consumer stays connected")),),
+        actions=(Action("now", _look(turnover), check=check_line(view, "it stays connected")),),
     )
+
+
+def _look(turnover: Turnover) -> str:
+    hosts = listed(turnover.hosts, NAMED_MOST)
+    return REMEDY.replace("the application", f"the application on {hosts}") if hosts else REMEDY
+
+
+def _per_minute(turnover: Turnover) -> float | None:
+    return round(turnover.times * 60 / turnover.seconds, 1) if turnover.seconds else None
+
+
+def _how_often(turnover: Turnover) -> str:
+    if not turnover.seconds:
+        return ""
+    within, rate = duration(turnover.seconds), f"{_per_minute(turnover):.0f} a minute"
+    more = ", or many more between two samples" if turnover.as_sampled else ""
+    return say(" within {} ({}{})", within, rate, more)
+
+
+def _how(type: str | None, turnover: Turnover) -> str:
+    """What brings it back, as far as its connections and the backlog tell."""
+    if turnover.put_back > IN_HAND.default:
+        return say("a seek puts {:entries} back each time or so", turnover.put_back)
+    if len(turnover.hosts) > 1 and type == "Exclusive":
+        return f"{listed(turnover.hosts, NAMED_MOST)} take turns, as only one may be attached"
+    return BY_CONNECTION[turnover.connections]

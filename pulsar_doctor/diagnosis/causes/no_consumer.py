@@ -9,11 +9,11 @@ It is a stall, too, where other partitions of the topic have consumers of the su
 one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
 with autoUpdatePartitions(false) never learns of one that was added later, others within a minute.
 
-When a topic is unloaded the broker closes all consumers, and they come back within moments: where
-the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
-it is unknown; so it is by one document where a FLOW came a moment before. Readers and other
-non-durable subscriptions, and the cursor of compaction, keep nothing that anybody waits for. A
-segment that waits for its sealed parents has another cause.
+When a topic is unloaded, or a consumer seeks, the broker closes all consumers, and they come back
+within moments: where one was there in the window, and nobody has been for less than
+`reconnect_wait`, it is unknown; so it is by one document where a FLOW came a moment before.
+Readers and other non-durable subscriptions, and the cursor of compaction, keep nothing that anybody
+waits for. A segment that waits for its sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """
@@ -34,7 +34,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
-    Threshold("reconnect_wait", 5.0, "seconds", "after a load, consumers have reconnected by then"),
+    Threshold("reconnect_wait", 5.0, "seconds", "consumers that come back have come by then"),
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
@@ -67,9 +67,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             "shows whether consumers come and go (--window 10s)"
         )
     elif _may_come_back(alone, limits["reconnect_wait"]):
-        yield Unknown(
-            "no consumer has connected since the topic was reloaded; check again in a moment"
-        )
+        since = "the topic was reloaded" if alone.reloaded else "the last one left just now"
+        yield Unknown(f"no consumer has connected since {since}; check again in a moment")
     else:
         yield _finding(view, alone, limits["reconnect_wait"])
 
@@ -92,8 +91,9 @@ def _attendance_not_reported(view: SubscriptionView) -> NotReported | Unknown:
 
 
 def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
-    lately = alone.seconds is None or alone.seconds < reconnect_wait
-    return alone.reloaded and lately
+    if alone.seconds is None:
+        return alone.reloaded
+    return alone.left and alone.seconds < reconnect_wait
 
 
 def _was_here_just_now(view: SubscriptionView, alone: Alone, reconnect_wait: float) -> bool:

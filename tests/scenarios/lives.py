@@ -1,0 +1,24 @@
+"""What ends before its work is done: consumers that come and go, messages that expire."""
+
+from __future__ import annotations
+
+import pulsar
+
+from tests.scenarios.scene import PATIENCE_SECONDS, Scene
+from tests.scenarios.table import scenario, warning
+
+
+@scenario("consumers-come-and-go", warning("consumers-come-and-go"))
+def _seeks(scene: Scene) -> None:
+    """An application that goes back to the beginning all the time."""
+    scene.begin("exclusive")
+    scene.produce(100)
+    consumer = scene.consume("seeks", "exclusive", queue=1000)
+
+    def run() -> None:
+        while not scene.closing.wait(0.3):
+            consumer.receive(timeout_millis=PATIENCE_SECONDS * 1000)
+            consumer.seek(pulsar.MessageId.earliest)
+
+    scene.background(run)
+    scene.until(lambda: scene.stats()["msgOutCounter"] > 300)
