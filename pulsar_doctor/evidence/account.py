@@ -26,6 +26,7 @@ from pulsar_doctor.wording.sentences import say
 
 NONE = Count(0, 0)
 MINUTE = 60.0  # seconds, of which the broker's rates are
+IN_HAND_MOST = 16  # entries, by which two counts of one moment may differ while messages move
 SETTLED_SECONDS = 5.0  # without a movement, after which two documents are of one state
 
 
@@ -64,8 +65,9 @@ class Place:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is there for certain."""
-        return self.entries is not None and self.entries.most == 0
+        """Whether nothing is there for certain, nor anything held that the backlog has no more."""
+        none_held = self.messages is None or self.messages.least in (0, None)
+        return self.entries is not None and self.entries.most == 0 and none_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,8 @@ def _held(view: SubscriptionView, each: ConsumerView, total: Count | None) -> Pl
         fewest = fewest if view.pending_acks == 0 or each.never_acked else 0
     upper = [bound for bound in (longest, most(messages)) if bound is not None]
     backlog = most(total)
+    if backlog is not None and expired_in_hand(view):
+        fewest = 0
     if backlog is not None and backlog >= fewest:  # fewer only as of another moment
         upper.append(backlog)
     bound = min(upper, default=None)
@@ -342,15 +346,29 @@ def _contradiction(
     if most(total) is None or not is_quiet(view):
         return None
     fewest = sum(least(each.entries) or 0 for each in places)
-    held = sum(_fewest_held(each) for each in view.served)
-    known = max(fewest, held)
+    known = max(fewest, _fewest_held(view) - expired_in_hand(view))
     if known <= (most(total) or 0):
         return None
     return say("at least {:entries} are in known places, and the backlog is {}", known, total)
 
 
-def _fewest_held(each: ConsumerView) -> int:
-    return least(_entries_of(each.unacked_messages, each.entry_messages_most)) or 0
+def expired_in_hand(view: SubscriptionView) -> int:
+    """Entries that consumers hold and the backlog has no more, at least; 0 where none expired.
+
+    Two numbers of nearly one moment may differ a little while messages move.
+    """
+    backlog = view.backlog.entries if view.backlog is not None else None
+    held = _fewest_held(view)
+    if not view.expired_ever or backlog is None or held <= 2 * max(0, backlog):
+        return 0
+    gone = min(held - max(0, backlog), view.expired_ever)
+    return gone if gone > IN_HAND_MOST else 0
+
+
+def _fewest_held(view: SubscriptionView) -> int:
+    """By the counters of its consumers."""
+    counted = (_entries_of(each.unacked_messages, each.entry_messages_most) for each in view.served)
+    return sum(least(each) or 0 for each in counted)
 
 
 def is_quiet(view: SubscriptionView) -> bool:

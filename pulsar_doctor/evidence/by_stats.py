@@ -76,6 +76,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         delayed=exactly(now.msg_delayed),
         replay=exactly(now.msg_in_replay),
         expired=observed.course.growth(attrgetter("total_msg_expired")),
+        expired_ever=now.total_msg_expired,
         read_armed=observed.read_armed,
         hides_partitions=observed.hides_partitions,
         own=own,

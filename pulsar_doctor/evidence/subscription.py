@@ -170,6 +170,7 @@ class SubscriptionView:
     msg_drop_rate: float | None = None  # on a non-persistent topic only
     msg_rate_expired: float | None = None
     expired: int | None = None  # messages, within that time
+    expired_ever: int | None = None  # messages, since the topic was loaded
     # Whether the numbers are sums over partitions, one of which may be stuck.
     hides_partitions: bool = False
 

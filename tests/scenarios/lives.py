@@ -22,3 +22,19 @@ def _seeks(scene: Scene) -> None:
 
     scene.background(run)
     scene.until(lambda: scene.stats()["msgOutCounter"] > 300)
+
+
+@scenario("messages-expired-in-hand", warning("messages-expired"))
+def _expired_in_hand(scene: Scene) -> None:
+    """A slow worker with all messages in its queue, which the time to live has ended."""
+    scene.begin()
+    scene.produce(500)
+    scene.work(scene.consume("slow", queue=1000), 0.5)
+    scene.until(lambda: scene.consumer("slow").get("unackedMessages", 0) > 400)
+    expire = f"{scene.path}/subscription/{scene.subscription}/expireMessages/1"
+
+    def expired() -> bool:
+        scene.admin.post(expire)
+        return bool(scene.stats()["msgBacklog"] == 0)
+
+    scene.until(expired)

@@ -1,4 +1,4 @@
-"""Messages expire before a consumer takes them: the consumers are slower than the time to live.
+"""Messages expire before a consumer acknowledges them: consumers are slower than the time to live.
 
 A message that is older than the time to live (TTL) of its topic or namespace is taken out of the
 backlog, and counts as consumed. So the backlog stays small, consumers work, and messages are lost
@@ -9,20 +9,30 @@ It is a warning where the count grew within the window, or that rate is above 0,
 attached: that is no-consumer. A count alone is silent: it is of all the time since the topic was
 loaded. That nothing grew rules nothing out either, as the next check may be minutes away.
 
-Source: PersistentMessageExpiryMonitor.markDeleteCallback; `messageTTL`.
+A consumer keeps what it holds when it expires, and works on it for as long as that takes. It is a
+warning, too, where some have expired since the topic was loaded, and consumers hold more than twice
+what the backlog has: the rest is in no backlog any more, its acknowledgement changes nothing, and
+it does not come again if the work fails.
+
+Source: PersistentMessageExpiryMonitor.markDeleteCallback, Consumer.pendingAcks; `messageTTL`; seen
+on 4.0.8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import policy_admin
-from pulsar_doctor.diagnosis.actions.consumers import more_workers
+from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, smaller_queue
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.account import expired_in_hand
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import Sentence, say
 
 THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({STATS})
@@ -30,36 +40,61 @@ REMEDY = (
     "Add consumers or make the work faster, so that messages are taken before they expire; or "
     "raise the time to live, if they are wanted later, too."
 )
+COUNT = "before a consumer had acknowledged them, and count as consumed"
+GONE = "this finding is gone"
 TTL = "Check the time to live (in seconds), and raise it if the messages are wanted later, too."
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found where messages expired lately, and not because nobody is attached."""
-    grown, rate = view.expired, view.msg_rate_expired
-    if view.consumers == () or not (grown or rate):
+    """Found where messages expired lately, or while somebody holds them; not if nobody is there."""
+    grown, rate, held = view.expired, view.msg_rate_expired, expired_in_hand(view)
+    if view.consumers == () or not (grown or rate or held):
         return
-    if grown:
-        many = say("{:messages} expired within {}", grown, duration(view.watched_seconds or 0.0))
+    holders = [each for each in view.served if held and not each.holds_nothing]
+    who = holders[0] if len(holders) == 1 else None
+    if held:
+        summary = _in_hand(view, who, held)
+    elif grown:
+        lost = say("{:messages} expired within {}", grown, duration(view.watched_seconds or 0.0))
+        summary = say("{} {}", lost, COUNT)
     else:
-        many = say("in the broker's last full minute {} messages a second expired", f"{rate:.3g}")
+        rated = f"in the broker's last full minute {rate:.3g} messages a second expired"
+        summary = say("{} {}", rated, COUNT)
     yield Finding(
         code="messages-expired",
         severity="warning",
         confidence=0.9,
-        consumer=None,
-        summary=say("{} before a consumer had acknowledged them, and count as consumed", many),
+        consumer=who.label if who else None,
+        summary=summary,
         evidence=(
+            Measure("expired_in_hand", held or None, "entries", "at least"),
             Measure("expired", grown, "messages"),
             Measure("msg_rate_expired", rate, "messages/second"),
         ),
         remedy=REMEDY,
-        actions=(
-            Action(
-                "today",
-                TTL,
-                command=policy_admin(view, "get-message-ttl", "-ap"),
-                check=check_line(view, "this finding is gone"),
-            ),
-            more_workers(view),
-        ),
+        actions=tuple(_actions(view, who)),
     )
+
+
+def _in_hand(view: SubscriptionView, who: ConsumerView | None, held: int) -> Sentence:
+    label = who.label if who else say("{:consumers}", len(view.served))
+    text = (
+        "{} {} on {:messages} or more that have expired: they count as consumed, and do not come "
+        "again if the work fails"
+    )
+    return say(text, label, "works" if who else "work", held)
+
+
+def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Action]:
+    if who is not None:
+        text = (
+            f"If expired messages are not wanted any more, restart the process {place(who)}: it "
+            "goes on with what is still in the backlog."
+        )
+        effect = "what it holds is not processed: what has expired does not come again"
+        yield Action("now", text, side_effect=effect, check=check_line(view, GONE))
+    command = policy_admin(view, "get-message-ttl", "-ap")
+    yield Action("today", TTL, command=command, check=check_line(view, GONE))
+    if who is not None:
+        yield from smaller_queue(view, who)
+    yield more_workers(view)
