@@ -9,7 +9,7 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire
-from pulsar_doctor.evidence.by_process import looked_into, seated, subscription_views
+from pulsar_doctor.evidence.by_process import looked_into, named, seated, subscription_views
 from pulsar_doctor.evidence.process_told import ProcessTold
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Subscription, full_name
@@ -32,12 +32,13 @@ class InProcess:
     _views: list[SubscriptionView] = field(default_factory=list, init=False)
     _told_of: set[tuple[str, str]] = field(default_factory=set, init=False)
     _on: frozenset[tuple[str, str]] = field(default=frozenset(), init=False)
-    _addresses: frozenset[str] = field(default=frozenset(), init=False)
+    # Its addresses as brokers write them, with the consumers that were met at each.
+    _addresses: dict[str, list[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._on = frozenset(map(_place, subscription_views(self.begun)))
         ends = (each.local for each in self.begun.connections or ())
-        self._addresses = frozenset(f"/{shown(each)}" for each in ends)
+        self._addresses = {f"/{shown(each)}": [] for each in ends}
 
     @property
     def told(self) -> ProcessTold:
@@ -65,6 +66,13 @@ class InProcess:
         if (full_name(observed.topic, observed.partition), observed.subscription) in self._on:
             return True
         return any(each.address in self._addresses for each in observed.now.consumers or ())
+
+    def meet(self, those: Iterable[Observed]) -> None:
+        """All of its consumers that will be judged, so that each is known beside the others."""
+        for observed in those:
+            topic = full_name(observed.topic, observed.partition)
+            for each in observed.now.consumers or ():
+                self._addresses.get(each.address or "", []).append(named(each.consumer_name, topic))
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view by other sources with what it tells; the same view where it tells nothing."""

@@ -219,7 +219,10 @@ def deciding_of(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) 
 
 
 def _verdicts(sampled: Sampled, judge: Judge) -> Iterator[Diagnosis]:
-    return (diagnosis for window in sampled.windows for diagnosis in judge.verdicts(window))
+    asked = [observed for window in sampled.windows for observed in judge.asked(window)]
+    if judge.process is not None:
+        judge.process.meet(asked)
+    return map(judge.verdict, asked)
 
 
 def _checkup(sampled: Sampled, diagnoses: list[Diagnosis], judge: Judge) -> Checkup:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.process_told import ClientConsumer, Pool, ProcessTold, Role, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, at_least, exactly
+from pulsar_doctor.evidence.values import Count, at_least, exactly, least
 
 FULL_NAME = "persistent://"
 PARTITION = re.compile("[0-9]{1,9}")
@@ -50,6 +50,8 @@ class _Threads:
     all_listening: tuple[Sitting, ...]
     applications: tuple[Sitting, ...]
     deadlock: tuple[str, ...]
+    # By the number of a thread that calls listeners: the consumers whose listeners it calls.
+    called_by: dict[int, list[ClientConsumer]]
 
     @classmethod
     def of(cls, told: ProcessTold) -> _Threads:
@@ -58,6 +60,10 @@ class _Threads:
             if each.role == "listens":
                 listening[each.id].append(each)
         consumers = told.looks[-1].consumers if told.looks else ()
+        called_by: dict[int, list[ClientConsumer]] = defaultdict(list)
+        for one in consumers:
+            for thread in one.listener_threads if one.listener else ():
+                called_by[thread].append(one)
         return cls(
             told,
             several=sum(bool(each.listener) for each in consumers) > 1,
@@ -66,6 +72,7 @@ class _Threads:
             all_listening=_longest_first(told.threads, "listens"),
             applications=_longest_first(told.threads, "acknowledges", "application"),
             deadlock=_deadlock(told),
+            called_by=called_by,
         )
 
     def in_pools(self, pools: Iterable[Pool]) -> tuple[Sitting, ...]:
@@ -73,6 +80,14 @@ class _Threads:
         ids = {thread for each in pools for thread in each.threads}
         found = [each for each in self.told.threads if each.id in ids] if ids else []
         return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
+
+    def shared_by(self, heads: Sequence[ClientConsumer]) -> tuple[str, ...]:
+        """Which other consumers have their listeners called by the same thread."""
+        pinned = {thread for each in heads for thread in each.listener_threads}
+        found = [each for thread in pinned for each in self.called_by.get(thread, ())]
+        ours = {each.id for each in heads}
+        others = (named(each.name, each.topic or "?") for each in found if each.id not in ours)
+        return tuple(dict.fromkeys(others))
 
 
 def _longest_first(threads: Iterable[Sitting], *roles: Role) -> tuple[Sitting, ...]:
@@ -145,7 +160,7 @@ def _inside(threads: _Threads, one: _One) -> Inside:
     listener = any(each.listener for each in heads) or None
     waiting, handed = _sum(heads, "waiting"), _sum(heads, "listener_waiting")
     taken, last = _taken(one), threads.told.looks[-1]
-    pools = _pools_of(now, last.pools)
+    pools = _pools_of(now, threads.told.pools)
     return Inside(
         unsent=now.unsent_permits,
         refills_at=now.refills_at,
@@ -167,6 +182,7 @@ def _inside(threads: _Threads, one: _One) -> Inside:
         else now.acks_grouped_micros / 1e6,
         connected=now.connected,
         deadlock=threads.deadlock,
+        shares=threads.shared_by(heads) if listener else (),
         pools=pools,
         pool_sits=threads.in_pools(pools),
         virtual_threads=last.virtual_threads,
@@ -260,32 +276,51 @@ def looked_into(view: SubscriptionView, inside: SubscriptionView) -> Subscriptio
     return replace(view, consumers=joined, sources=view.sources | inside.sources)
 
 
-def seated(view: SubscriptionView, told: ProcessTold, ends: frozenset[str]) -> SubscriptionView:
+def seated(
+    view: SubscriptionView, told: ProcessTold, ends: Mapping[str, Collection[str]]
+) -> SubscriptionView:
     """A view with where threads are, of a process that does not tell its clients' own numbers.
 
-    ends: its addresses. Messages wait in the queue of a consumer without permits that holds more
-    than one; that it took none follows from the broker's side alone.
+    ends: its addresses, with the consumers that the broker knows at each. Messages wait in the
+    queue of a consumer without permits that holds more than one; that it took none follows from the
+    broker's side alone.
     """
     if not told.threads_told or view.consumers is None:
         return view
     if not any(each.address in ends for each in view.consumers):
         return view
-    roles = {each.role for each in told.threads}
-    sits = _longest_first(told.threads, "listens" if "listens" in roles else "application")
+    threads = _Threads.of(told)
     consumers = (
-        replace(each, inside=_seen(each, roles, sits)) if each.address in ends else each
+        replace(each, inside=_seen(view, each, threads, ends[each.address]))
+        if each.address in ends
+        else each
         for each in view.consumers
     )
     return replace(view, sources=view.sources | {PROCESS}, consumers=tuple(consumers))
 
 
-def _seen(consumer: ConsumerView, roles: set[Role], sits: tuple[Sitting, ...]) -> Inside:
+def named(consumer: str | None, topic: str) -> str:
+    """A consumer of a process among others of it, which may have its name on other topics."""
+    return f"{consumer or 'a consumer'} on {topic.removeprefix(FULL_NAME)}"
+
+
+def _seen(
+    view: SubscriptionView, consumer: ConsumerView, threads: _Threads, there: Collection[str]
+) -> Inside:
+    """there: all consumers at its address. Those of one client have one thread for listeners, as
+    a rule: where two run, nobody knows which of them is whose."""
+    waits, ears = (consumer.queued.least or 0) > 0, threads.all_listening
+    own, held = named(consumer.name, view.full_topic), least(consumer.unacked_messages) or 0
+    pools = tuple(each for each in threads.told.pools if len(each.threads) < held)
     return Inside(
-        some_wait=(consumer.queued.least or 0) > 0,
+        some_wait=waits,
         taken=None if consumer.moved is None else int(consumer.moved),
-        listener="listens" in roles,
-        asked="receives" in roles,
-        sits=sits,
+        listener=bool(ears),
+        asked=threads.somebody_receives,
+        sits=ears or threads.applications,
+        shares=tuple(each for each in there if each != own) if waits and len(ears) == 1 else (),
+        pools=pools,
+        pool_sits=threads.in_pools(pools),
     )
 
 

@@ -86,13 +86,13 @@ class ThreadTold:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool of threads in which tasks of the application wait."""
+    """A pool of threads for tasks of the application. By Java, one in which tasks wait."""
 
-    threads: tuple[int, ...]  # Java's numbers of them
-    waiting: int  # tasks
-    looked: int  # of the first tasks, how many were examined: lambdas and those of the JDK only
-    holding: int  # of these, how many hold a message of the client
-    task: str  # the class of the first
+    threads: tuple[int, ...]  # the ids of its threads, as `Sitting.id`
+    waiting: int | None = None  # tasks; None: not known, as what follows
+    looked: int = 0  # of the first tasks, how many were examined: lambdas and those of the JDK only
+    holding: int = 0  # of these, how many hold a message of the client
+    task: str | None = None  # the class of the first
     topic: str | None = None  # of the message that the first task holds, as the next two
     message: str | None = None
     published_ms: int | None = None
@@ -100,12 +100,21 @@ class Pool:
 
     def text(self, now_ms: int) -> str:
         """`4 threads, 2,996 tasks wait, each of the first 200 with a message of its clients; …`."""
-        what = f"{many(len(self.threads), 'thread')}, {self.waiting:,} tasks wait"
+        what = many(len(self.threads), "thread")
+        if self.waiting is None:
+            return what
+        what, messages = f"{what}, {self.waiting:,} tasks wait", self.messages(now_ms)
+        if messages is not None:
+            return f"{what}, {messages}"
+        return f"{what}: the first is a {self.task}; whether they hold messages is not known"
+
+    def messages(self, now_ms: int) -> str | None:
+        """`each of the first 200 with a message of its clients; …`; None where none is known."""
         if not self.holding:
-            return f"{what}: the first is a {self.task}; whether they hold messages is not known"
+            return None
         of = "each" if self.holding == self.looked else f"{self.holding}"
-        some = f"{of} of the first {self.looked:,}" if self.looked < self.waiting else of
-        what = f"{what}, {some} with a message of its clients"
+        some = of if self.looked >= (self.waiting or 0) else f"{of} of the first {self.looked:,}"
+        what = f"{some} with a message of its clients"
         if self.message is None:
             return what
         first = "the oldest" if self.in_order else "one"
@@ -226,6 +235,7 @@ class ProcessTold:
     threads: tuple[Sitting, ...] = ()  # those that matter to a consumer
     threads_told: bool = False  # whether threads were requested
     deadlocks: tuple[tuple[str, ...], ...] = ()
+    pools: tuple[Pool, ...] = ()
     seconds: float = 0.0  # between the samples of the agent, and between two thread dumps
     not_told: tuple[str, ...] = ()  # why something is not known, a sentence each
 

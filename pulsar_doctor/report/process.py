@@ -26,7 +26,7 @@ def process_json(told: ProcessTold) -> dict[str, Any]:
         "connections": None if seen is None else [_connection(each) for each in seen],
         "consumers": [_consumer(each) for each in looks[-1].consumers] if looks else None,
         "threads": [_sitting(each) for each in told.threads] if told.threads_told else None,
-        "pools": [asdict(each) for each in looks[-1].pools] if looks else None,
+        "pools": [asdict(each) for each in told.pools] if told.threads_told else None,
         "deadlocks": [list(names) for names in told.deadlocks],
         "seconds": told.seconds,
         "not_told": list(told.not_told),

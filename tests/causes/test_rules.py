@@ -33,7 +33,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
-from pulsar_doctor.evidence.process_told import Sitting
+from pulsar_doctor.evidence.process_told import Pool, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
 from tests.causes.broker_script import told_by_broker
@@ -124,6 +124,12 @@ def inside_of(fields: dict[str, Any]) -> Inside:
         asleep = None if seconds == "-" else float(seconds)
         sits.append(Sitting(thread, role, "TIMED_WAITING", where, where, (where,), None, asleep))
     lists = {"sits": tuple(sits), "deadlock": tuple(fields.get("deadlock", ()))}
+    lists["pools"] = tuple(
+        Pool(**{**each, "threads": tuple(each["threads"])}) for each in fields.get("pools", ())
+    )
+    lists["pool_sits"] = (
+        tuple(replace(each, id=at) for at, each in enumerate(sits, 1)) if lists["pools"] else ()
+    )
     rest = {name: value for name, value in fields.items() if name != "address"}
     return Inside(**({"seconds": 5.0} | rest | lists))
 

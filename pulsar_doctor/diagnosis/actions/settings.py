@@ -34,6 +34,7 @@ NACK_DELAY = "negative-ack delay"  # seconds
 DEAD_LETTERS = "dead letters"  # deliveries
 BATCH_INDEX_ACKS = "batch-index acks"
 BATCHING_OFF = "batching off"  # of a producer
+LISTENER_THREADS = "listener threads"  # of a client
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     RECEIVER_QUEUE: {
         JAVA: ".receiverQueueSize({})",
@@ -79,6 +80,12 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
         PYTHON: "batch_index_ack_enabled=True",
         NODE: "batchIndexAckEnabled: true",
         GO: "EnableBatchIndexAcknowledgment: true",
+    },
+    LISTENER_THREADS: {
+        JAVA: ".listenerThreads({})",
+        CPP: "setMessageListenerThreads({})",
+        PYTHON: "message_listener_threads={}",
+        NODE: "messageListenerThreads: {}",
     },
     BATCHING_OFF: {
         JAVA: ".enableBatching(false)",

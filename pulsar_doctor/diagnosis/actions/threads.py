@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.process_told import Sitting
@@ -22,8 +23,12 @@ def has_sat(thread: Sitting) -> str:
 def all_have_sat(sits: Sequence[Sitting], what: str) -> str:
     """`its thread x has sat in …`; of several, which nobody tells apart, the first few.
 
-    Then who holds what they wait for, each of these threads once.
+    Then who holds what they wait for, each of these threads once. Of threads that are all in one
+    place: `each of its 4 threads has been in …`.
     """
+    if len(sits) > 1 and len({(each.where, each.waits, each.chain) for each in sits}) == 1:
+        least = min(sits, key=lambda each: each.seconds or 0.0)
+        return sentence([replace(least, thread=f"each of its {len(sits)} {what}s")])
     who = f"its {what}" if len(sits) == 1 else f"of its {len(sits)} {what}s"
     return say("{} {}", who, sentence(sits[:NAMED_MOST]))
 
@@ -32,7 +37,9 @@ def in_pool(own: Inside) -> str | None:
     """`its messages wait in a pool of 4 threads, …; x has sat in …`; None where none do."""
     if not own.pools:
         return None
-    waits = say("its messages wait in a pool of {}", own.pools[0].text(own.moment_ms))
+    pool = own.pools[0]
+    whose = "its messages wait in a pool" if pool.holding else "its process has a pool"
+    waits = say("{} of {}", whose, pool.text(own.moment_ms))
     return joined("; ", (waits, sentence(own.pool_sits[:NAMED_MOST])))
 
 

@@ -2,8 +2,8 @@
 
 A message listener is called by a thread of the client, one message after the other. While it sits
 in a call that does not end (a socket without a time limit, a lock), nothing else is handed to it,
-and to no other listener of that thread. The process tells the very line; where the listener waits
-for a lock, also which thread holds it and where that thread is.
+and to no other listener of that thread, which may be another consumer's. The process tells the very
+line; where the listener waits for a lock, also which thread holds it and where that thread is.
 
 The check looks into the process twice: messages wait, none was taken in between, and the listener's
 thread sits in its callback. It is found once that has lasted `stuck_for`, and stalled from
@@ -16,8 +16,13 @@ Source: ConsumerBase.triggerListener and callMessageListener in the Java client.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.consumers import SET_BACK, in_order
 from pulsar_doctor.diagnosis.actions.process import (
     CONSEQUENCES,
+    GONE,
     STUCK_FOR,
     both_ledgers,
     lasted,
@@ -26,11 +31,15 @@ from pulsar_doctor.diagnosis.actions.process import (
     sitting,
     unstuck,
 )
-from pulsar_doctor.diagnosis.actions.threads import all_have_sat
-from pulsar_doctor.diagnosis.answers import Answers, Finding
+from pulsar_doctor.diagnosis.actions.settings import LISTENER_THREADS, setting
+from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, all_have_sat
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
@@ -57,11 +66,33 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             confidence=0.95 if len(own.sits) == 1 and own.sits[0].seconds else 0.8,
             consumer=consumer.label,
             summary=say(
-                "{} hangs: {}; {}",
-                *(consumer.label, both_ledgers(consumer, own)),
-                all_have_sat(own.sits, "listener thread"),
+                "{} hangs{}: {}; {}",
+                *(consumer.label, _shares(own)),
+                *(all_have_sat(own.sits, "listener thread"), both_ledgers(consumer, own)),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             remedy=REMEDY,
-            actions=unstuck(view, consumer, resting(own)),
+            actions=in_order(
+                (*unstuck(view, consumer, resting(own)), *_more_threads(view, consumer, own))
+            ),
+        )
+
+
+def _shares(own: Inside) -> str:
+    """Whom else this thread keeps waiting: nothing shows whose message it works on."""
+    if not own.shares:
+        return ""
+    others = listed(own.shares, NAMED_MOST)
+    return say(", as one thread calls its listener and that of {}", others)
+
+
+def _more_threads(view: SubscriptionView, consumer: ConsumerView, own: Inside) -> Iterator[Action]:
+    name = setting(consumer.client, LISTENER_THREADS, len(own.shares) + 1) if own.shares else None
+    if name is not None:
+        yield Action(
+            "today",
+            f"Give its client a listener thread for each of its listeners: {name}.",
+            side_effect="a listener that hangs no longer holds up the others",
+            undo=SET_BACK,
+            check=check_line(view, GONE),
         )

@@ -22,7 +22,7 @@ from pulsar_doctor.parts.examine.jvm.dump import Dump, dump
 from pulsar_doctor.parts.examine.jvm.frames import innermost_own
 from pulsar_doctor.parts.examine.jvm.tasks import kernel_threads
 from pulsar_doctor.parts.examine.jvm.threads import JavaThread
-from pulsar_doctor.parts.examine.python import PySpy
+from pulsar_doctor.parts.examine.python import PySpy, PythonThread, pools_of
 from pulsar_doctor.parts.examine.resting import resting_seconds
 from pulsar_doctor.parts.examine.sockets import connections
 
@@ -68,7 +68,7 @@ class Looking:
     _jvm: Jvm | None = None
     _dumps: list[tuple[float, Dump]] = field(default_factory=list)
     _looks: list[tuple[float, Inspection]] = field(default_factory=list)
-    _sittings: list[tuple[float, tuple[Sitting, ...]]] = field(default_factory=list)
+    _python: tuple[PythonThread, ...] = ()
     _not_told: list[str] = field(default_factory=list)
 
     @classmethod
@@ -94,6 +94,7 @@ class Looking:
             told = replace(
                 told,
                 runtime=last.runtime,
+                pools=last.pools,
                 seconds=self._between(self._looks),
                 not_told=(*told.not_told, *last.not_told),
             )
@@ -113,13 +114,16 @@ class Looking:
             return
         kind = self.process.kind
         if kind == "python":
-            self._try(lambda: self._sittings.append(_now(PySpy(self.process).sittings())))
+            self._try(self._look_into_python)
         elif kind == "jvm":
             self._try(self._look_into_jvm)
         else:
             hint = HINTS[kind].replace("PID", str(self.process.pid))
             who = f"process {self.process.pid} ({self.process.name}){IS.get(kind, '')}"
             self._say(f"{who} cannot be asked; {hint}")
+
+    def _look_into_python(self) -> None:
+        self._python = PySpy(self.process).threads()
 
     def _look_into_jvm(self) -> None:
         if self._jvm is None:
@@ -152,8 +156,9 @@ class Looking:
                 deadlocks=last.deadlocks,
                 not_told=(*told.not_told, *(() if last.whole else (DUMP_IS_CUT,))),
             )
-        if self._sittings:
-            return replace(told, threads=self._sittings[-1][1], threads_told=True)
+        if self._python:
+            threads = tuple(each.sitting for each in self._python)
+            return replace(told, threads=threads, threads_told=True, pools=pools_of(self._python))
         return told
 
     def _java(self) -> tuple[Sitting, ...]:

@@ -19,10 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.evidence.process_told import Role, Sitting, method
+from pulsar_doctor.evidence.process_told import Pool, Role, Sitting, method
 from pulsar_doctor.parts.examine.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.parts.examine.calls import waits_in
 from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach, in_time
@@ -45,14 +47,27 @@ THREAD: Schema = {"thread_name": str, "os_thread_id": int, "active": bool, "fram
 ACKNOWLEDGES = frozenset({"acknowledge", "acknowledge_cumulative", "negative_acknowledge"})
 
 
+WORKS_IN_POOL = "_worker", "concurrent/futures/thread.py"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonThread:
+    """One thread."""
+
+    sitting: Sitting
+    pool: (
+        str | None
+    )  # how the names of all threads of its ThreadPoolExecutor begin; None: it has none
+
+
 class PySpy:
     """py-spy, asked about one process. Raises CannotAttach where it is not there, or refused."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    def sittings(self) -> tuple[Sitting, ...]:
-        """Each thread of it, and for how long it has not run, at least."""
+    def threads(self) -> tuple[PythonThread, ...]:
+        """Each of them, and for how long it has not run, at least."""
         began, pid = time.monotonic(), self.process.pid
         found = self._dumped()
         ids = [each["os_thread_id"] for each in found if each.get("os_thread_id")]
@@ -61,7 +76,9 @@ class PySpy:
         since = time.monotonic() - began  # what has run since then may have left the place
         rests = {each: seconds for each, seconds in rests.items() if seconds > since}
         return tuple(
-            _sitting(each, rests.get(at), calls[at] if at in rests else None)
+            PythonThread(
+                _sitting(each, rests.get(at), calls[at] if at in rests else None), _pool(each)
+            )
             for each in found
             for at in [each.get("os_thread_id", 0)]
         )
@@ -74,7 +91,7 @@ class PySpy:
             raise CannotAttach(MISSING)
         asked = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
         try:
-            return threads(in_time(lambda: _output(asked)))
+            return checked_threads(in_time(lambda: _output(asked)))
         except TimeoutError:
             why = f"it takes longer than {STEP_SECONDS:g} s"
         except (OSError, CannotAttach, Unreadable) as error:
@@ -101,7 +118,7 @@ def _output(asked: list[str]) -> bytes:
         raise CannotAttach(why[:200] or f"code {done.returncode}")
 
 
-def threads(answer: bytes) -> list[dict[str, Any]]:
+def checked_threads(answer: bytes) -> list[dict[str, Any]]:
     """The threads of an answer of py-spy, checked. Raises Unreadable."""
     found = []
     for each in checked({"threads": parsed(answer)}, {"threads": [dict]}, ("threads",))["threads"]:
@@ -120,7 +137,26 @@ def _sitting(told: dict[str, Any], seconds: float | None, call: str | None = Non
     state = "active" if told.get("active") else "idle"
     top = lines[0] if lines else None
     inside = _inside(lines, own) or (() if call is None else (call,))
-    return Sitting(name, _role(frames), state, top, own, lines[:12], None, seconds, inside)
+    return Sitting(
+        name, _role(frames), state, top, own, lines[:12], told.get("os_thread_id"), seconds, inside
+    )
+
+
+def pools_of(threads: Iterable[PythonThread]) -> tuple[Pool, ...]:
+    """The pools; how many tasks wait in them is not known."""
+    found: dict[str, list[int]] = {}
+    for each in threads:
+        if each.pool is not None and each.sitting.id is not None:
+            found.setdefault(each.pool, []).append(each.sitting.id)
+    return tuple(Pool(tuple(ids)) for ids in found.values())
+
+
+def _pool(told: dict[str, Any]) -> str | None:
+    name, file = WORKS_IN_POOL
+    frames = told.get("frames") or ()
+    if any(each.get("name") == name and file in (each.get("filename") or "") for each in frames):
+        return str(told.get("thread_name") or "").rpartition("_")[0]
+    return None
 
 
 def _inside(lines: tuple[str, ...], own: str | None) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def _lines(told: ProcessTold) -> Iterator[str]:
     if told.looks:
         yield "  consumers in its Pulsar clients" + ("" if told.looks[-1].consumers else ": none")
         yield from _cut([f"    {_consumer(each)}" for each in told.looks[-1].consumers])
-        yield from _pools(told)
+    yield from _pools(told)
     if told.threads:
         yield "  threads"
         shown = sorted(
@@ -63,14 +63,15 @@ def _lines(told: ProcessTold) -> Iterator[str]:
 
 def _pools(told: ProcessTold) -> Iterator[str]:
     """Where tasks of the application wait for a thread."""
-    last, names = told.looks[-1], {each.id: each.thread for each in told.threads}
-    if last.pools:
+    names = {each.id: each.thread for each in told.threads}
+    full = [each for each in told.pools if each.waiting is not None]
+    if full:
         yield "  pools of threads with tasks that wait"
     lines = []
-    for each in last.pools:
+    for each in full:
         known = [names[thread] for thread in each.threads if thread in names]
         who = f"{listed(known, 2)}: " if known else ""
-        lines.append(f"    {who}{each.text(last.read_at_ms)}")
+        lines.append(f"    {who}{each.text(told.looks[-1].read_at_ms)}")
     yield from _cut(lines)
 
 

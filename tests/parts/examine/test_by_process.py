@@ -11,7 +11,7 @@ from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.diagnosis.actions.consumers import threads_seen
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.evidence.by_process import full_topic, looked_into, subscription_views
+from pulsar_doctor.evidence.by_process import full_topic, looked_into, seated, subscription_views
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.process_told import (
@@ -133,6 +133,47 @@ def test_where_all_messages_were_taken_the_threads_of_the_application_have_them(
     )
 
 
+def test_two_consumers_with_one_listener_thread_are_told_of_each_other():
+    ear = replace(SLEEPS, thread="ear", role="listens", id=7)
+    first = replace(ONE, listener=True, listener_threads=(7,))
+    second = replace(first, id=2, name="v", topic="mails")
+    alone = replace(first, id=3, name="u", topic="calls", listener_threads=(8,))
+    views = subscription_views(looked([first, second, alone], threads=(ear,)))
+    shares = [(view.consumers or ())[0].inside.shares for view in views]  # type: ignore
+    assert shares == [("v on mails",), ("w on public/default/orders",), ()]
+
+
+EAR = Sitting("ear", "listens", "idle", "f (a.py:1)", "f (a.py:1)", id=7, seconds=200.0)
+WAITS = ConsumerView(
+    label="w", name="w", address="/10.0.0.7:5000", queued=at_least(3), unacked_messages=exactly(9)
+)
+OF_PYTHON = ProcessTold(pid=1, name="python", kind="python", threads=(EAR,), threads_told=True)
+BESIDE = {"/10.0.0.7:5000": ["w on public/default/orders", "v on public/default/mails"]}
+
+
+def of_python(told: ProcessTold, there: ConsumerView = WAITS) -> Inside:
+    (found,) = seated(broker(there), told, BESIDE).consumers or ()
+    assert found.inside is not None
+    return found.inside
+
+
+def test_consumers_of_one_python_client_wait_for_its_only_listener_thread():
+    assert of_python(OF_PYTHON).shares == ("v on public/default/mails",)
+    two = replace(OF_PYTHON, threads=(EAR, replace(EAR, id=8)))
+    assert of_python(two).shares == ()
+    assert of_python(OF_PYTHON, replace(WAITS, queued=at_least(0))).shares == ()
+
+
+@pytest.mark.parametrize(("held", "may_wait"), [(2, False), (3, True)])
+def test_a_pool_of_python_may_have_messages_if_more_are_held_than_it_has_threads(held, may_wait):
+    workers = (replace(EAR, role="application", id=1), replace(EAR, role="application", id=2))
+    told = replace(OF_PYTHON, threads=workers, pools=(Pool((1, 2)),))
+    found = of_python(told, replace(WAITS, unacked_messages=exactly(held)))
+    assert found.blocked_pool == (Pool((1, 2)) if may_wait else None)
+    ran = replace(told, threads=(workers[0], replace(workers[1], seconds=None)))
+    assert of_python(ran).blocked_pool is None
+
+
 def broker(*consumers: ConsumerView) -> SubscriptionView:
     return SubscriptionView(
         topic=ORDERS, partition=None, subscription="s", type="Shared",
@@ -204,8 +245,7 @@ def test_both_of_one_subscription_are_one_verdict():
 def test_a_pool_that_holds_messages_of_its_topic_is_told_with_its_threads():
     mine = Pool((1,), 3000, 200, 200, "a.B", topic=ORDERS)
     other = replace(mine, topic="persistent://public/default/other")
-    look = Inspection(1000, (ONE,), "Java 17", 9, 9, pools=(other, mine))
-    told = inside(looked(threads=(SLEEPS,), looks=(look, look)))
+    told = inside(looked([ONE], [ONE], threads=(SLEEPS,), pools=(other, mine)))
     assert (told.pools, told.pool_sits, told.moment_ms) == ((mine,), (SLEEPS,), 1000)
     consumer = ConsumerView(label="w", inside=told)
     said = threads_seen(consumer)

@@ -141,6 +141,39 @@ def test_a_listener_that_waits_for_an_answer_is_told_with_its_line(application, 
     assert told["stood_for"] >= 2
 
 
+def test_a_pool_of_which_each_thread_waits_is_found_though_somebody_receives(
+    application, broker, topic
+):
+    application.order("produce", topic, 300)
+    application.order("subscribe", "pooled", 100, "keep", topic)
+    application.order("pump", "pooled", 2)
+    eventually(lambda: application.order("taken", "pooled") == "300")
+    time.sleep(2)
+    document = examined(application, broker, "--set", "pool-stuck.stuck_for=1s")
+    found = findings(document)["pool-stuck", "pooled"]
+    print(found["summary"])
+    told = measured(found)
+    assert (told["pool_threads"], told["tasks_waiting"]) == (2, 298)
+    assert "each of its 2 pool threads has been in" in found["summary"]
+    assert "CountDownLatch.await under com.acme.Client$Billing.await (Cl" in found["summary"]
+    assert set(findings(document)) == {("pool-stuck", "pooled")}
+
+
+def test_consumers_that_share_the_only_listener_thread_are_told_of_each_other(broker, topic):
+    with running(broker.service_url, options=("-Dlisteners=1",)) as application:
+        for name, each in (("first", topic), ("second", f"{topic}-b")):
+            application.order("produce", each, 60)
+            application.order("subscribe", name, 20, "listener+stuck", each)
+            eventually(lambda: application.order("taken", "first") == "4")
+        time.sleep(2)
+        found = findings(examined(application, broker))
+    told = {name: each["summary"] for (_, name), each in found.items()}
+    print(*told.values(), sep="\n")
+    bare = topic.removeprefix("persistent://")
+    assert f"calls its listener and that of second on {bare}-b: its listen" in told["first"]
+    assert f"calls its listener and that of first on {bare}: its listen" in told["second"]
+
+
 def test_a_paused_consumer_is_told_and_asks_for_nothing(application, broker, topic):
     application.order("produce", topic, 60)
     application.order("subscribe", "paused", 10, "plain", topic)

@@ -20,6 +20,7 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.pulsar.client.api.ClientBuilder;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.ConsumerBuilder;
 import org.apache.pulsar.client.api.DeadLetterPolicy;
@@ -38,7 +39,9 @@ public final class Client {
     private static Runnable wait;
 
     public static void main(String[] arguments) throws Exception {
-        client = PulsarClient.builder().serviceUrl(arguments[0]).build();
+        ClientBuilder builder = PulsarClient.builder().serviceUrl(arguments[0]);
+        int listeners = Integer.getInteger("listeners", 0);
+        client = (listeners == 0 ? builder : builder.listenerThreads(listeners)).build();
         Thread watch = new Thread(Client::watch, "watch");
         watch.setDaemon(true);
         watch.setPriority(Thread.MAX_PRIORITY);
@@ -93,6 +96,8 @@ public final class Client {
             case "handoff":
                 return handOff(order[1], Integer.parseInt(order[2]),
                         pool(order[4], Integer.parseInt(order[3])));
+            case "pump": // hands over for good what it receives, to threads that wait for a latch
+                return pump(order[1], Executors.newFixedThreadPool(Integer.parseInt(order[2])));
             case "pause":
                 CONSUMERS.get(order[1]).pause();
                 return "paused";
@@ -222,6 +227,24 @@ public final class Client {
         return "handed";
     }
 
+    private static String pump(String name, ExecutorService pool) {
+        Thread receiver = new Thread(() -> {
+            while (true) {
+                Message<byte[]> message;
+                try {
+                    message = CONSUMERS.get(name).receive();
+                } catch (org.apache.pulsar.client.api.PulsarClientException end) {
+                    return;
+                }
+                TAKEN.get(name).incrementAndGet();
+                pool.execute(() -> new Billing().await(message));
+            }
+        }, "receiver-" + name);
+        receiver.setDaemon(true);
+        receiver.start();
+        return "pumps";
+    }
+
     // What the application does with a message.
     static final class Billing {
         void bill(Message<byte[]> message, AtomicInteger taken, String how) {
@@ -235,6 +258,15 @@ public final class Client {
 
         void handle(Message<byte[]> message) {
             charge(new CountDownLatch(1));
+            message.release();
+        }
+
+        void await(Message<byte[]> message) {
+            try {
+                new CountDownLatch(1).await();
+            } catch (InterruptedException end) {
+                return;
+            }
             message.release();
         }
 
