@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.live import LiveRequest
     from pulsar_doctor.checkup.result import Checkup
     from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
+    from pulsar_doctor.evidence.numbers import ReportedConsumer
     from pulsar_doctor.parts.examine.identity import Process
     from pulsar_doctor.parts.examine.looking import Looking
 
@@ -58,7 +61,7 @@ class ExamineRequest:
     """One call, as it was typed."""
 
     # fmt: off
-    pid: str | None = argument(metavar="[PID]", required=False)
+    client: str | None = argument(metavar="[PID|ADDRESS|NAME]", required=False)
     topics: tuple[str, ...] = topics_argument()
     container: str | None = option(
         "--container", metavar="ID|NAME",
@@ -108,9 +111,15 @@ def command(asked: ExamineRequest) -> int:
     container: give its PID as this machine sees it, or --container, which finds the only JVM in the
     container, or else the only Python, or the only process.
 
+    Instead of a PID, give the client's address as the broker reports it, or the name of a consumer
+    that one process of this machine has. The name is looked up at the broker, in the TOPICs or in
+    all that are loaded. Behind a proxy or NAT the address is not the client's own.
+
     \b
     pulsar-doctor examine 4711
     pulsar-doctor examine 4711 --attach
+    pulsar-doctor examine 127.0.0.1:58758 --attach
+    pulsar-doctor examine billing-worker-3 orders --attach
     pulsar-doctor examine 4711 --attach -o json | jq .process.consumers
     pulsar-doctor examine --container billing-7c9f --attach
     pulsar-doctor examine $(pgrep -f billing.jar) --attach --admin-url http://broker:8080
@@ -125,29 +134,51 @@ def command(asked: ExamineRequest) -> int:
     require_linux("examine", "run it on the machine of the process, or try `stall-check TOPIC`")
     from pulsar_doctor.parts.examine.looking import Looking, will_do
 
-    process = _meant(asked)
-    inside = _wanted(asked, will_do(process))
-    looking = Looking.at(process.pid, inside=inside)
-    checkup = _checkup(looking, asked)
+    with connected(settings(headed=True)) as where:
+        process = _meant(asked, where)
+        inside = _wanted(asked, will_do(process))
+        looking = Looking.at(process.pid, inside=inside)
+        checkup = _checkup(looking, asked, where)
     return _report(checkup, asked)
 
 
-def _meant(asked: ExamineRequest) -> Process:
+def _meant(asked: ExamineRequest, where: Settings) -> Process:
+    from pulsar_doctor.parts.examine.by_client import address_of, at_address, of_consumer
     from pulsar_doctor.parts.examine.containers import in_container
     from pulsar_doctor.parts.examine.identity import process
 
+    client = asked.client
     if asked.container is not None:
         return in_container(asked.container)
-    if asked.pid is None:
-        raise click.UsageError("give the PID of a process, or --container")
-    if not (asked.pid.isascii() and asked.pid.isdigit()):
-        raise click.UsageError(f"{asked.pid!r} is not a PID")
-    return process(int(asked.pid))
+    if client is None:
+        raise click.UsageError("give a PID, a client's address, a consumer's name, or --container")
+    if client.isascii() and client.isdigit():
+        return process(int(client))
+    address = address_of(client)
+    if address is not None:
+        return process(at_address(address))
+    return process(of_consumer(client, _consumers(asked, where)))
+
+
+def _consumers(asked: ExamineRequest, where: Settings) -> Iterator[ReportedConsumer]:
+    """Those that the broker reports: of the topics that were named, or of all that are loaded."""
+    from pulsar_doctor.broker.sampling import SamplingPlan
+    from pulsar_doctor.checkup.judge import Judge
+
+    now = live_request(where, SamplingPlan(0.0, limits=False, internal=False))
+    try:
+        found = _read(now, _topics(asked), Judge(*checks()))
+        if not found.diagnoses and found.unreachable:
+            raise DoctorError("; ".join(why for _, why in found.unreachable))
+    except DoctorError as error:
+        why = f"{asked.client!r} is not a PID or an address, and no broker was asked for that name"
+        raise DoctorError(f"{why}: {error}") from None
+    return (each for one in found.diagnoses for each in one.consumers or ())
 
 
 def _topics(asked: ExamineRequest) -> tuple[str, ...]:
     """With --container the first word is one, too."""
-    first = () if asked.container is None or asked.pid is None else (asked.pid,)
+    first = () if asked.container is None or asked.client is None else (asked.client,)
     return (*first, *asked.topics)
 
 
@@ -165,7 +196,7 @@ def _wanted(asked: ExamineRequest, will: str) -> bool:
     return click.confirm("Ask the process itself?", default=False, err=True)
 
 
-def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
+def _checkup(looking: Looking, asked: ExamineRequest, where: Settings) -> Checkup:
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
@@ -173,7 +204,6 @@ def _checkup(looking: Looking, asked: ExamineRequest) -> Checkup:
     process = InProcess(looking.told(), looking.again)
     judge = Judge(*checks(asked.changes), wires_by="capture", process=process)
     with ExitStack() as stack:
-        where = stack.enter_context(connected(settings(headed=True)))
         if asked.capture:
             _capture(process, where, asked, stack)
         try:
@@ -210,14 +240,18 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
 
 
 def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
-    from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.broker.sampling import SamplingPlan
+
+    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
+    return _read(live_request(where, plan, asked.save), [*process.topics, *_topics(asked)], judge)
+
+
+def _read(asking: LiveRequest, topics: Sequence[str], judge: Judge) -> Checkup:
+    """These topics; without any, all that are loaded."""
+    from pulsar_doctor.broker.fleet import Scope
     from pulsar_doctor.checkup.live import of_topics
     from pulsar_doctor.checkup.namespaces import of_fleet
 
-    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
-    asking = live_request(where, plan, asked.save)
-    topics = [*process.topics, *_topics(asked)]
     if topics:
         return of_topics(asking, topics, judge)
     checkup = of_fleet(asking, Scope(), judge)

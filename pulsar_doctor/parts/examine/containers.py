@@ -44,9 +44,10 @@ def in_container(named: str) -> Process:
     found = list(_processes(named))
     there = [each for each, is_confirmed in found if is_confirmed]
     if not there and found:
+        those = listed_processes([each for each, _ in found])
         raise InputError(
             f"that a container {named!r} is here cannot be confirmed from outside; "
-            f"if you trust what says so, give its PID: {_listed([each for each, _ in found])}"
+            f"if you trust what says so, give its PID: {those}"
         )
     if not there:
         raise InputError(
@@ -59,11 +60,14 @@ def in_container(named: str) -> Process:
     else:
         meant = there
     if len(meant) > 1:
-        raise InputError(f"container {named!r} has several processes, give a PID: {_listed(meant)}")
+        raise InputError(
+            f"container {named!r} has several processes, give a PID: {listed_processes(meant)}"
+        )
     return meant[0]
 
 
-def _listed(processes: list[Process]) -> str:
+def listed_processes(processes: list[Process]) -> str:
+    """`4711 (java), 4712 (python3)`."""
     return ", ".join(f"{each.pid} ({each.name})" for each in processes)
 
 

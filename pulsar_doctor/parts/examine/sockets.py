@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -26,12 +26,21 @@ INFO = 2  # the attribute that holds struct tcp_info
 SENT_AT, RECEIVED_AT = 44, 52  # its fields tcpi_last_data_sent and tcpi_last_data_recv: ms
 
 
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """One socket as the kernel lists it."""
+
+    inode: int
+    uid: int  # the user who made it
+    connection: TcpConnection
+
+
 def connections(pid: int) -> list[TcpConnection] | None:
     """Its established connections, in the order of their ports; None where we may not see them."""
-    own = _inodes(pid)
+    own = inodes(pid)
     if own is None:
         return None
-    found = [each for inode, each in _table(pid) if inode in own]
+    found = [each.connection for each in sockets(str(pid)) if each.inode in own]
     ages = _ages() if same_network(pid) else {}
     told = (_aged(each, ages) for each in found)
     return sorted(told, key=lambda each: (each.remote, each.local))
@@ -44,7 +53,8 @@ def _aged(
     return replace(connection, read_ms=read, written_ms=written)
 
 
-def _inodes(pid: int) -> set[int] | None:
+def inodes(pid: int) -> set[int] | None:
+    """The numbers of its sockets; None where we may not see its descriptors."""
     found = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -57,7 +67,8 @@ def _inodes(pid: int) -> set[int] | None:
     return found
 
 
-def _table(pid: int) -> Iterator[tuple[int, TcpConnection]]:
+def sockets(pid: str) -> Iterator[Socket]:
+    """The established connections of the network namespace of a process, which may be `self`."""
     for name in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
@@ -68,7 +79,8 @@ def _table(pid: int) -> Iterator[tuple[int, TcpConnection]]:
             if int(fields[3], 16) == ESTABLISHED:
                 unsent, unread = (int(each, 16) for each in fields[4].split(":"))
                 ends = _address(fields[1]), _address(fields[2])
-                yield int(fields[9]), TcpConnection(*ends, unread=unread, unsent=unsent)
+                connection = TcpConnection(*ends, unread=unread, unsent=unsent)
+                yield Socket(inode=int(fields[9]), uid=int(fields[7]), connection=connection)
 
 
 def _address(text: str) -> Address:
@@ -77,10 +89,11 @@ def _address(text: str) -> Address:
     packed = b"".join(
         struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8)
     )
-    return _plain(packed), int(port, 16)
+    return plain(packed), int(port, 16)
 
 
-def _plain(packed: bytes) -> str:
+def plain(packed: bytes) -> str:
+    """An address as text; of IPv4 as such, also where it is mapped into IPv6."""
     if len(packed) == 4:
         return str(IPv4Address(packed))
     address = IPv6Address(packed)
@@ -127,8 +140,8 @@ def _one(family: int, message: bytes) -> Iterator[tuple[tuple[Address, Address],
     local_port, remote_port = struct.unpack_from(">HH", message, 4)
     size = 4 if family == socket.AF_INET else 16
     ends = (
-        (_plain(message[8 : 8 + size]), local_port),
-        (_plain(message[24 : 24 + size]), remote_port),
+        (plain(message[8 : 8 + size]), local_port),
+        (plain(message[24 : 24 + size]), remote_port),
     )
     at = 72
     while at + 4 <= len(message):
