@@ -148,10 +148,12 @@ class SubscriptionView:
     delivered: int | None = None  # messages, within that time
     finished: int | None = None  # entries acknowledged, expired or skipped, within that time
     put_back: int | None = None  # messages, by an entry filter, within that time
+    filtered: bool | None = None  # whether an entry filter has rejected any, which are not sent
     turnover: Turnover | None = None  # None: not reported
     since_delivery: Age | None = None  # since it sent any, or tried to
     since_mark_delete: Age | None = None  # since its oldest message was acknowledged
     delayed: Count | None = None  # entries that are not due yet
+    delayed_change: int | None = None  # of these, within that time
     replay: Count | None = None  # entries that are to be sent again
     ranges: AckedRanges | None = None
     reads: BrokerReads | None = None  # None also where nothing is left to send

@@ -111,6 +111,7 @@ class SubscriptionStats:
     never: frozenset[str] = frozenset()
     total_msg_expired: int | None = None
     filter_rescheduled_msg_count: int | None = None
+    filter_rejected_msg_count: int | None = None
     allow_out_of_order_delivery: bool | None = None
     key_shared_mode: str | None = None
     # Of STICKY: hashes that no consumer has chosen, by `keyHashRangeArrays` (since 4.0).

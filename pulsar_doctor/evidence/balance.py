@@ -1,0 +1,227 @@
+"""What comes into a subscription and what goes out: whether it keeps up with its producers.
+
+It falls behind where producers publish faster than messages are sent to consumers for the first
+time. Acknowledgements do not decide that: between two checkpoints there are none, and a consumer
+that is slow is sent no more than it acknowledges once its queue is full.
+
+A burst looks the same. So it is certain only if what waits took longer to gather, at the pace of
+now, than the longest burst that is allowed for; or if a window of that length shows it. The rates
+of the broker are of its last full minute, and the window may be of a few seconds: where both are
+known, each flow is between both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.window import RATE_SECONDS
+from pulsar_doctor.evidence.circulation import STEP, Sent
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, least, most
+
+MINUTE = 60.0  # seconds, of which the broker's rates are
+LONGEST_BURST = 450.0  # seconds: five minutes, and half as much again for a burst that fades
+TRACED = MINUTE + STEP / 2  # seconds of a trace that `lately` counts, about
+EVEN = 0.1  # of what comes in: a smaller difference is neither growth nor a fall
+
+Pace = Literal["keeps-up", "catches-up", "falls-behind", "not-known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many a second, between bounds; below 0 where something falls. None: no bound there."""
+
+    about: float
+    least: float | None
+    most: float | None
+    seconds: float  # of which it was measured
+
+    @property
+    def rises(self) -> bool:
+        """Whether it is above 0 for certain."""
+        return self.least is not None and self.least > 0
+
+    @property
+    def falls(self) -> bool:
+        """Whether it is below 0 for certain."""
+        return self.most is not None and self.most < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Flows in messages a second, and what they make of what waits. None: not reported."""
+
+    pace: Pace = "not-known"
+    comes_in: Rate | None = None
+    goes_out: Rate | None = None  # sent, also again
+    acknowledged: Rate | None = None
+    redelivered: Rate | None = None  # sent again: work that is done twice
+    expired: Rate | None = None
+    growth: Rate | None = None  # of the messages that wait to be sent for the first time
+    growth_entries: Rate | None = None  # of the backlog without what is delayed
+    waits: Count | None = None  # entries that could be sent now
+    waits_messages: Count | None = None  # the same in messages
+    delayed: Count | None = None  # entries that are not due
+    # catches-up: until nothing waits. not-known: for how long to watch. Otherwise None.
+    seconds: float | None = None
+
+    @property
+    def gathered_seconds(self) -> float | None:
+        """In how long what waits gathers at the pace of now, at least; None: it does not grow."""
+        growth, fewest = self.growth, least(self.waits_messages)
+        if growth is None or not growth.rises or not growth.most or fewest is None:
+            return None
+        return fewest / growth.most
+
+
+def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> Balance:
+    """The balance of one subscription. longest_burst: seconds that are no falling behind."""
+    comes_in, out, again = _comes_in(view), _sent(view), _again(view)
+    found = Balance(
+        comes_in=comes_in,
+        goes_out=out,
+        acknowledged=_acknowledged(view),
+        redelivered=again,
+        expired=_measured(view, view.msg_rate_expired, view.expired),
+        growth=_growth(view, comes_in, _less(out, again) if out and again else out),
+        growth_entries=_growth_entries(view),
+        waits=view.left,
+        waits_messages=_messages(view),
+        delayed=Count(0, 0) if view.type in SINGLE_ACTIVE else view.delayed,
+    )
+    pace, seconds = _pace(found, longest_burst)
+    return replace(found, pace=pace, seconds=seconds)
+
+
+def _pace(of: Balance, longest_burst: float) -> tuple[Pace, float | None]:
+    """What the flows make of what waits, and how long that takes or has to be watched."""
+    growth, waits, comes_in = of.growth, of.waits_messages, of.comes_in
+    if of.waits is not None and of.waits.most == 0:
+        return "keeps-up", None
+    if growth is None or waits is None or comes_in is None:
+        return "not-known", longest_burst
+    if growth.falls:
+        return "catches-up", (most(waits) or least(waits) or 0) / -growth.about
+    if growth.rises:
+        shown = max(of.gathered_seconds or 0.0, growth.seconds)
+        if shown < longest_burst:
+            return "not-known", max(MINUTE, longest_burst - shown)
+        return ("not-known", MINUTE) if _backlog_falls(of) else ("falls-behind", None)
+    few = (most(waits) or math.inf) <= comes_in.about * MINUTE
+    return ("keeps-up", None) if few or _even(growth, comes_in) else ("not-known", longest_burst)
+
+
+def _even(growth: Rate, comes_in: Rate) -> bool:
+    """Whether what waits stays about the same."""
+    return (
+        growth.least is not None
+        and growth.most is not None
+        and (max(-growth.least, growth.most) <= EVEN * comes_in.about)
+    )
+
+
+def _backlog_falls(of: Balance) -> bool:
+    """Whether the backlog shrank in the window all the same, though nothing expired."""
+    entries, expired = of.growth_entries, of.expired
+    return entries is not None and entries.about <= 0 and not (expired and expired.about)
+
+
+def _growth(view: SubscriptionView, comes_in: Rate | None, first: Rate | None) -> Rate | None:
+    """first: sent for the first time. No lower bound where what comes in need not be sent now."""
+    if comes_in is None or first is None:
+        return None
+    found = replace(_less(comes_in, first), seconds=min(comes_in.seconds, first.seconds))
+    delayed = view.type not in SINGLE_ACTIVE and most(view.delayed) != 0
+    return replace(found, least=None) if delayed or view.filtered else found
+
+
+def _comes_in(view: SubscriptionView) -> Rate | None:
+    return _measured(view, view.msg_rate_in, view.published)
+
+
+def _sent(view: SubscriptionView) -> Rate | None:
+    lately = _lately(view)
+    if lately is not None and view.msg_rate_out is None and view.delivered is None:
+        return _counted(lately.messages, TRACED)
+    return _measured(view, view.msg_rate_out, view.delivered)
+
+
+def _again(view: SubscriptionView) -> Rate | None:
+    """Sent again: by counters at least so many."""
+    lately = _lately(view)
+    if view.msg_rate_redeliver is None and lately is not None:
+        return _counted(lately.again, TRACED)
+    return _measured(view, view.msg_rate_redeliver, None)
+
+
+def _acknowledged(view: SubscriptionView) -> Rate | None:
+    """Of a single active consumer one acknowledgement may stand for many messages."""
+    lately, done = _lately(view), [each.done for each in view.served]
+    known = None if None in done else sum(each or 0 for each in done)
+    if lately is not None and view.message_ack_rate is None and known is None:
+        return _counted(lately.acknowledged, TRACED)
+    found = _measured(view, view.message_ack_rate, known if view.consumers else None)
+    many = view.type in SINGLE_ACTIVE and found is not None
+    return replace(found, most=None) if found is not None and many else found
+
+
+def _lately(view: SubscriptionView) -> Sent | None:
+    """The last minute of a trace, message by message; None where it shows less."""
+    circulation, there = view.circulation, [each.connected_for for each in view.served]
+    long = any(each is not None and each.seconds >= TRACED for each in there)
+    return circulation.lately(MINUTE) if circulation is not None and long else None
+
+
+def _growth_entries(view: SubscriptionView) -> Rate | None:
+    """How the backlog changed in the window, without what is delayed."""
+    change, seconds = view.backlog_change, view.watched_seconds
+    if change is None or not seconds:
+        return None
+    if view.type not in SINGLE_ACTIVE and most(view.delayed) != 0:
+        if view.delayed_change is None:
+            return None
+        change -= view.delayed_change
+    return Rate(change / seconds, change / seconds, change / seconds, seconds)
+
+
+def _messages(view: SubscriptionView) -> Count | None:
+    """What could be sent, in messages: an entry has one at least, and about the most as a batch."""
+    if view.left is None:
+        return None
+    batches = [each.entry_messages_most for each in view.served]
+    batch = None if None in batches else max((each or 1 for each in batches), default=None)
+    longest = view.left.most
+    return Count(view.left.least, None if batch is None or longest is None else longest * batch)
+
+
+def _measured(view: SubscriptionView, rate: float | None, count: int | None) -> Rate | None:
+    """By the broker's last full minute and by the window; by both, between them."""
+    seconds = view.watched_seconds
+    window = _counted(count, seconds) if count is not None and seconds else None
+    minute = None if rate is None else _counted(round(rate * MINUTE), MINUTE)
+    if window is None or (minute is not None and window.seconds < 1):
+        return minute
+    if minute is None or window.seconds >= RATE_SECONDS:
+        return window
+    fewest, longest = window.least or 0.0, window.most or 0.0
+    newest = minute if fewest <= minute.about <= longest else window
+    bounds = (fewest, longest, minute.least or 0.0, minute.most or 0.0)
+    return Rate(newest.about, min(bounds), max(bounds), minute.seconds)
+
+
+def _counted(number: int, seconds: float) -> Rate:
+    """A count in so many seconds. Another such time would show some more, or fewer."""
+    chance = 2 * math.sqrt(number) + 1
+    return Rate(
+        number / seconds, max(0.0, number - chance) / seconds, (number + chance) / seconds, seconds
+    )
+
+
+def _less(one: Rate, other: Rate) -> Rate:
+    """The difference of two rates."""
+    fewest = None if one.least is None or other.most is None else one.least - other.most
+    longest = None if one.most is None or other.least is None else one.most - other.least
+    return Rate(one.about - other.about, fewest, longest, one.seconds)

@@ -1,0 +1,97 @@
+"""The balance of a subscription: what comes in, what goes out, and what they make of what waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pulsar_doctor.evidence.balance import Balance, balance_of
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import Count, exactly
+
+SLOW = SubscriptionView(
+    topic="persistent://public/default/orders",
+    partition=None,
+    subscription="etl",
+    type="Shared",
+    sources=frozenset({STATS}),
+    consumers=(ConsumerView(label="k1", entry_messages_most=1),),
+    left=exactly(640_000),
+    delayed=exactly(0),
+    msg_rate_in=120.0,
+    msg_rate_out=40.0,
+    message_ack_rate=40.0,
+    msg_rate_redeliver=0.0,
+)
+
+
+def of(**changes: object) -> Balance:
+    return balance_of(replace(SLOW, **changes))  # type: ignore[arg-type]
+
+
+def test_what_comes_in_faster_than_it_goes_out_falls_behind() -> None:
+    found = of()
+    assert found.pace == "falls-behind"
+    assert found.growth is not None
+    assert found.growth.about == 80
+    assert found.gathered_seconds == pytest.approx(640_000 / 85, rel=0.03)
+
+
+def test_a_burst_of_five_minutes_is_not_told_from_falling_behind() -> None:
+    found = of(left=exactly(80 * 300))
+    assert found.pace == "not-known"
+    assert (found.seconds or 0) > 60
+
+
+def test_more_out_than_in_catches_up() -> None:
+    found = of(msg_rate_in=40.0, msg_rate_out=120.0)
+    assert (found.pace, found.seconds) == ("catches-up", 8000)
+
+
+@pytest.mark.parametrize(
+    ("why", "changes"),
+    [
+        ("delayed messages are no growth", {"delayed": exactly(5)}),
+        ("what a filter rejects is not sent", {"filtered": True}),
+        ("nothing is reported of what comes in", {"msg_rate_in": None}),
+        ("nothing is reported of what goes out", {"msg_rate_out": None}),
+        ("three messages a minute tell little", {"msg_rate_in": 0.05, "msg_rate_out": 0.03}),
+        ("the backlog fell", {"watched_seconds": 60.0, "backlog_change": -5}),
+        ("the window shows no arrivals", {"watched_seconds": 10.0, "published": 0}),
+        ("the window shows more sent", {"watched_seconds": 10.0, "delivered": 1500}),
+    ],
+)
+def test_what_leaves_it_open_is_not_falling_behind(why: str, changes: dict[str, object]) -> None:
+    assert of(**changes).pace == "not-known", why
+
+
+def test_a_checkpoint_sink_keeps_up_though_it_acknowledges_nothing() -> None:
+    assert of(msg_rate_out=120.0, message_ack_rate=0.0).pace == "keeps-up"
+
+
+def test_nothing_to_send_keeps_up() -> None:
+    assert of(left=exactly(0)).pace == "keeps-up"
+
+
+def test_what_is_sent_again_makes_no_backlog_smaller() -> None:
+    found = of(msg_rate_out=160.0, msg_rate_redeliver=120.0)
+    assert found.pace == "falls-behind"
+
+
+def test_a_long_window_replaces_the_rates_of_the_last_minute() -> None:
+    window = {"watched_seconds": 600.0, "published": 72_000, "delivered": 24_000}
+    assert of(left=exactly(100), msg_rate_in=0.0, **window).pace == "falls-behind"
+
+
+def test_entries_of_batches_are_between_one_message_and_a_batch() -> None:
+    each = ConsumerView(label="k1", entry_messages_most=1000)
+    assert of(consumers=(each,)).waits_messages == Count(640_000, 640_000_000)
+
+
+def test_an_ack_of_a_single_active_consumer_may_stand_for_many() -> None:
+    acked = of(type="Failover").acknowledged
+    assert acked is not None
+    assert acked.most is None
