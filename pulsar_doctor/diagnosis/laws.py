@@ -330,16 +330,15 @@ def _left_behind(view: SubscriptionView, within: float) -> Iterator[Rests]:
 def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Entries were read, and no consumer holds them: a place in which nothing may rest.
 
-    While anything moves, numbers of two moments look like that.
+    While anything moves, numbers of two moments look like that. What is acknowledged in an open
+    transaction may rest: `uncommitted-acks` tells for how long.
     """
-    if view.type not in SHARING or not is_quiet(view):
+    if view.type not in SHARING or not is_quiet(view) or view.pending_acks:
         return
     fewest = least(with_nobody(view)) or 0
-    if fewest <= 0:
-        return
-    opened = view.pending_acks
-    why = say("acknowledged in {:open transactions}", opened) if opened else NOT_WITH_ANYBODY
-    yield Rests(say("{:entries} were read and no consumer holds them: {}", fewest, why))
+    if fewest > 0:
+        text = "{:entries} were read and no consumer holds them: {}"
+        yield Rests(say(text, fewest, NOT_WITH_ANYBODY))
 
 
 Law = Callable[[SubscriptionView, float], Iterator[Unknown]]

@@ -12,6 +12,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
+from pulsar_doctor.wording.sentences import say
 
 MINUTE_OLD_SECONDS = 120.0  # a rate is of a full minute, and as much old at most
 APART = 1.1  # times: two rates that differ by less are about the same
@@ -151,6 +152,12 @@ def _limits(view: SubscriptionView) -> Found:
         yield "delayed_some", "msg_delayed", f"{delayed} entries are not due yet"
 
 
+def _transactions(view: SubscriptionView) -> Found:
+    if view.open_transactions:
+        text = say("the topic has {:open transactions} of producers", view.open_transactions)
+        yield "open_transaction", "ongoing_txn_count", text
+
+
 def _read_state(face: Face, unread: int | None) -> Found:
     """What the flags of the read say; where all is read, waiting for new entries is right."""
     if face is not Face.ASLEEP or unread:
@@ -243,5 +250,5 @@ def _own(view: SubscriptionView) -> Found:
 
 
 OBSERVERS: tuple[Callable[[SubscriptionView], Found], ...] = (
-    _waiting, _who, _delivery, _rates, _limits, _cursor, _circles, _ended, _own,
+    _waiting, _who, _delivery, _rates, _limits, _transactions, _cursor, _circles, _ended, _own,
 )  # fmt: skip

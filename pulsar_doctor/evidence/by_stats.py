@@ -66,6 +66,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         unreadable=exactly(observed.unreadable),
         open_transactions=observed.open_transactions,
         pending_acks=observed.transactions.pending_of(observed.subscription),
+        slow_transactions=observed.transactions.slow_of(observed.subscription),
         published=observed.published,
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
         finished=acknowledged_entries(observed),

@@ -10,6 +10,7 @@ from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
+from pulsar_doctor.broker.stats.transactions import SlowTransaction
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -21,7 +22,7 @@ from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.throttling import Throttling
-from pulsar_doctor.evidence.values import Count, least
+from pulsar_doctor.evidence.values import Count, least, most
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
@@ -136,6 +137,8 @@ class SubscriptionView:
     unreadable: Count | None = None  # of these, behind an open transaction of a producer
     open_transactions: int | None = None  # of producers, on the topic
     pending_acks: int | None = None  # transactions in which entries are acknowledged, and open
+    # Transactions that have been open for a minute, oldest first: of producers, and its own.
+    slow_transactions: tuple[SlowTransaction, ...] | None = None
     unacked: Count | None = None
     unacked_limit: UnackedLimit | None = None
     hole: AckHole | None = None
@@ -214,6 +217,14 @@ class SubscriptionView:
     def still_delivers(self) -> bool:
         """Whether messages were sent within the window, and nothing shows that this has ended."""
         return bool(self.delivered) and (self.reads is None or self.reads.moved)
+
+    @property
+    def held_by_transaction(self) -> bool:
+        """Whether a producer's transaction is open, and nothing unread is known to be before it."""
+        unread, behind = least(self.unread), most(self.unreadable)
+        return bool(self.open_transactions) and (
+            unread is None or behind is None or unread <= behind
+        )
 
     @property
     def just_delivered(self) -> bool:

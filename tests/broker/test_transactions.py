@@ -14,6 +14,7 @@ from pulsar_doctor.broker.samples.files import opened
 from pulsar_doctor.broker.samples.saved import read_saved
 from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
+from pulsar_doctor.broker.stats.transactions import SlowTransaction
 from pulsar_doctor.checkup.bundle import _redacted
 from pulsar_doctor.checkup.redacting import Pseudonyms
 from pulsar_doctor.errors import InputError
@@ -70,6 +71,47 @@ def test_of_what_was_read_and_nobody_has_some_may_be_acknowledged_in_a_transacti
     assert observed.transactions.pending_of("s") == 2
     assert places(account)["pending-ack"] == (0, 250)
     assert (asked_for(broker)[BUFFER], asked_for(broker)[PENDING]) == (0, 1)
+
+
+SLOW = f"{V3}/slowTransactions/60000"
+TOPIC = "persistent://t/n/x"
+
+
+def slow(number: str, *, publishes: str = "", acks: dict[str, Any] | None = None) -> dict[str, Any]:
+    produced = {publishes: {"aborted": False}} if publishes else {}
+    return {"txnId": number, "status": "OPEN", "openTimestamp": 1000, "timeoutAt": 90_000,
+            "producedPartitions": produced, "ackedPartitions": acks or {}}  # fmt: skip
+
+
+def test_the_age_of_an_open_transaction_is_read_once() -> None:
+    both = slow("(3,4)", publishes=TOPIC, acks={TOPIC: {"s": {}, "other": {}}})
+    elsewhere = slow(
+        "(0,1)", publishes="persistent://t/n/y", acks={"persistent://t/n/y": {"s": {}}}
+    )
+    answer = {SLOW: {"(0,1)": elsewhere, "(3,4)": both}}
+    with cluster(script("7:250") | answer) as broker:
+        observed, _ = only(read(broker.url, "t/n/x").windows)
+        assert asked_for(broker)[SLOW] == 1
+    found = observed.transactions.slow_of("s")
+    assert found == tuple(SlowTransaction("3,4", name, 1000, 90.0) for name in (None, "s"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Reply(403, {"reason": "no"}), {"(0,1)": slow("(0,1)") | {"openTimestamp": "then"}}, {"x": 1}],
+    ids=["forbidden", "wrong type", "no object"],
+)
+def test_an_age_that_cannot_be_read_is_not_reported(answer: Any) -> None:
+    with cluster(script("7:250") | {SLOW: answer}) as broker:
+        observed, _ = only(read(broker.url, "t/n/x").windows)
+    assert observed.transactions.slow_of("s") is None
+
+
+def test_no_age_is_asked_for_where_no_transaction_is_open() -> None:
+    none = {PENDING: {"ongoingTxnSize": 0}, SLOW: {}}
+    with cluster(script("7:250", open_ones=0) | none) as broker:
+        only(read(broker.url, "t/n/x").windows)
+        assert asked_for(broker)[SLOW] == 0
 
 
 def test_where_no_transaction_is_open_nothing_is_pending() -> None:
@@ -149,7 +191,8 @@ def test_what_cannot_be_read_is_not_reported(why: str) -> None:
 
 def saved(folder: Path) -> Path:
     """A file of --save of a topic with open transactions of both kinds."""
-    answers = script("7:250") | ENABLED
+    both = slow("(3,4)", publishes=TOPIC, acks={TOPIC: {"s": {}}})
+    answers = script("7:250") | ENABLED | {SLOW: {"(3,4)": both}}
     with cluster(answers) as broker:
         (window,) = read(broker.url, "t/n/x").windows
     with Recorder(folder / "s") as recorder:
@@ -175,6 +218,8 @@ def test_a_saved_file_has_the_same_account_without_names_too(
         assert b'"s"' not in gzip.decompress(path.read_bytes())
     observed, account = read_again(path)
     assert observed.transactions.pending_of(observed.subscription) == 2
+    found = observed.transactions.slow_of(observed.subscription) or ()
+    assert [each.subscription for each in found] == [None, observed.subscription]
     assert observed.unreadable == 50
     assert places(account)["in-transaction"] == (50, 50)
 

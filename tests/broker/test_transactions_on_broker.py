@@ -1,4 +1,4 @@
-"""The account of two open transactions on a real broker: one of a producer, one of a consumer."""
+"""Two open transactions on a real broker, one of a producer, one of a consumer: where messages are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from pulsar_doctor.broker.sampling import SamplingPlan
+from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.evidence.by_stats import subscription_view
 from pulsar_doctor.parts.sandbox.lifetime import running
 from pulsar_doctor.parts.sandbox.standalone import Sandbox
 from tests.broker.test_sampling import SOON, read
@@ -13,6 +18,7 @@ from tests.broker.test_transactions import only, places
 from tests.clients import RealClient, starting
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(240)]
+WATCHED = SamplingPlan(6.0, 1.0)  # longer than a place may rest
 OPEN = None  # neither committed nor aborted
 
 
@@ -53,3 +59,23 @@ def test_what_is_acknowledged_in_a_transaction_is_pending(
     found = account(coordinator, topic)
     assert found["unread"][0] + found["held"][0] == 800
     assert found["pending-ack"] == (0, 200)
+
+
+def judged(sandbox: Sandbox, topic: str) -> Diagnosis:
+    observed, _ = only(read(sandbox.admin_url, topic, plan=WATCHED).windows)
+    return diagnose(subscription_view(observed), load(), limits_of(load()))
+
+
+def test_until_it_is_aborted_an_open_transaction_is_the_cause(
+    coordinator: Sandbox, java: RealClient, topic: str
+) -> None:
+    java.subscribe(topic, name="works", type="Shared", queue=1000)
+    java.produce(topic, 100)
+    java.order(do="transact", name="works", count=50, commit=OPEN)
+    java.receive(50, name="works", ack="individual")
+    java.order(do="transact", topic=topic, count=10, commit=OPEN)
+    found = judged(coordinator, topic)
+    assert {each.code for each in found.findings} == {"uncommitted-messages", "uncommitted-acks"}
+    java.order(do="end", commit=False)
+    java.receive(50, name="works", ack="individual")
+    assert judged(coordinator, topic).status == "healthy"

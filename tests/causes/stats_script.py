@@ -20,6 +20,10 @@
       replicator: not told         likewise, and only its cursor is told
       compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
       others: [__compaction]       idle subscriptions beside it
+      transactions:                what the broker reports of open ones
+        readable: "5:9"            maxReadPosition
+        pending: 1                 in which entries of it are acknowledged
+        slow: {"0,5": {opened: 6m ago, timeout: 1h, acks: true}}    acks: of it; else publishes
       elsewhere: true              other partitions have consumers of it
       segment: {parents: [0], created: 6m ago}    it is segment 9 of a scalable topic
       segment: {unlisted: {10: {range: [0, 0], seen: 8s}}}   loaded, and not in the metadata
@@ -44,6 +48,12 @@ from pulsar_doctor.broker.stats.observed import ClusterLimits, Observed, TopicWi
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment
+from pulsar_doctor.broker.stats.transactions import (
+    NO_TRANSACTIONS,
+    PendingAcks,
+    SlowTransaction,
+    Transactions,
+)
 from pulsar_doctor.broker.stats.window import Window
 
 TOPIC = "persistent://public/default/orders"
@@ -141,6 +151,7 @@ def observed(case: Mapping[str, Any]) -> Observed:
     known = {"type", "samples", "clock", "topic", "subscription", "consumers", "gone", "cursor"}
     known |= {"internal", "internal in", "interval", "limits", "name", "pasted"}
     known |= {"replicator", "compaction", "segment", "segments", "others", "elsewhere"}
+    known |= {"transactions"}
     assert set(case) <= known, set(case) - known
     times = [milliseconds(text) for text in case.get("samples", ["0s", "5s", "10s"])]
     written = [Written(case, times, at) for at in range(len(times))]
@@ -167,6 +178,26 @@ def observed(case: Mapping[str, Any]) -> Observed:
         limits,
         place(case, times),
         elsewhere=case.get("elsewhere", False),
+        transactions=transactions(case.get("transactions"), name, times),
+    )
+
+
+def transactions(told: Mapping[str, Any] | None, name: str, times: list[int]) -> Transactions:
+    if told is None:
+        return NO_TRANSACTIONS
+    written = Written({}, times, len(times) - 1)
+    slow = tuple(
+        SlowTransaction(
+            number, name if each.get("acks") else None, written.value("opened", each["opened"]),
+            milliseconds(each["timeout"]) / 1000,
+        )
+        for number, each in told.get("slow", {}).items()
+    )  # fmt: skip
+    ledger, _, entry = told.get("readable", "").partition(":")
+    return Transactions(
+        (int(ledger), int(entry)) if entry else None,
+        (PendingAcks(name, told["pending"]),) if "pending" in told else (),
+        slow if "slow" in told else None,
     )
 
 

@@ -273,6 +273,7 @@ def assert_finds(findings: list[Finding], code: str, wanted: dict[str, Any]) -> 
     if "consumer" in wanted:
         assert finding.consumer == wanted["consumer"]
     assert wanted.get("says", "") in finding.summary
+    assert wanted.get("remedy", "") in finding.remedy
     evidence = {measure.name: measure.value for measure in finding.evidence}
     for name, value in wanted.get("evidence", {}).items():
         assert evidence[name] == pytest.approx(value), f"{name} of {evidence}"

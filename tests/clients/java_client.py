@@ -103,8 +103,8 @@ class Orders:
         return answer
 
     def transact(self, order: dict[str, Any]) -> dict[str, Any]:
-        units = self.jvm.java.util.concurrent.TimeUnit
-        building = self.client.newTransaction().withTransactionTimeout(30, units.MINUTES)
+        units, seconds = self.jvm.java.util.concurrent.TimeUnit, order.get("seconds", 1800)
+        building = self.client.newTransaction().withTransactionTimeout(seconds, units.SECONDS)
         transaction = building.build().get()
         if "topic" in order:
             self._send(order, transaction)
@@ -129,6 +129,12 @@ class Orders:
         for _ in range(order["count"]):
             message = consumer.receive(15_000, milliseconds)
             consumer.acknowledgeAsync(message.getMessageId(), transaction).get()
+
+    def end(self, order: dict[str, Any]) -> dict[str, Any]:
+        for transaction in self.open:
+            (transaction.commit() if order["commit"] else transaction.abort()).get()
+        self.open.clear()
+        return {}
 
     def leave(self, order: dict[str, Any]) -> dict[str, Any]:
         self.consumers.pop(order["name"]).close()

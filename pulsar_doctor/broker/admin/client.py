@@ -249,6 +249,13 @@ class Admin:
         answer = await self._http.document(path, what, again=False)
         return Fields(as_object(answer.document, what))
 
+    async def slow_transactions(self, seconds: float) -> Fields:
+        """Those of the cluster that have been open for so long, by number (needs a superuser)."""
+        what = "the slow transactions"
+        path = f"/admin/v3/transactions/slowTransactions/{round(seconds * 1000)}"
+        answer = await self._http.document(path, what, again=False)
+        return Fields(as_object(answer.document, what))
+
     async def loaded_topics(self, broker: str | None = None) -> AsyncGenerator[LoadedTopic, None]:
         """Topics that a broker has loaded, one by one, with flat memory (needs a superuser).
 

@@ -1,35 +1,81 @@
 """Reads at the end of a window how far open transactions of a topic and its subscriptions reach.
 
-Only where that can matter, once each. A broker that refuses, knows nothing of transactions or takes
-too long has reported nothing.
+Only where that can matter, once each; how old they are only where one is open. A broker that
+refuses, knows nothing of transactions or takes too long has reported nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.topics import DOMAINS
 from pulsar_doctor.broker.sampling.plan import Sampled
+from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, PendingAcks, Transactions
+from pulsar_doctor.broker.stats.transactions import (
+    NO_TRANSACTIONS,
+    SLOW_SECONDS,
+    PendingAcks,
+    SlowTransaction,
+    Transactions,
+)
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import full_name
 
 PATIENCE_SECONDS = 2.0  # for each answer; all are read at the same time
+NUMBER = re.compile(r"\(([0-9]{1,20}),([0-9]{1,20})\)")
 
 
 async def with_transactions(admin: Admin, sampled: Sampled) -> Sampled:
     """The same windows, with what their broker reports of open transactions."""
     found = await asyncio.gather(*(_of(admin, each) for each in sampled.windows))
+    slow = await _slow(admin) if any(map(_any_open, sampled.windows, found)) else None
     windows = (
-        each if known == NO_TRANSACTIONS else replace(each, transactions=known)
+        each if known == NO_TRANSACTIONS else replace(each, transactions=_aged(each, known, slow))
         for each, known in zip(sampled.windows, found, strict=True)
     )
     return replace(sampled, windows=tuple(windows))
+
+
+def _any_open(window: TopicWindow, known: Transactions) -> bool:
+    """Whether a transaction is open on a topic of which that was asked."""
+    open_ones = window.window.last.topic.ongoing_txn_count or any(
+        each.open for each in known.pending_acks
+    )
+    return known != NO_TRANSACTIONS and bool(open_ones)
+
+
+def _aged(window: TopicWindow, known: Transactions, slow: Fields | None) -> Transactions:
+    """With those of the topic that have been open for long."""
+    if slow is None or not _any_open(window, known):
+        return known
+    topic = full_name(window.topic, window.partition)
+    with suppress(DoctorError):
+        found = (each for key in slow.document for each in _slow_of(topic, slow.inner(key)))
+        return replace(known, slow=tuple(sorted(found, key=lambda each: each.opened_ms)))
+    return known
+
+
+def _slow_of(topic: str, told: Fields | None) -> Iterator[SlowTransaction]:
+    """What one transaction does on the topic: publish, acknowledge, or both."""
+    number = NUMBER.fullmatch((told and told.text("txnId")) or "")
+    if told is None or number is None:
+        return
+    opened, timeout = told.time_ms("openTimestamp"), told.at_least_0("timeoutAt")
+    if opened is None or timeout is None:
+        return
+    produced, acked = (told.inner(name) for name in ("producedPartitions", "ackedPartitions"))
+    on_topic = acked.inner(topic) if acked else None
+    subscriptions = tuple(on_topic.document) if on_topic else ()
+    publishes = (None,) if produced and topic in produced.document else ()
+    for name in (*publishes, *subscriptions):
+        yield SlowTransaction(f"{number[1]},{number[2]}", name, opened, timeout / 1000)
 
 
 async def _of(admin: Admin, window: TopicWindow) -> Transactions:
@@ -42,6 +88,14 @@ async def _of(admin: Admin, window: TopicWindow) -> Transactions:
     pending = asyncio.gather(*(_pending(admin, topic, name) for name in names))
     position = await _readable(admin, topic) if last.topic.ongoing_txn_count else None
     return Transactions(position, tuple(each for each in await pending if each is not None))
+
+
+async def _slow(admin: Admin) -> Fields | None:
+    """Those of the cluster that have been open for longer than most."""
+    with suppress(DoctorError, TimeoutError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await admin.slow_transactions(SLOW_SECONDS)
+    return None
 
 
 async def _readable(admin: Admin, topic: str) -> Position | None:

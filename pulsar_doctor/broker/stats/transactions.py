@@ -1,6 +1,7 @@
 """Open transactions on a topic, as its broker reports them beside the statistics.
 
-Source: TransactionBufferStats and TransactionPendingAckStats of pulsar-client-admin-api.
+Source: TransactionBufferStats, TransactionPendingAckStats and TransactionMetadata of
+pulsar-client-admin-api.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.values import Position
+
+SLOW_SECONDS = 60.0  # the time-out of a transaction by default, in every client
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +22,27 @@ class PendingAcks:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowTransaction:
+    """A transaction that has been open for `SLOW_SECONDS` or longer."""
+
+    number: str  # most and least significant bits, as `1,25`
+    subscription: str | None  # the one whose entries it acknowledges; None: it publishes
+    opened_ms: int  # since the epoch
+    timeout_seconds: float  # then its coordinator aborts it
+
+    def open_seconds(self, now_ms: int) -> float:
+        """For how long it has been open."""
+        return max(0.0, (now_ms - self.opened_ms) / 1000)
+
+
+@dataclass(frozen=True, slots=True)
 class Transactions:
     """What the broker reported at the end of a window. What is not here is not reported."""
 
     # The last entry that may be read: behind it is an open transaction of a producer.
     max_read_position: Position | None = None
     pending_acks: tuple[PendingAcks, ...] = ()
+    slow: tuple[SlowTransaction, ...] | None = None  # of the topic, oldest first
     none: bool = False  # whether the broker has no coordinator, so that none can be open
 
     def pending_of(self, subscription: str) -> int | None:
@@ -33,6 +51,13 @@ class Transactions:
             return 0
         found = (each.open for each in self.pending_acks if each.subscription == subscription)
         return next(found, None)
+
+    def slow_of(self, subscription: str) -> tuple[SlowTransaction, ...] | None:
+        """Those that publish to the topic or acknowledge entries of the subscription."""
+        concerned = (None, subscription)
+        if self.slow is None:
+            return None
+        return tuple(each for each in self.slow if each.subscription in concerned)
 
 
 NO_TRANSACTIONS = Transactions()

@@ -61,6 +61,11 @@ def cluster_admin(subcommand: str, cluster: str) -> str | None:
     return None if unnamed else _line(["pulsar-admin", "clusters", subcommand, cluster])
 
 
+def cluster_line(subcommand: str, *options: str) -> str:
+    """A pulsar-admin line that names no topic. subcommand: `transactions slow-transactions`."""
+    return _line(["pulsar-admin", *subcommand.split(), *options])
+
+
 def restarted(instance: FunctionInstance) -> str:
     """Restarts one instance of a function or sink, which Pulsar itself runs."""
     if instance.kind == "function":

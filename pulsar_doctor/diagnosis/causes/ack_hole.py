@@ -57,6 +57,7 @@ from pulsar_doctor.diagnosis.actions.commands import admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingChange
 from pulsar_doctor.diagnosis.actions.settings import DEAD_LETTERS
+from pulsar_doctor.diagnosis.actions.transactions import LIST
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.key_waits import never_sent
@@ -65,6 +66,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -90,8 +92,7 @@ NEEDS = frozenset({STATS, WIRE})
 REMEDY = (
     "Find the entry after mark-delete (`pulsar-admin topics get-message-by-id`) and the consumer "
     "that holds it: acknowledge it, restart that consumer so that it is delivered again, or give "
-    "the "
-    "subscription an ack timeout and a dead-letter policy."
+    "the subscription an ack timeout and a dead-letter policy."
 )
 PUT_AWAY = SettingChange(
     DEAD_LETTERS,
@@ -104,6 +105,11 @@ PUT_AWAY = SettingChange(
 CUMULATIVE = (
     "Acknowledge cumulatively (acknowledgeCumulative): that also covers entries that compaction "
     "replaced."
+)
+NOBODY = (
+    "No consumer holds it: see whether an open transaction acknowledges it. It then stays until "
+    "that is committed or aborted; otherwise it was lost on its way, and is sent again when its "
+    "consumers connect anew."
 )
 WAIT = (
     "Wait as long as one message may take. If the gap stays, a consumer forgot to acknowledge it."
@@ -125,6 +131,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     passed_over, stood = hole.ranges > 0 or hole.in_part, hole.stood
     if not passed_over or hole.delayed or not view.consumers:
         return
+    if view.pending_acks and _nobody_holds_it(view):
+        return  # uncommitted-acks speaks of these
     if hole.moved and not _stopped_within(view, stood, limits):
         return
     confidence = _sure(hole, limits["hole_after"])
@@ -213,9 +221,17 @@ def _finding(
             Measure("unacked_messages", _unacked(view), "messages"),
             Measure("mark_delete_position", hole.position, ""),
         ),
-        remedy=CUMULATIVE if hole.compacted else WAIT if severity == "info" else REMEDY,
+        remedy=_remedy(view, hole, severity),
         actions=tuple(_actions(view, hole)),
     )
+
+
+def _remedy(view: SubscriptionView, hole: AckHole, severity: Severity) -> str:
+    if hole.compacted:
+        return CUMULATIVE
+    if _nobody_holds_it(view):
+        return NOBODY
+    return WAIT if severity == "info" else REMEDY
 
 
 def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity) -> str:
@@ -258,15 +274,24 @@ def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
             "Read the message that nobody has acknowledged, to find out who should process it.",
             command=admin(view, "topics get-message-by-id", *where),
         )
+    moved_on = check_line(view, "mark-delete has moved on")
+    if _nobody_holds_it(view):
+        yield Action("now", NOBODY, command=LIST, check=moved_on)
+        return
     yield Action(
         "now",
         "List the consumers that hold messages, and restart the one that holds it: the message is "
         "then delivered again.",
         command=admin(view, "topics stats"),
         side_effect=AGAIN,
-        check=check_line(view, "mark-delete has moved on"),
+        check=moved_on,
     )
     yield from PUT_AWAY.on(view, view.consumers[0].client if view.consumers else None)
+
+
+def _nobody_holds_it(view: SubscriptionView) -> bool:
+    """Whether no consumer holds a message: it is acknowledged in a transaction, or lost."""
+    return _unacked(view) == 0 and not told(view.replay)
 
 
 def _unacked(view: SubscriptionView) -> int | None:

@@ -1,0 +1,97 @@
+"""Messages are acknowledged in a transaction that is open.
+
+Such an acknowledgement counts when the transaction is committed. Until then the messages are in the
+backlog and hold mark-delete back, but no consumer holds them and none is sent them: not an unload,
+not a restart of a consumer brings them on. If the transaction is aborted, by its application or by
+its coordinator after the time-out (1 min by default), they are delivered again.
+
+The broker reports how many transactions of a subscription are open (`pulsar-admin transactions
+pending-ack-stats`): then it is found, as information while it is younger than
+`open_for`, and as a warning beyond that. Where that is not reported, and on Shared and Key_Shared
+entries were read that no consumer holds, it is unknown: they may also be lost on their way.
+
+Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0.8.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.broker.stats.observed import SHARING
+from pulsar_doctor.broker.stats.transactions import SLOW_SECONDS
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.transactions import age_of, end_of, lasts, list_slow, oldest
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.account import is_quiet, with_nobody
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.sentences import say
+
+THRESHOLDS = (
+    Threshold("open_for", SLOW_SECONDS, "seconds", "a younger transaction is information"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Find the transaction (`pulsar-admin transactions slow-transactions -t 10s`): its application "
+    "commits or aborts it, or its time-out does. Restarting consumers or unloading the topic "
+    "changes nothing."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where acknowledgements of the subscription are in an open transaction."""
+    quiet = view.type in SHARING and is_quiet(view)
+    entries = least(with_nobody(view)) or 0 if quiet else 0
+    if view.pending_acks:
+        yield _finding(view, _severity(view, limits), entries)
+    elif view.pending_acks is None and entries:
+        yield Unknown(
+            say("{:entries} were read and no consumer holds them", entries)
+            + ": they may be acknowledged in an open transaction, which is not reported"
+        )
+
+
+def _severity(view: SubscriptionView, limits: Limits) -> Severity:
+    """By the transaction's age, else by that of the last acknowledgement, which is no older."""
+    within, known = limits["open_for"], oldest(view, view.subscription)
+    if view.slow_transactions is not None:
+        old = known is not None and age_of(view, known) >= within
+    else:
+        old = bool(view.served) and all(each.quiet_at_least(within) for each in view.served)
+    return "warning" if old else "info"
+
+
+def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Finding:
+    known = oldest(view, view.subscription)
+    what = say("{:entries} are", entries) if entries else "some of its messages are"
+    return Finding(
+        code="uncommitted-acks",
+        severity=severity,
+        confidence=0.9,
+        consumer=None,
+        summary=say(
+            "{} acknowledged in {:open transactions}: until that is committed they stay in the "
+            "backlog, and no consumer holds them or is sent them{}",
+            *(what, view.pending_acks, lasts(view, known)),
+        ),
+        evidence=(
+            Measure("pending_ack_transactions", view.pending_acks, "transactions"),
+            Measure("entries_with_nobody", entries or None, "entries", "at least"),
+            backlog_measure(view),
+        ),
+        remedy=REMEDY,
+        actions=tuple(end_of(known, check_line(view, "the backlog falls"), publishes=False)),
+    )
+
+
+HYPOTHESIS = Hypothesis(
+    "messages are acknowledged in a transaction that is not committed",
+    speaks_for=("undecided", "nobody_holds", "nothing_left", "hole", "hole_old", "read_waits"),
+    excluded=lambda view: (
+        "no acknowledgement is in an open transaction" if view.pending_acks == 0 else None
+    ),
+    stalls=False,
+    if_undecided=True,
+    probe=list_slow,
+)

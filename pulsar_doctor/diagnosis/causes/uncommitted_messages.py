@@ -1,0 +1,123 @@
+"""Messages wait behind a producer's transaction that is open.
+
+Until a transaction is committed or aborted, the broker delivers nothing that was published after
+its first message, whoever published it: consumers have permits, the cursor waits as if the topic
+had ended, and nothing is sent. That is by design. A coordinator aborts a transaction after its
+time-out (1 min by default, longer where the application says so). An unload does not help: the
+broker recovers the same position.
+
+The statistics count open transactions of producers (ongoingTxnCount). From the internal statistics
+and `pulsar-admin transactions transaction-buffer-stats` follows that all that is unread lies behind
+the last readable position (maxReadPosition): then it is found. It is information while the
+transaction is younger than `open_for`, a warning beyond that, and stalled where its time-out has
+passed and it is still open. Without that position, or without its age, it is unknown.
+
+Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEntriesWithSkipOrWait;
+seen on 4.0.8.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.broker.stats.transactions import SLOW_SECONDS
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.transactions import (
+    age_of,
+    end_of,
+    is_over,
+    lasts,
+    list_slow,
+    oldest,
+)
+from pulsar_doctor.diagnosis.answers import Answers, Finding, NothingMoves, Severity
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.sentences import say
+
+THRESHOLDS = (
+    Threshold("open_for", SLOW_SECONDS, "seconds", "a younger transaction is information"),
+)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Find the transaction (`pulsar-admin transactions slow-transactions -t 10s`): it ends when its "
+    "application commits or aborts it, or after its time-out. `pulsar-admin transactions "
+    "abort-transaction` ends it now. Do not unload the topic: that changes nothing."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where all that is unread lies behind an open transaction, and a consumer is ready."""
+    waits = least(view.unread) if view.unread else least(view.left)
+    ready = any(each.may_receive for each in view.served)
+    if not (view.held_by_transaction and waits and ready) or _excluded(view):
+        return
+    severity = _severity(view, limits) if least(view.unreadable) else None
+    if severity is not None:
+        yield _finding(view, severity, waits)
+        return
+    yield NothingMoves(
+        say(
+            "{:entries} could be behind {:open transactions} of a producer, and nothing is sent",
+            *(waits, view.open_transactions),
+        )
+    )
+
+
+def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
+    """By how old it is; None where that is not reported, and no movement shows that it is young."""
+    if view.slow_transactions is not None:
+        known = oldest(view, None)
+        old = known is not None and age_of(view, known) >= limits["open_for"]
+        return "stalled" if is_over(view, known) else "warning" if old else "info"
+    sent = view.since_delivery
+    if (view.watched_seconds or 0) >= limits["open_for"]:
+        return "warning"
+    lately = sent is not None and sent.exact and sent.seconds < limits["open_for"]
+    return "info" if lately else None
+
+
+def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
+    known = oldest(view, None)
+    ends = check_line(view, "healthy, and messages are sent")
+    return Finding(
+        code="uncommitted-messages",
+        severity=severity,
+        confidence=0.95,
+        consumer=None,
+        summary=say(
+            "{:entries} are behind {:open transactions} of a producer: the broker sends none of "
+            "them before that is committed or aborted{}",
+            *(waits, view.open_transactions, lasts(view, known)),
+        ),
+        evidence=(
+            Measure("ongoing_txn_count", view.open_transactions, "transactions"),
+            Measure("unreadable_entries", least(view.unreadable), "entries"),
+            backlog_measure(view),
+        ),
+        remedy=REMEDY,
+        actions=tuple(end_of(known, ends, publishes=True)),
+    )
+
+
+def _excluded(view: SubscriptionView) -> str | None:
+    """No transaction, or messages are sent."""
+    if view.open_transactions == 0:
+        return "no transaction of a producer is open"
+    if view.nothing_left:
+        return "nothing is left to send"
+    return "the broker reads" if view.reads is not None and view.reads.moved else None
+
+
+HYPOTHESIS = Hypothesis(
+    "messages wait behind a producer's transaction that is open",
+    speaks_for=(
+        "undecided", "open_transaction", "somebody_ready", "waits", "unread", "nobody_holds",
+        "read_asleep", "backlog_grows", "rate_none", "delivered_long_ago",
+    ),
+    excluded=_excluded,
+    missing=("read_position",),
+    if_undecided=True,
+    probe=list_slow,
+)  # fmt: skip
