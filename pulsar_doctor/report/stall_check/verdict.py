@@ -14,8 +14,9 @@ from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.details import print_details, print_healthy
 from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
-from pulsar_doctor.report.stall_check.grouping import grouped
+from pulsar_doctor.report.stall_check.grouping import Unwell, grouped
 from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.processes import print_processes
 from pulsar_doctor.report.stall_check.unread import is_topic
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
@@ -50,7 +51,13 @@ def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
     groups = grouped(fleet.unwell, apart=pen.verbose)
     if len(groups) > DETAILED_MOST:
         print_many(pen, groups)
-        return
+    else:
+        _print_few(pen, groups)
+    rows = len(groups) > DETAILED_MOST or any(group.count > 1 for group in groups)
+    print_processes(pen, fleet.unwell, folded=rows)
+
+
+def _print_few(pen: Pen, groups: Sequence[Unwell]) -> None:
     for group in groups:
         if group.count > 1:
             print_group(pen, group)
