@@ -19,7 +19,7 @@
       replicator: {connected: false}   of the one that `name` says; then there is no subscription
       replicator: not told         likewise, and only its cursor is told
       compaction: {lastCompactionFailedTimestamp: 1h ago}   of the topic
-      others: [__compaction]       idle subscriptions beside it
+      others: [__compaction]       idle subscriptions beside it; or a mapping, with their fields
       transactions:                what the broker reports of open ones
         readable: "5:9"            maxReadPosition
         pending: 1                 in which entries of it are acknowledged
@@ -260,7 +260,9 @@ class Written:
             topic["compaction"] = self.filled({}, self.case["compaction"])
         if "replicator" in self.case:
             return topic | self.replication()
-        others = dict.fromkeys(self.case.get("others", ()), IDLE_SUBSCRIPTION)
+        told_of = self.case.get("others", ())
+        given = told_of if isinstance(told_of, Mapping) else dict.fromkeys(told_of)
+        others = {name: self.filled(IDLE_SUBSCRIPTION, one) for name, one in given.items()}
         return topic | {"subscriptions": {self.case.get("name", NAME): subscription, **others}}
 
     def replication(self) -> dict[str, Any]:

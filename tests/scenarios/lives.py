@@ -1,4 +1,4 @@
-"""What ends before its work is done: consumers that come and go, messages that expire."""
+"""What ends too early: consumers that come and go, messages that expire, a full backlog quota."""
 
 from __future__ import annotations
 
@@ -38,3 +38,14 @@ def _expired_in_hand(scene: Scene) -> None:
         return bool(scene.stats()["msgBacklog"] == 0)
 
     scene.until(expired)
+
+
+@scenario("backlog-quota-reached", warning("backlog-quota-reached"))
+def _quota(scene: Scene) -> None:
+    """Nobody consumes, and the topic may not hold that much."""
+    scene.begin()
+    scene.produce(100)
+    quota = {"limitSize": 1000, "limitTime": -1, "policy": "producer_request_hold"}
+    answer = scene.admin.post(f"{scene.path}/backlogQuota", json=quota)
+    answer.raise_for_status()
+    scene.until(lambda: scene.read().document.get("backlogQuotaLimitSize") == 1000)

@@ -196,6 +196,10 @@ class TopicStats:
     ongoing_txn_count: int | None = None
     msg_chunk_published: bool | None = None
     msg_rate_in: float | None = None
+    backlog_quota_limit_size: int | None = None
+    backlog_quota_limit_time: int | None = None  # seconds
+    oldest_backlog_message_age_seconds: int | None = None
+    oldest_backlog_message_subscription_name: str | None = None
     owner_broker: str | None = None
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None

@@ -1,0 +1,87 @@
+"""The backlog of a topic has reached its quota, so no new messages come, or the oldest are lost.
+
+A quota limits how many bytes of a topic may wait, or how old its oldest message may be. It counts
+for the topic: one subscription that nobody reads stops the producers of all others. Its policy says
+what happens then. `producer_request_hold`, the default, and `producer_exception` disconnect the
+producers and refuse new ones (ProducerBlockedQuotaExceeded); `consumer_backlog_eviction` drops the
+oldest messages of the subscription that is furthest behind. Statistics do not report the policy.
+
+It is a warning for a subscription that fills the quota, and an information for the others, where
+nothing is wrong but that nothing comes. The broker checks the quota every 60 s
+(backlogQuotaCheckIntervalInSeconds), so producers may go on for so long.
+
+Source: BacklogQuotaManager.handleExceededBacklogQuota, PersistentTopic.checkBacklogQuotaExceeded in
+the broker; seen on 4.0.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import namespace_admin, policy_admin
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.quota import QuotaReached
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import Sentence, say
+from pulsar_doctor.wording.sizes import in_words
+
+THRESHOLDS: tuple[Threshold, ...] = ()
+NEEDS = frozenset({STATS})
+NAMED_MOST = 3
+REMEDY = (
+    "Have the subscription that fills the quota consumed, or delete it if nobody needs it. Raise "
+    "the quota only if that much may wait."
+)
+GONE = "this finding is gone, and its producers are connected again within a minute"
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where the topic's backlog has reached its quota."""
+    quota = view.quota
+    if quota is None:
+        return
+    fills = view.subscription in quota.filled_by
+    yield Finding(
+        code="backlog-quota-reached",
+        severity="warning" if fills else "info",
+        confidence=0.95,
+        consumer=None,
+        summary=_summary(view, quota, fills=fills),
+        evidence=(
+            Measure("backlog_waits", quota.waits, "seconds" if quota.by_age else "bytes"),
+            Measure("backlog_quota", quota.limit, "seconds" if quota.by_age else "bytes"),
+            Measure("producers", quota.producers, "producers"),
+        ),
+        remedy=REMEDY,
+        actions=tuple(_actions(view, quota, fills=fills)),
+    )
+
+
+def _summary(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Sentence:
+    unit = duration if quota.by_age else in_words
+    who = "it" if fills else listed(quota.filled_by, NAMED_MOST)
+    why = say(
+        "{} fills the backlog quota of the topic ({} of {}{})",
+        *(who, unit(quota.waits), unit(quota.limit), " old" if quota.by_age else ""),
+    )
+    if quota.producers == 0 and not view.published:
+        return say("no new messages come: {}, and the broker refuses producers", why)
+    return say("{}: the broker disconnects producers, or drops the oldest messages", why)
+
+
+def _actions(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Iterator[Action]:
+    who = "this subscription" if fills else listed(quota.filled_by, NAMED_MOST)
+    text = f"Have {who} consumed: when its backlog is below the quota, producers may connect."
+    yield Action("now", text, check=check_line(view, GONE))
+    yield Action(
+        "today",
+        "Check the quota of the topic and its policy, and raise it only if that much may wait.",
+        command=policy_admin(view, "get-backlog-quota", "-ap")
+        or namespace_admin(view, "get-backlog-quotas"),
+        check=check_line(view, GONE),
+    )
