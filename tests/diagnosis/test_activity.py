@@ -85,7 +85,7 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
         (
             ONE,
             "has acknowledged none of its 10 messages for 7 min and asks for no more: "
-            "it hangs or is paused",
+            "it hangs, is paused, or its client cannot decrypt or decode them: see its log",
         ),
         (
             replace(ONE, quiet_for=Age(20_000, exact=False)),

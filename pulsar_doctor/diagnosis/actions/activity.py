@@ -64,10 +64,13 @@ def verdict(consumer: ConsumerView) -> str:
     """Which of them it is, without its numbers.
 
     One whose queue is full has not taken half of it, so it cannot have forgotten to acknowledge.
+    Java's client keeps what it cannot decrypt (ConsumerCryptoFailureAction.FAIL, its default):
+    the application gets nothing, and neither a permit nor an acknowledgement comes back.
     """
+    how = activity_of(consumer)
     if consumer.never_acked and not consumer.without_permits:
-        return MAY_HAVE_TAKEN_ALL.get(activity_of(consumer), VERDICTS[activity_of(consumer)])
-    return VERDICTS[activity_of(consumer)]
+        return MAY_HAVE_TAKEN_ALL.get(how, VERDICTS[how])
+    return NEVER_ACKED.get(how, VERDICTS[how]) if consumer.never_acked else VERDICTS[how]
 
 
 def _slow(consumer: ConsumerView) -> str:
@@ -100,8 +103,10 @@ VERDICTS: dict[Activity, str] = {
     "keeps": f"it takes messages and has never acknowledged one: {FORGETS}",
     "unclear": "it is stuck, or one message takes longer; the next ack will show",
 }
+KEPT_BACK = "its client cannot decrypt or decode them: see its log"
+NEVER_ACKED: dict[Activity, str] = {"hangs": f"it hangs, is paused, or {KEPT_BACK}"}
 MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
-    "hangs": "it hangs, is paused, or forgets to acknowledge",
+    "hangs": f"it hangs, is paused, forgets to acknowledge, or {KEPT_BACK}",
     "unclear": (
         "it is stuck, forgets to acknowledge, or one message takes longer; the next ack will show"
     ),

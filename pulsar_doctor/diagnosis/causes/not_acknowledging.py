@@ -21,7 +21,13 @@ Exclusive and Failover is known from the internal stats only. A trace does not t
 send; but nothing is, or the broker does not read, where a consumer with permits is sent nothing for
 so long.
 
-Source: Consumer.messageAcked and flowPermits in the broker.
+A client that cannot decrypt or decode messages looks the same by statistics. Java's client keeps
+what it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL), and acknowledges it with a
+validation error under DISCARD, which a trace shows; a schema that does not fit fails in the
+application, when it reads the value. Both are in the application's log.
+
+Source: Consumer.messageAcked and flowPermits in the broker; ConsumerImpl.decryptPayloadIfNeeded in
+the Java client.
 """
 
 from __future__ import annotations
