@@ -40,6 +40,8 @@ class Judge:
     # ends a capture and returns what it has shown; called for the first verdict
     captured: Callable[[], Sequence[Subscription]] | None = None
     every: bool = False  # with `process`: other subscriptions too
+    # of clients on this machine, as brokers report them; called once something is not healthy
+    addresses: Callable[[], frozenset[str]] = frozenset
     keep_views: bool = False  # each verdict keeps the view that it was made from, for a case
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
@@ -131,7 +133,17 @@ class Judge:
         """On one view. sources: which reported it."""
         kept = view if self.keep_views else None
         found = diagnose(view, self.causes, self.limits)
+        if found.status != "healthy" and (placed := self._placed(view)) is not view:
+            found = diagnose(placed, self.causes, self.limits)
         return replace(found, sources=tuple(sources), view=kept)
+
+    def _placed(self, view: SubscriptionView) -> SubscriptionView:
+        """With which consumers are on this machine, so that they can be examined."""
+        ours = {each.address for each in view.consumers or ()} & self.addresses()
+        if not ours:
+            return view
+        consumers = (replace(each, here=each.address in ours) for each in view.consumers or ())
+        return replace(view, consumers=tuple(consumers))
 
     def judged(self, windows: Iterable[TopicWindow]) -> Iterator[tuple[Observed, Diagnosis]]:
         """Each subscription that is asked for, with its verdict."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +93,16 @@ def live_request(where: Settings, plan: SamplingPlan, save: Path | None = None) 
 
     progress = ProgressBar(quiet=told("quiet"))
     return LiveRequest(where, plan, save=save, say=say, progress=progress)
+
+
+def addresses_here() -> Callable[[], frozenset[str]]:
+    """What finds, once, the clients' ends of connections on this machine, as brokers report them.
+
+    Nothing where a client could not be examined: elsewhere than on Linux, or without that part.
+    """
+    for part in installed.having("by_client") if sys.platform == "linux" else ():
+        return cache(installed.load(part, "by_client").addresses_here)
+    return frozenset
 
 
 def write_whole(path: Path, content: bytes) -> None:

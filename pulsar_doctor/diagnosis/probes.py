@@ -1,23 +1,32 @@
 """The cheapest harmless observation that tells a suspect from the next one.
 
-Another sample comes first: it only reads, and tells work from a hang. Where the subscription was
-watched for long already, somebody has to look at the process, or at what the wire carries.
+Of a consumer on this machine its process is examined: that takes seconds, and shows whether it is
+paused and where its threads are. Otherwise another sample comes first: it only reads, and tells
+work from a hang. Where the subscription was watched for long already, somebody has to look at the
+process, or at what the wire carries.
 """
 
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import admin, watch
-from pulsar_doctor.diagnosis.actions.consumers import place, threads_seen
+from pulsar_doctor.diagnosis.actions.consumers import examined_by, place, threads_seen
+from pulsar_doctor.diagnosis.actions.process import CONSEQUENCES
 from pulsar_doctor.diagnosis.answers import Probe
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
-SHORT_SECONDS, LONG_SECONDS = 60, 300
+SHORT_SECONDS, LONG_SECONDS, EXAMINE_SECONDS = 60, 300, 8
+INSIDE = (
+    "Look inside its process, which is on this machine, without a restart: that shows whether the "
+    "consumer is paused, and where its threads are."
+)
 
 
 def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) -> Probe:
     """What decides this suspect."""
+    if each is not None and of.code in CONSEQUENCES and (line := examined_by(view, each)):
+        return Probe(INSIDE, line, EXAMINE_SECONDS, harmless=False)
     if of.probe is not None and (own := of.probe(view, each)) is not None:
         return own
     if (view.watched_seconds or 0) >= SHORT_SECONDS and each is not None:

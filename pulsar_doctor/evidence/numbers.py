@@ -228,6 +228,9 @@ class Facts(PrintedFacts):
     waits_from: str | None = row(
         "the position at which it joined, where it is sent nothing before mark-delete is there",
         by=BROKER)
+    here: bool = row(
+        "whether its connection ends on the machine that pulsar-doctor runs on", default=False,
+        by=())
     inside: Inside | None = row("what its own process reports", by=INSIDE)
 # fmt: on
 

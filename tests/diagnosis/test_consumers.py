@@ -154,6 +154,37 @@ def test_what_decides_a_suspect_is_no_dump_where_one_was_taken() -> None:
     assert f"whether one of these hangs: ear has been in {CHARGE}" in text
 
 
+INSIDE = "pulsar-doctor examine 10.0.3.7:51494 persistent://public/default/orders --attach"
+
+
+@pytest.mark.parametrize(
+    ("consumer", "line"),
+    [
+        (replace(ONE, here=True), INSIDE),
+        (replace(ONE, here=True, client_version="Pulsar-CPP-v3.5.1"), INSIDE),  # or of Python
+        (replace(ONE, here=True, client_version="Pulsar-Go-v0.14.0"), None),
+        (replace(ONE, here=True, inside=Inside(asked=True)), None),  # which has been done
+        (ONE, None),
+    ],
+)
+def test_a_process_on_this_machine_is_examined_before_anything_is_restarted(
+    consumer: ConsumerView, line: str | None
+) -> None:
+    there = replace(view(), topic="persistent://public/default/orders", partition=None)
+    for code in ("permits-exhausted", "not-acknowledging", "permit-leak"):
+        (suspect,) = [each.hypothesis for each in load() if each.code == code]
+        assert suspect is not None
+        probe = probe_of(there, suspect, consumer)
+        assert (probe.command == INSIDE) == (line is not None)
+        assert not (line and probe.harmless)
+    (healthy,) = [each.hypothesis for each in load() if each.code == "dispatch-throttled"]
+    assert healthy is not None
+    assert probe_of(there, healthy, consumer).command != INSIDE
+    first = treatment(there, consumer)[0]
+    assert (first.command == INSIDE) == (line is not None)
+    assert ("Look inside the process at 10.0.3.7:51494" in first.text) == (line is not None)
+
+
 @pytest.mark.parametrize(
     ("other", "is_said"),
     [

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli._calls import checks, connected, say, say_more, settings, told
+from pulsar_doctor.cli._calls import (
+    addresses_here,
+    checks,
+    connected,
+    say,
+    say_more,
+    settings,
+    told,
+)
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
@@ -272,6 +280,7 @@ def _of_broker(
     from pulsar_doctor.checkup.live import LiveRequest, of_topics
     from pulsar_doctor.checkup.namespaces import of_fleet
 
+    judge = replace(judge, addresses=addresses_here())
     tell, progress = talk or (say, None)
     asking = LiveRequest(
         where,

@@ -92,6 +92,13 @@ def holes(view: SubscriptionView) -> str | None:
     return _doctor("holes", view.full_topic, view.subscription)
 
 
+def examine(view: SubscriptionView, address: str) -> str | None:
+    """Our own line that looks inside a client on this machine. address: as brokers report it."""
+    if "://" not in view.topic:
+        return None
+    return _line(["pulsar-doctor", "examine", address.lstrip("/"), view.full_topic, "--attach"])
+
+
 def stall_check(topic: str, subscription: str) -> str | None:
     """Our own line that asks the broker. topic: its full name, with the partition."""
     return _doctor("stall-check", topic, subscription)

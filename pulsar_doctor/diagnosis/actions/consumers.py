@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.actions.activity import activity_of
-from pulsar_doctor.diagnosis.actions.commands import admin, check, restarted
+from pulsar_doctor.diagnosis.actions.commands import admin, check, examine, restarted
 from pulsar_doctor.diagnosis.actions.settings import (
     ACK_TIMEOUT,
     DOTNET,
@@ -83,6 +83,7 @@ DUMPS = {  # by the client: what dumps its threads, in short and in full
     FUNCTIONS: ("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
     SINKS: ("jcmd", "jcmd's Thread.print"),
 }
+ATTACHABLE = frozenset({JAVA, PYTHON, FUNCTIONS, SINKS})  # `examine --attach` reads their processes
 AGAIN = "its unacknowledged messages are delivered again, including those that it has finished"
 ELSEWHERE = "its messages are sent to the other consumers at once, or to it when it reconnects"
 ALONE = "its messages are delivered again when it reconnects"
@@ -135,6 +136,7 @@ def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """Of one that takes messages and has never acknowledged any."""
+    yield from look_inside(view, consumer)
     yield from acknowledging(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
@@ -191,6 +193,8 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
             f"Find out why the application {place(consumer)} does not go on: {seen}.",
             check=check(view, "while it hangs, its counters stay the same"),
         )
+    for inside in look_inside(view, consumer):
+        return inside
     clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
     tool, dump = next(DUMPS[each] for each in clients if each in DUMPS)
     where = "; on that host, this command shows which process it is" if port else ""
@@ -201,6 +205,28 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
         check=check(view, "while it hangs, its counters stay the same"),
         brief=f"Find it, dump its threads ({tool})" if port else f"Dump its threads ({tool})",
     )
+
+
+def look_inside(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Examines its process; nothing where that cannot be done from this machine."""
+    line = examined_by(view, consumer)
+    if line is not None:
+        yield Action(
+            "now",
+            f"Look inside the process {place(consumer)}, which is on this machine: that shows "
+            "whether the consumer is paused, and where its threads are.",
+            command=line,
+            check=check(view, "while it hangs, its counters stay the same"),
+            brief="Look inside it: is it paused, where does it hang",
+        )
+
+
+def examined_by(view: SubscriptionView, consumer: ConsumerView) -> str | None:
+    """Our own line that looks inside it; None where it is elsewhere, or cannot be attached to."""
+    readable = ATTACHABLE.intersection(clients_of(consumer.client))
+    if not (consumer.here and consumer.address and readable) or consumer.inside is not None:
+        return None
+    return examine(view, consumer.address)
 
 
 def threads_seen(consumer: ConsumerView) -> str | None:

@@ -9,7 +9,7 @@ The check looks into the process. In a JVM the agent reports the tasks that wait
 them. In Python only the threads of a ThreadPoolExecutor are seen: there the consumer has to hold
 more messages than the pool has threads, and the confidence is lower. It is found once no thread of
 the pool has run for `stuck_for` and no acknowledgement has come since then, and stalled from
-`refill_wait` on. One that works in its rhythm, as far as acks tell, is not found.
+`stalled_after` on. One that works in its rhythm, as far as acks tell, is not found.
 
 Source: ThreadPoolExecutor in java.util.concurrent; concurrent.futures.thread in Python.
 """
@@ -21,7 +21,7 @@ from dataclasses import replace
 from pulsar_doctor.diagnosis.actions.process import CONSEQUENCES, STUCK_FOR, numbers, unstuck
 from pulsar_doctor.diagnosis.actions.threads import all_have_sat
 from pulsar_doctor.diagnosis.answers import Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import PROCESS, Measure
 from pulsar_doctor.evidence.process_told import Pool
@@ -29,7 +29,10 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import joined, say
 
 MEANING = "a pool of which every thread was in one place for less is working"
-THRESHOLDS = (replace(STUCK_FOR, default=60.0, meaning=MEANING), REFILL_WAIT)
+THRESHOLDS = (
+    replace(STUCK_FOR, default=60.0, meaning=MEANING),
+    Threshold("stalled_after", 300.0, "seconds", "a pool that was blocked for less may go on"),
+)
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES | {"nobody-receives", "handoff-unbounded"}
 REMEDY = (
@@ -54,7 +57,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         where = all_have_sat(threads, "pool thread")
         yield Finding(
             code="pool-stuck",
-            severity="stalled" if stood >= limits["refill_wait"] else "warning",
+            severity="stalled" if stood >= limits["stalled_after"] else "warning",
             confidence=0.9 if pool.holding else 0.7,
             consumer=consumer.label,
             summary=joined(

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +14,7 @@ import click
 
 from pulsar_doctor.cli._calls import (
     accepted,
+    addresses_here,
     checks,
     connected,
     live_request,
@@ -203,6 +204,7 @@ def _checkup(looking: Looking, asked: ExamineRequest, where: Settings) -> Checku
 
     process = InProcess(looking.told(), looking.again)
     judge = Judge(*checks(asked.changes), wires_by="capture", process=process)
+    judge = replace(judge, addresses=addresses_here())
     with ExitStack() as stack:
         if asked.capture:
             _capture(process, where, asked, stack)

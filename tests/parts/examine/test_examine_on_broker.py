@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -186,6 +187,26 @@ def test_a_paused_consumer_is_told_and_asks_for_nothing(application, broker, top
     told = measured(found)
     assert (told["available_permits"], told["unsent_permits"], told["queued"]) == (0, 10, 0)
     assert "permits-exhausted" not in {code for code, _ in findings(document)}
+
+
+def test_what_decides_a_paused_consumer_on_this_machine_is_examining_it(broker, topic):
+    with running(broker.service_url) as application:
+        application.order("produce", topic, 200)
+        application.order("subscribe", "pausing", 70, "plain", topic)
+        eventually(lambda: consumer(application.pid).waiting == 70)
+        application.order("pause", "pausing")
+        application.order("take", "pausing", 70)
+        time.sleep(5)
+        asked = ("stall-check", topic, "--window", "5s", "-o", "json")
+        (found,) = json.loads(answered(*asked, broker=broker).stdout)["subscriptions"]
+        suspects = {each["code"]: each for each in found["suspects"]}
+        print(found["status"], *suspects)
+        decide = suspects["permit-leak"]["decide"]
+        program, *line = shlex.split(decide["command"])
+        assert (program, line[0], line[2:]) == ("pulsar-doctor", "examine", [topic, "--attach"])
+        document = json.loads(answered(*line, "-o", "json", *WINDOW, broker=broker).stdout)
+    assert document["process"]["pid"] == application.pid
+    assert set(findings(document)) == {("paused", "pausing")}
 
 
 def test_a_zero_queue_asks_at_each_receive(application, broker, topic):
