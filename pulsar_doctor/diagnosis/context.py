@@ -12,6 +12,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.impact import impact_of
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.numbers import REPORTED, ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import moment_of
@@ -23,14 +24,16 @@ LASTING = frozenset(
 VALUES = attrgetter(*(each.name for each in REPORTED))
 
 
-def with_context(view: SubscriptionView, finding: Finding) -> Finding:
+def with_context(
+    view: SubscriptionView, finding: Finding, deadlines: tuple[Deadline, ...] = ()
+) -> Finding:
     """The finding, with what the view tells beside it."""
     named = _named(view, finding)
     return replace(
         finding,
         since=_since(view, finding, named),
         where=None if named is None else named.whereabouts,
-        impact=impact_of(view, finding, named),
+        impact=impact_of(view, finding, named, deadlines),
     )
 
 

@@ -13,6 +13,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.subscription import (
     UNACKED_DEFAULTS,
     SubscriptionView,
@@ -43,14 +44,26 @@ class _Case:
         return number is not None and number > 0 and str(number) not in self.known
 
 
-def impact_of(view: SubscriptionView, finding: Finding, named: ConsumerView | None) -> str | None:
+def impact_of(
+    view: SubscriptionView,
+    finding: Finding,
+    named: ConsumerView | None,
+    deadlines: tuple[Deadline, ...] = (),
+) -> str | None:
     """One sentence without its stop; None where there is nothing to add. named: its consumer."""
     if finding.severity == "info":
         return None
     case = _Case(view, named, values_in(finding.summary))
     drain = () if any(each.name == "time_to_drain" for each in finding.evidence) else _drain(case)
-    parts = (*_waiting(case), *_idle(case), *drain, *_limit(case))
+    parts = (*map(soon, deadlines), *_waiting(case), *_idle(case), *drain, *_limit(case))
     return joined("; ", parts) or None
+
+
+def soon(deadline: Deadline) -> str:
+    """`messages expire unread in about 3 h`."""
+    if deadline.seconds <= 0:
+        return f"{deadline.effect} now"
+    return f"{deadline.effect} in about {duration(deadline.seconds)} at this pace"
 
 
 def _waiting(case: _Case) -> Iterator[str]:

@@ -49,9 +49,11 @@ from pulsar_doctor.diagnosis.status import (
     doubts_by_odds,
     status_of,
 )
-from pulsar_doctor.diagnosis.thresholds import Limits
+from pulsar_doctor.diagnosis.thresholds import FALLS_BEHIND, LONGEST_BURST, Limits
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, account_of
+from pulsar_doctor.evidence.balance import Balance, balance_of
+from pulsar_doctor.evidence.deadlines import Deadline, deadlines_of
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -89,6 +91,8 @@ class Diagnosis:
     backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
     backlog_change: int | None = None  # in the window
     account: Account | None = None  # where its messages are; None: nobody made one
+    balance: Balance | None = None  # whether it keeps up; None: nobody made one
+    deadlines: tuple[Deadline, ...] = ()  # of what falls behind, the soonest first
     consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
     ruled_out: tuple[RuledOut, ...] = ()
@@ -280,7 +284,10 @@ def weighed_by(
     weighed = _Weighed()
     for cause in causes:
         weighed.add(cause, _ask(cause, view, limits[cause.code]))
-    findings = tuple(with_context(view, finding) for finding in weighed.decided(view))
+    burst = limits.get(FALLS_BEHIND, {}).get(LONGEST_BURST.name, LONGEST_BURST.default)
+    balance = balance_of(view, burst)
+    deadlines = deadlines_of(view, balance)
+    findings = tuple(with_context(view, finding, deadlines) for finding in weighed.decided(view))
     not_decided = (f"{cause.code}: {unknown.reason}" for cause, unknown in weighed.unknown)
     of_a_sum = (Rests(SUMS),) if view.hides_partitions else ()
     not_known = filter(None, (_not_known(view),))
@@ -303,6 +310,8 @@ def weighed_by(
         backlog=view.backlog.entries if view.backlog else None,
         backlog_change=view.backlog_change,
         account=account_of(view),
+        balance=balance,
+        deadlines=deadlines,
         consumers=consumers_of(view),
         segments=view.place.segments if view.place else None,
     )

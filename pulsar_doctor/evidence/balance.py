@@ -13,7 +13,7 @@ known, each flow is between both.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
@@ -75,6 +75,9 @@ class Balance:
         if growth is None or not growth.rises or not growth.most or fewest is None:
             return None
         return fewest / growth.most
+
+
+RATES = tuple(each.name for each in fields(Balance) if each.type == "Rate | None")
 
 
 def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> Balance:

@@ -20,6 +20,7 @@ from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.quota import QuotaReached
+from pulsar_doctor.evidence.policies import Policies
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.throttling import Throttling
@@ -181,6 +182,7 @@ class SubscriptionView:
     hides_partitions: bool = False
 
     quota: QuotaReached | None = None  # of the topic, where its backlog has reached that
+    policies: Policies | None = None  # limits of what waits
     place: AmongSegments | None = None  # of a segment, among the others of the scalable topic
 
     # What else the broker reports, which only known issues need.

@@ -27,6 +27,11 @@ def duration(seconds: float) -> str:
     raise ValueError(f"{seconds} is no length of time")
 
 
+def rate(a_second: float) -> str:
+    """So many a second as a person says it: 0.25, 4.2, 120."""
+    return f"{a_second:.0f}" if abs(a_second) >= 10 else f"{a_second:.2g}"
+
+
 def moment_of(ms: int) -> str | None:
     """Epoch milliseconds as RFC 3339 in UTC; None where no calendar has such a day."""
     try:

@@ -175,13 +175,13 @@ WHOLE = {
     "subscriptions": [
         {
             "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Shared",
-            "status": "stalled", "backlog": None, "account": Like(dict),
+            "status": "stalled", "backlog": None, "account": Like(dict), "balance": Like(dict),
             "findings": [HOGGING], "not_told": NOT_TOLD,
             "suspects": Like(list), "ruled_out": Like(list), "known_issues": [],
         },
         {
             "topic": TOPIC, "partition": None, "subscription": "audit", "type": "Shared",
-            "status": "healthy", "backlog": None, "account": Like(dict),
+            "status": "healthy", "backlog": None, "account": Like(dict), "balance": Like(dict),
             "findings": [], "not_told": NOT_TOLD,
             "suspects": Like(list), "ruled_out": Like(list), "known_issues": [],
         },

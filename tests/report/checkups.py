@@ -28,6 +28,8 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, Rest
+from pulsar_doctor.evidence.balance import Balance, Rate
+from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
@@ -63,6 +65,15 @@ accounts = st.builds(
     Account, counts, st.lists(places, max_size=3).map(tuple),
     st.just((Flow("sent", Count(1, 1)),)), st.none() | texts,
 )  # fmt: skip
+
+FALLING = Balance(
+    "falls-behind",
+    comes_in=Rate(120.0, 117.155, 122.845, 60.0),
+    goes_out=Rate(40.0, 38.35, None, 60.0),
+    growth=Rate(80.0, 75.505, 84.511, 60.0),
+    waits=Count(639_000, 639_000),
+)
+DEADLINES = (Deadline("message-ttl", 3600.0, "messages expire unread"),)
 
 
 def finding(

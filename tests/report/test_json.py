@@ -128,6 +128,7 @@ def test_a_whole_document() -> None:
                 "status": "stalled",
                 "backlog": 498,
                 "account": None,
+                "balance": None,
                 "findings": [
                     {
                         "code": "permits-exhausted",
@@ -165,6 +166,7 @@ def test_a_whole_document() -> None:
                 "status": "unknown",
                 "backlog": None,
                 "account": None,
+                "balance": None,
                 "findings": [],
                 "suspects": [],
                 "ruled_out": [],

@@ -61,6 +61,7 @@ def test_whole_lines() -> None:
         "status": "unknown",
         "backlog": None,
         "account": None,
+        "balance": None,
         "findings": [],
         "suspects": [],
         "ruled_out": [],

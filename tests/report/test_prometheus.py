@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.report.checkups import checkup, finding, verdict, written
+from tests.report.checkups import DEADLINES, FALLING, checkup, finding, verdict, written
 
 Sample = tuple[str, dict[str, str], float]
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)')
@@ -68,13 +68,18 @@ def read(text: str) -> list[dict[str, Any]]:
 
 def test_a_whole_page() -> None:
     run = checkup(
-        [verdict("stalled", partition=3), verdict("healthy", "audit", backlog=None)],
+        [
+            verdict("stalled", partition=3, balance=FALLING, deadlines=DEADLINES),
+            verdict("healthy", "audit", backlog=None),
+        ],
         unreachable=[("persistent://a/b/gone", "404")],
     )
     orders = 'topic="persistent://public/default/orders"'
     billing = f'{orders},partition="3",subscription="billing"'
     audit = f'{orders},partition="",subscription="audit"'
     status = "pulsar_doctor_subscription_status"
+    growth = "pulsar_doctor_subscription_growth_messages_per_second"
+    limit = "pulsar_doctor_subscription_limit_reached_in_seconds"
     assert written("prometheus", run).splitlines() == [
         f"# HELP {status} 1 for the verdict of the subscription, 0 for the others.",
         f"# TYPE {status} gauge",
@@ -90,6 +95,13 @@ def test_a_whole_page() -> None:
         "Entries in the backlog; absent if the broker does not report it.",
         "# TYPE pulsar_doctor_subscription_backlog_entries gauge",
         f"pulsar_doctor_subscription_backlog_entries{{{billing}}} 498",
+        f"# HELP {growth} What comes in less what is sent for the first time; absent if it is not "
+        "known.",
+        f"# TYPE {growth} gauge",
+        f"{growth}{{{billing}}} 80.0",
+        f"# HELP {limit} When what falls behind reaches a limit at its present pace, by limit.",
+        f"# TYPE {limit} gauge",
+        f'{limit}{{{billing},limit="message-ttl"}} 3600',
         "# HELP pulsar_doctor_finding "
         "1 for each cause that was found; more: pulsar-doctor explain CODE.",
         "# TYPE pulsar_doctor_finding gauge",

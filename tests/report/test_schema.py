@@ -18,7 +18,7 @@ from pulsar_doctor.parts.tap.events import End
 from pulsar_doctor.parts.tap.report.document import event_json
 from pulsar_doctor.report.schemas import names, schema_of
 from pulsar_doctor.report.stall_check.formats import write
-from tests.report.checkups import actions_on, checkup, located, verdict
+from tests.report.checkups import DEADLINES, FALLING, actions_on, checkup, located, verdict
 from tests.report.test_account import WHOLE
 from tests.report.test_json import HELD
 from tests.support import schemas
@@ -31,7 +31,8 @@ NUMBERS = (Measure("pace", 0.5, "s"), Measure("left", None, "entries", "at least
 def printed(name: str) -> str:
     """As it is printed, with something of everything."""
     found = replace(located(), actions=actions_on("t"), evidence=NUMBERS)
-    stalled = verdict("stalled", findings=(found,), consumers=(HELD,), account=WHOLE)
+    whole = {"account": WHOLE, "balance": FALLING, "deadlines": DEADLINES}
+    stalled = verdict("stalled", findings=(found,), consumers=(HELD,), **whole)
     told = [stalled, verdict("unknown")]
     out = io.StringIO()
     write(name, checkup(told, notes=[("t", "empty")], unreachable=[("u", "404")]), out)
@@ -67,6 +68,8 @@ PARTS = [
     ("subscriptions", "consumers"), ("subscriptions", "consumers", "receiver_queue_size"),
     ("subscriptions", "account"), ("subscriptions", "account", "places"),
     ("subscriptions", "account", "places", "rest"), ("subscriptions", "account", "flows"),
+    ("subscriptions", "balance"), ("subscriptions", "balance", "comes_in"),
+    ("subscriptions", "balance", "deadlines"),
     ("unreachable",), ("notes",),
 ]  # fmt: skip
 

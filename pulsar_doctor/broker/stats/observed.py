@@ -46,6 +46,11 @@ class ClusterLimits:
     max_unacked_ranges_to_persist: int | None = None
     # Of this broker version, where nothing else is set.
     unacked_ranges_by_default: int | None = None
+    # Of a topic that falls behind; 0 and below are no limit.
+    backlog_quota_bytes: int | None = None
+    backlog_quota_seconds: int | None = None
+    backlog_quota_policy: str | None = None
+    message_ttl_seconds: int | None = None
 
     def on(self, broker_version: str | None) -> ClusterLimits:
         """With what this version does by default; the same where it is no version."""

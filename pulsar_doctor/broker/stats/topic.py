@@ -200,6 +200,7 @@ class TopicStats:
     backlog_quota_limit_time: int | None = None  # seconds
     oldest_backlog_message_age_seconds: int | None = None
     oldest_backlog_message_subscription_name: str | None = None
+    msg_throughput_in: float | None = None  # bytes a second
     owner_broker: str | None = None
     publishers: tuple[PublisherStats, ...] | None = None
     subscriptions: Mapping[str, SubscriptionStats] | None = None

@@ -10,6 +10,7 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account, Rest
+from pulsar_doctor.evidence.balance import RATES, Rate
 from pulsar_doctor.evidence.numbers import REPORTED
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
@@ -35,6 +36,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "status": diagnosis.status,
         "backlog": diagnosis.backlog,
         "account": _account(diagnosis.account),
+        "balance": _balance(diagnosis),
         "findings": [finding_json(finding) for finding in diagnosis.findings],
         "suspects": [suspect.document() for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
@@ -98,6 +100,34 @@ def _account(account: Account | None) -> dict[str, Any] | None:
             for each in account.flows
         ],
         "contradiction": account.contradiction,
+    }
+
+
+def _balance(diagnosis: Diagnosis) -> dict[str, Any] | None:
+    """Whether it keeps up; rates to a thousandth."""
+    balance = diagnosis.balance
+    if balance is None:
+        return None
+    return {
+        "pace": balance.pace,
+        "seconds": balance.seconds and round(balance.seconds, 3),
+        **{name: _rate(getattr(balance, name)) for name in RATES},
+        "waits": _number(balance.waits),
+        "waits_messages": _number(balance.waits_messages),
+        "delayed": _number(balance.delayed),
+        "deadlines": [
+            {"limit": each.limit, "seconds": round(each.seconds, 3), "effect": each.effect}
+            for each in diagnosis.deadlines
+        ],
+    }
+
+
+def _rate(rate: Rate | None) -> dict[str, float | None] | None:
+    """What is measured, and between which bounds it is."""
+    if rate is None:
+        return None
+    return {
+        name: None if value is None else round(value, 3) for name, value in asdict(rate).items()
     }
 
 

@@ -106,9 +106,11 @@ def simulated(*arguments: str) -> str:
 
 def test_the_whole_document_of_a_run_that_was_stopped() -> None:
     whole = json.loads(simulated(*STOPPED, "-o", "json"))
-    consumers, account = (whole["verdict"].pop(name) for name in ("consumers", "account"))
+    verdict = whole["verdict"]
+    consumers, account, balance = map(verdict.pop, ("consumers", "account", "balance"))
     assert [each["label"] for each in consumers] == ["consumer-1", "consumer-2"]
     assert "held" in {each["place"] for each in account["places"]}
+    assert balance["pace"] == "not-known"
     assert whole == WHOLE
 
 

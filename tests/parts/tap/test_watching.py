@@ -53,7 +53,8 @@ SLOW = {  # the consumer, when it has three of four and has acknowledged one
 }  # fmt: skip
 HEALTHY = {
     "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Exclusive",
-    "status": "healthy", "backlog": None, "account": Like(dict), "findings": [],
+    "status": "healthy", "backlog": None, "account": Like(dict), "balance": Like(dict),
+    "findings": [],
     "suspects": [], "ruled_out": [], "known_issues": [],
     "not_told": NOT_TOLD, "consumers": Like(list),
 }  # fmt: skip

@@ -20,6 +20,8 @@ from pulsar_doctor.wording.printable import CHARACTERS_MOST, printable
 ENCODING = "utf-8"  # by its definition
 STATUS = "pulsar_doctor_subscription_status"
 BACKLOG = "pulsar_doctor_subscription_backlog_entries"
+GROWTH = "pulsar_doctor_subscription_growth_messages_per_second"
+DEADLINE = "pulsar_doctor_subscription_limit_reached_in_seconds"
 FINDING = "pulsar_doctor_finding"
 SUSPECT = "pulsar_doctor_suspect_probability"
 SUBSCRIPTIONS = "pulsar_doctor_subscriptions"
@@ -29,6 +31,8 @@ CHECKED_AT = "pulsar_doctor_checked_at_seconds"
 MEANINGS = {
     STATUS: "1 for the verdict of the subscription, 0 for the others.",
     BACKLOG: "Entries in the backlog; absent if the broker does not report it.",
+    GROWTH: "What comes in less what is sent for the first time; absent if it is not known.",
+    DEADLINE: "When what falls behind reaches a limit at its present pace, by limit.",
     FINDING: "1 for each cause that was found; more: pulsar-doctor explain CODE.",
     SUSPECT: "How likely the first suspect of an unknown verdict is, from 0 to 1.",
     SUBSCRIPTIONS: "Subscriptions by verdict, each partition apart.",
@@ -43,6 +47,8 @@ ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
 class _Spools:
     status: SpooledTemporaryFile[str] = field(default_factory=spool)
     backlog: SpooledTemporaryFile[str] = field(default_factory=spool)
+    growth: SpooledTemporaryFile[str] = field(default_factory=spool)
+    deadline: SpooledTemporaryFile[str] = field(default_factory=spool)
     finding: SpooledTemporaryFile[str] = field(default_factory=spool)
     suspect: SpooledTemporaryFile[str] = field(default_factory=spool)
 
@@ -54,6 +60,12 @@ class _Spools:
             self.status.write(_sample(STATUS, value, **names, status=status))
         if diagnosis.backlog is not None:
             self.backlog.write(_sample(BACKLOG, diagnosis.backlog, **names))
+        growth = diagnosis.balance and diagnosis.balance.growth
+        if growth is not None:
+            self.growth.write(_sample(GROWTH, round(growth.about, 3), **names))
+        for each in diagnosis.deadlines:
+            value = round(each.seconds)
+            self.deadline.write(_sample(DEADLINE, value, **names, limit=each.limit))
         # Several consumers may share a cause; a label for each would be too many time series.
         for cause in dict.fromkeys((one.code, one.severity) for one in diagnosis.findings):
             code, severity = cause
@@ -72,6 +84,8 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     families = {
         STATUS: spools.status,
         BACKLOG: spools.backlog,
+        GROWTH: spools.growth,
+        DEADLINE: spools.deadline,
         FINDING: spools.finding,
         SUSPECT: spools.suspect,
     }

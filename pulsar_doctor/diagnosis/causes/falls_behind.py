@@ -1,0 +1,88 @@
+"""Messages are published faster than they are sent: at this pace the subscription never catches up.
+
+It is not stuck: messages are sent and acknowledged. But what waits grows, until a backlog quota
+stops the producers, messages expire unread, or the disk is full. Either the work is too slow for
+what comes in, or something holds it back: a hot key, a limit of dispatching, work done twice.
+
+A burst looks the same while it lasts. So this is found only where what waits would take longer than
+`longest_burst` to gather at the pace of now, or where a window of that length shows it. Both count
+that come in and go out for the first time: acknowledgements may come at checkpoints, and rates
+count messages while the backlog counts entries. Delayed messages, what an entry filter rejects, and
+a difference that chance explains are no growth; then a longer window (`--window`) tells.
+
+Source: PersistentTopic.updateRates (rates are of the last full minute), BacklogQuotaManager.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.thresholds import FALLS_BEHIND, LONGEST_BURST, Limits
+from pulsar_doctor.evidence.balance import MINUTE, Balance, Rate, balance_of
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.durations import rate
+from pulsar_doctor.wording.sentences import say
+
+THRESHOLDS = (LONGEST_BURST,)
+NEEDS = frozenset({STATS})
+REMEDY = (
+    "Add consumers, or make the work on a message faster: more has to go out than comes in. If "
+    "that brings nothing, look for a hot key, a dispatch limit, or messages that are sent again."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where it is certain, and messages still go out: otherwise it is stuck."""
+    if not view.msg_rate_in and not view.published:
+        return
+    balance = balance_of(view, limits[LONGEST_BURST.name])
+    out, unread = balance.goes_out, view.own is not None or view.keeps_nothing
+    if balance.pace != "falls-behind" or unread or out is None or not out.rises:
+        return
+    yield Finding(
+        code=FALLS_BEHIND,
+        severity="warning",
+        confidence=0.9,
+        consumer=None,
+        summary=_summary(view, balance),
+        evidence=tuple(_measures(view, balance)),
+        remedy=REMEDY,
+        actions=(Action("today", REMEDY, check=check_line(view, "it catches up")),),
+    )
+
+
+def _summary(view: SubscriptionView, of: Balance) -> str:
+    came, sent, growth = of.comes_in, of.goes_out, of.growth
+    assert came is not None and sent is not None and growth is not None  # noqa: PT018
+    acked = of.acknowledged if of.acknowledged and of.acknowledged.most is not None else None
+    same = acked and rate(acked.about) == rate(sent.about)
+    done = " and acknowledged" if same else f", {rate(acked.about)} acknowledged" if acked else ""
+    return say(
+        "{} messages a second come in, {} are sent{}: {:entries} wait, {:messages} more each "
+        "minute, and it never catches up at this pace; to keep up it has to be {} times as fast",
+        *(
+            rate(came.about),
+            rate(sent.about),
+            done,
+            view.backlog.entries if view.backlog else of.waits,
+        ),
+        *(round(growth.about * MINUTE), rate(came.about / (came.about - growth.about))),
+    )
+
+
+def _measures(view: SubscriptionView, of: Balance) -> list[Measure]:
+    flows = {
+        "comes_in": of.comes_in,
+        "goes_out": of.goes_out,
+        "acknowledged": of.acknowledged,
+        "redelivered": of.redelivered,
+        "growth": of.growth,
+    }
+    found = [_measure(name, flow) for name, flow in flows.items() if flow is not None]
+    return [backlog_measure(view), *found]
+
+
+def _measure(name: str, flow: Rate) -> Measure:
+    bound = "at least" if flow.most is None else None
+    return Measure(name, round(flow.about, 3), "messages/second", bound)
