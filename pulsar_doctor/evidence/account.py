@@ -250,13 +250,17 @@ def _with_nobody(view: SubscriptionView, read: Count | None, held: Count) -> Ite
 def _all_held(view: SubscriptionView, total: Count | None) -> tuple[Place, ...]:
     """What consumers have, each apart; together where they are not reported."""
     if view.consumers is not None:
-        return tuple(_held(view, each, total) for each in view.served)
+        gone = expired_in_hand(view) > 0
+        return tuple(_held(view, each, total, gone=gone) for each in view.served)
     entries = _entries_of(view.unacked, None) or _up_to(total)
     return (Place("held", entries, messages=view.unacked),)
 
 
-def _held(view: SubscriptionView, each: ConsumerView, total: Count | None) -> Place:
-    """What one consumer has. Of batches the number of entries is known between bounds."""
+def _held(view: SubscriptionView, each: ConsumerView, total: Count | None, *, gone: bool) -> Place:
+    """What one consumer has. Of batches the number of entries is known between bounds.
+
+    gone: whether some of what consumers hold has expired.
+    """
     messages = each.unacked_messages
     entries = each.unacked_entries or _entries_of(messages, each.entry_messages_most)
     fewest, longest = least(entries) or 0, most(entries)
@@ -264,7 +268,7 @@ def _held(view: SubscriptionView, each: ConsumerView, total: Count | None) -> Pl
         fewest = fewest if view.pending_acks == 0 or each.never_acked else 0
     upper = [bound for bound in (longest, most(messages)) if bound is not None]
     backlog = most(total)
-    if backlog is not None and expired_in_hand(view):
+    if backlog is not None and gone:
         fewest = 0
     if backlog is not None and backlog >= fewest:  # fewer only as of another moment
         upper.append(backlog)
