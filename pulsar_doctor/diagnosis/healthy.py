@@ -10,6 +10,10 @@ means). Otherwise the status is unknown, and the likeliest cause is named. Messa
   between two checkpoints, and some more. Not at all where it ended so;
 - sent to a consumer that acknowledges none of them and does not keep them: for `first_ack_within`.
   It gives them back, or they expire;
+- sent, over and over, to consumers that have left: not at all, if that was three times all that can
+  be sent, and nobody has acknowledged any;
+- in the queue of a client to which more are sent: for 30 seconds, or its rhythm, while its
+  application takes and acknowledges none. With fewer permits than half of its queue, some are there;
 - held, and not new, by a consumer that has acknowledged before: for five minutes since its last
   acknowledgement, or `first_ack_within`, if that is longer;
 - held by a silent consumer, while no message waits by the backlog: for `first_ack_within`. They
@@ -40,7 +44,8 @@ apart the acknowledgements are. A hang that begins looks healthy until then.
 
 Where nothing needs to move, all is consumed or nobody promised to consume it, only messages that
 are held without a backlog, or dropped, count. Where something rests too long, the probability that
-nothing is wrong is given as half at most: few of the states to which it was fitted show that.
+nothing is wrong is given as half at most, and after five minutes as a fifth: few of the states to
+which it was fitted show that.
 That a check was left out with --skip earns nothing.
 """
 

@@ -29,6 +29,7 @@ from pulsar_doctor.diagnosis.trace_laws import (
     stored_and_not_sent,
 )
 from pulsar_doctor.evidence.account import is_quiet, with_nobody
+from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -113,6 +114,31 @@ def silent_holder(view: SubscriptionView, each: ConsumerView, pause: float) -> S
     return None
 
 
+def _queue_untouched(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
+    """A consumer is sent messages, and its application takes none of its client's queue."""
+    pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
+    found = (queue_untouched(each, pause) for each in view.served)
+    yield from (each for each in found if each is not None)
+
+
+def queue_untouched(each: ConsumerView, pause: float) -> SilentHolder | None:
+    """That messages have been in its queue for so many seconds, and it has worked on none.
+
+    A client sends FLOW once its application has taken half of its queue. A sink that acknowledges
+    late takes messages all the same.
+    """
+    worked = each.since_work
+    if worked is None or worked.seconds < max(pause, each.usual_silence):
+        return None
+    if each.closed or each.resting or not (queued := each.left_untaken(pause)):
+        return None
+    text = (
+        "{:messages} or more have been in the queue of {} for {} or more, and it has taken and"
+        " acknowledged none for {}"
+    )
+    return SilentHolder(say(text, queued, each.label, duration(pause), worked), each.label)
+
+
 def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
     """Entries that are in one of two places, both of which rest while it has permits.
 
@@ -156,6 +182,27 @@ def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
             )
             numbers = each.msg_out_counter, each.unacked_messages
             yield Rests(say(text, each.label, *numbers), each.label)
+
+
+def _sent_over_and_over(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """What waits was sent several times to consumers that have left, and nobody acknowledged it."""
+    if (rounds := rounds_of(view, within)) is not None:
+        text = (
+            "{:messages} were sent to consumers that have left, at least {} times all that could be"
+            " sent, and the present ones have acknowledged none"
+        )
+        yield Rests(say(text, rounds.sent, rounds.times))
+
+
+def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
+    """How often messages went round; None where the former consumers may have acknowledged lately.
+
+    A consumer that has just been restarted has acknowledged none yet.
+    """
+    rounds = view.circulation.rounds if view.circulation is not None else None
+    moved = view.since_mark_delete
+    lately = rounds and not rounds.sure and (moved is None or moved.seconds < within)
+    return None if lately else rounds
 
 
 def _acks_stopped(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -353,8 +400,10 @@ READERS: tuple[Law, ...] = (
 LAWS: tuple[Law, ...] = (
     _not_seen,
     _holder_is_silent,
+    _queue_untouched,
     _never_acknowledged,
     _gives_back,
+    _sent_over_and_over,
     _acks_stopped,
     _due_and_still,
     _nobody_asks,

@@ -38,6 +38,17 @@ class Recent:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """How often all that can be sent went to consumers that have left, and was not acknowledged."""
+
+    times: int  # at least
+    sent: int  # messages, to those that have left
+    # Whether nothing was acknowledged since the topic was loaded. Otherwise they may have been sent
+    # other messages, which were published before that and are acknowledged.
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Circulation:
     """What was sent, by whatever reports it; None and nothing where it is not reported."""
 
@@ -49,6 +60,7 @@ class Circulation:
     life: Sent | None = None
     # Consumers that came and left in the window, were sent messages and acknowledged none.
     gone: int = 0
+    rounds: Rounds | None = None  # None: none that the counters show
     at_most_twice: bool = False  # whether nothing need have come three times
     ever_sent: int | None = None  # messages, also to those that have left; 0 where nobody is there
     last_delivery: Age | None = None

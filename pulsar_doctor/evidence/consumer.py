@@ -12,6 +12,7 @@ as one message takes, and no smaller queue would do better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,8 @@ from pulsar_doctor.wording.sentences import say
 
 JUST_NOW_MS = 5000
 COMES_AGAIN = 3  # times what it holds: some of it was sent three times, or went to others
+RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
+RHYTHM_MOST = 150.0  # seconds, beyond which a life excuses no silence
 ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
 
 
@@ -182,6 +185,32 @@ class ConsumerView(Facts):
     def quiet_at_least(self, seconds: float) -> bool:
         """Whether it has certainly been quiet for so long."""
         return self.quiet_for is not None and self.quiet_for.ms >= seconds * 1000
+
+    def left_untaken(self, seconds: float) -> int:
+        """Messages that have been in its client's queue for so long, at least.
+
+        With fewer permits than half of its queue some are there. A queue is no smaller than its
+        permits and what it was sent since its last FLOW together: so much at its usual pace, of its
+        life and of now. What comes at that pace in these seconds is younger.
+        """
+        permits, held = least(self.available_permits), most(self.unacked_messages)
+        sent, life, flow = least(self.msg_out_counter), self.connected_for, self.since_last_flow
+        if permits is None or permits <= 0 or held is None:
+            return 0
+        rate, known = self.msg_rate_out or 0, least(self.queued) or 0
+        if sent and life and flow and flow.exact:
+            since = flow.seconds * min(rate, sent / life.seconds) / ABOUT
+            known = max(known, math.floor(since - permits) // 2)
+        return max(0, min(held, known) - math.ceil(seconds * rate))
+
+    @property
+    def usual_silence(self) -> float:
+        """Seconds in which it finishes two messages, by its life; 0 where nothing tells."""
+        sent, held = least(self.msg_out_counter), most(self.unacked_messages)
+        done = 0 if sent is None or held is None else sent - held
+        if done < RHYTHM_NEEDS or self.connected_for is None or not self.connected_for.exact:
+            return 0.0
+        return min(2 * self.connected_for.seconds / done, RHYTHM_MOST)
 
     @property
     def seconds_until_flow(self) -> float | None:

@@ -26,13 +26,20 @@ from typing import Literal
 from pulsar_doctor.broker.stats.observed import SHARING, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import ACKED, ConsumerStats, SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.topic import (
+    ACKED,
+    MARK_DELETED,
+    ConsumerStats,
+    SubscriptionStats,
+    TopicStats,
+)
 from pulsar_doctor.broker.stats.window import Course
-from pulsar_doctor.evidence.circulation import Circulation, Sent
+from pulsar_doctor.evidence.circulation import Circulation, Rounds, Sent
 from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
+ROUNDS = 3  # times: a restart or two are ordinary
 SKEWED = 3  # times: the size of a backlog is an estimate by the average size of entries
 
 
@@ -49,6 +56,7 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Ci
         at_most_twice=life is not None and life.sent <= 2 * life.stock,
         ever_sent=_ever_sent(now),
         gone=_came_and_left(observed),
+        rounds=_rounds(observed, batch),
         last_delivery=window.last.age(*(each.last_consumed_timestamp_ms for each in there)),
         begun=window.last.age(begun),
         span_seconds=window.span_ms / 1000 if window.span_ms else None,
@@ -99,7 +107,7 @@ def _nothing_ever_acknowledged(now: SubscriptionStats) -> bool:
     """Whether that is certain, since the consumers connected."""
     consumers, moved = now.consumers or (), now.last_mark_delete_advanced_timestamp_ms
     since = [each.connected_since_ms for each in consumers]
-    never = "last_mark_delete_advanced_timestamp_ms" in now.never
+    never = MARK_DELETED in now.never
     stood = never or (moved is not None and all(s is not None and moved < s for s in since))
     return stood and all(ACKED in each.never for each in consumers)
 
@@ -116,6 +124,25 @@ def _came_and_left(observed: Observed) -> int:
     if lately or not all(ACKED in each.never for each in seen):
         return 0
     return sum(bool(each.msg_out_counter) for each in window.visitors(observed.subscription))
+
+
+def _rounds(observed: Observed, batch: int) -> Rounds | None:
+    """By the counters since the topic was loaded, while no present consumer has acknowledged.
+
+    If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
+    that can have been sent. Else it is that and what was published, and what was acknowledged of
+    older messages is not counted.
+    """
+    now, backlog = observed.now, observed.backlog.entries
+    ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
+    sure = MARK_DELETED in now.never and observed.acknowledged_ranges == 0
+    published = 0 if sure else observed.window.last.topic.msg_in_counter
+    known = None not in (ever, present, published) and backlog and now.consumers
+    if not known or observed.durable is False or not _nothing_ever_acknowledged(now):
+        return None
+    sent = (ever or 0) - (present or 0)
+    times = sent // ((published or 0) + (backlog or 0) * batch)
+    return Rounds(times, sent, sure) if times >= ROUNDS else None
 
 
 def _sent_in_window(

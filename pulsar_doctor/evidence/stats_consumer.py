@@ -36,9 +36,18 @@ class ConsumerFacts(Paced):
 
     @property
     def queued(self) -> Count:
-        """Some are queued without permits: fewer than half of a queue are unsent."""
-        full = self.permits is not None and self.permits <= 0
-        return Count(1 if full and (self.unacked or 0) > 1 else 0, None)
+        """Some are queued while fewer than half of a queue are permits: fewer than half are unsent.
+
+        A queue that is not known holds as many as it had permits for in the window, at least.
+        """
+        if self.permits is None:
+            return Count(0, None)
+        if self.permits <= 0:
+            return Count(1 if (self.unacked or 0) > 1 else 0, None)
+        had = [each.available_permits or 0 for each in self.course.values if each is not None]
+        size = self.known_queue_size or max(had)
+        held = 0 if self.held is None else self.held.most
+        return Count(min(held, max(0, size // 2 - self.permits)), None)
 
     @property
     def receiver_queue_size(self) -> Count | None:

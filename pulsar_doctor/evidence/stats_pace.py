@@ -19,7 +19,7 @@ from itertools import pairwise
 from pulsar_doctor.broker.stats.observed import Between
 from pulsar_doctor.broker.stats.window import RATE_SECONDS, SHORT_MS
 from pulsar_doctor.evidence import ack_wait
-from pulsar_doctor.evidence.consumer import JUST_NOW_MS
+from pulsar_doctor.evidence.consumer import JUST_NOW_MS, RHYTHM_MOST, RHYTHM_NEEDS
 from pulsar_doctor.evidence.paces import SLACK, fits, not_too_few, not_too_many
 from pulsar_doctor.evidence.standing import Standing
 from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
@@ -27,8 +27,6 @@ from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
 GO = "Pulsar-Go"
 ACKS_NEEDED = 3  # moments, before a window says how far apart they are
 MANY = 50  # messages of a window, which tell a pace better than a life
-RHYTHM_NEEDS = 3  # messages, before a life says anything of a rhythm
-RHYTHM_MOST_MS = 150_000
 MINUTE_NEEDS = 4  # messages of a minute: with fewer its pace may be twice as long as it seems
 MINUTE = 60.0  # seconds, of which the broker's rates are
 MINUTE_MOSTLY = 90.0  # seconds of life, after which half of it does
@@ -234,7 +232,7 @@ class Paced(Standing):
     def in_rhythm(self) -> bool:
         """Whether its silence is no longer than twice the time of a message over its life.
 
-        That average has idle times in it, so it excuses no silence of RHYTHM_MOST_MS. Where only
+        That average has idle times in it, so it excuses no silence of RHYTHM_MOST. Where only
         bounds are told of what it has done, it may be no more than twice the shortest average.
         """
         life_done, done = self.finished_in_life, 0
@@ -243,7 +241,7 @@ class Paced(Standing):
         quiet, life = self.silence, self.since(self.now.connected_since_ms)
         if quiet is None or life is None or not (quiet.exact and life.exact) or done < RHYTHM_NEEDS:
             return False
-        return quiet.ms <= min(2 * life.ms / done, RHYTHM_MOST_MS)
+        return quiet.ms <= min(2 * life.ms / done, 1000 * RHYTHM_MOST)
 
     @property
     def ahead(self) -> int:

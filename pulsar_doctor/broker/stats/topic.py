@@ -25,6 +25,7 @@ from pulsar_doctor.broker.stats.values import HashRange, epoch_ms, latest
 
 ACKED, CONSUMED = "last_acked_timestamp_ms", "last_consumed_timestamp_ms"
 FLOW = "last_consumed_flow_timestamp_ms"
+MARK_DELETED = "last_mark_delete_advanced_timestamp_ms"
 
 
 @dataclass(frozen=True, slots=True)

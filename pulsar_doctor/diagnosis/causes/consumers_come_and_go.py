@@ -15,6 +15,10 @@ another port. Only a seek, or a reset by pulsar-admin, makes the backlog rise be
 published. An Exclusive subscription refuses a second consumer, and closes none for it: applications
 that take turns are on several hosts.
 
+Where no sample met a new connection, the counters tell: it is found, too, where all that waits was
+sent to consumers that have left three times or more, and nothing was acknowledged since the topic
+was loaded. If something was, long ago, it is a suspect only.
+
 A client reconnects by itself when its connection breaks or its topic is unloaded; a load of the
 topic within the window is not counted.
 
@@ -27,8 +31,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
+from pulsar_doctor.diagnosis.laws import rounds_of
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
+from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import Connections, SubscriptionView, Turnover
 from pulsar_doctor.wording.durations import duration
@@ -56,27 +64,57 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where consumers of one name keep coming back."""
-    turnover = view.turnover
-    if turnover is None or turnover.times < limits["times"]:
-        return
+    turnover, rounds = view.turnover, rounds_of(view, FIRST_ACK_WITHIN.default)
+    if turnover is not None and turnover.times >= limits["times"]:
+        yield _connects(view, turnover)
+    elif rounds is not None:
+        yield _rounds(view, rounds) if rounds.sure else Unknown(_says(rounds))
+
+
+def _says(rounds: Rounds) -> str:
+    return say(
+        "{:messages} were sent to consumers that have left, {} times what waits or more, and nobody"
+        " has acknowledged them",
+        *(rounds.sent, rounds.times),
+    )
+
+
+def _rounds(view: SubscriptionView, rounds: Rounds) -> Finding:
+    sent = Measure("sent_to_consumers_that_left", rounds.sent, "messages")
+    return _finding(view, 0.7, _says(rounds), (sent,), REMEDY)
+
+
+def _connects(view: SubscriptionView, turnover: Turnover) -> Finding:
     sent = say(", and was sent {:messages} meanwhile", view.delivered) if view.delivered else ""
-    yield Finding(
+    said = say(
+        "a consumer connected again at least {:times}{}{}: {}",
+        *(turnover.times, _how_often(turnover), sent, _how(view.type, turnover)),
+    )
+    evidence = (
+        Measure("connects", turnover.times, "connects", "at least"),
+        Measure("connects_per_minute", _per_minute(turnover), "a minute", "at least"),
+        Measure("put_back", turnover.put_back or None, "entries"),
+        Measure("delivered", view.delivered, "messages"),
+    )
+    return _finding(view, 0.9, said, evidence, _look(turnover))
+
+
+def _finding(
+    view: SubscriptionView,
+    confidence: float,
+    said: str,
+    evidence: tuple[Measure, ...],
+    text: str,
+) -> Finding:
+    return Finding(
         code="consumers-come-and-go",
         severity="warning",
-        confidence=0.9,
+        confidence=confidence,
         consumer=None,
-        summary=say(
-            "a consumer connected again at least {:times}{}{}: {}",
-            *(turnover.times, _how_often(turnover), sent, _how(view.type, turnover)),
-        ),
-        evidence=(
-            Measure("connects", turnover.times, "connects", "at least"),
-            Measure("connects_per_minute", _per_minute(turnover), "a minute", "at least"),
-            Measure("put_back", turnover.put_back or None, "entries"),
-            Measure("delivered", view.delivered, "messages"),
-        ),
+        summary=said,
+        evidence=evidence,
         remedy=REMEDY,
-        actions=(Action("now", _look(turnover), check=check_line(view, "it stays connected")),),
+        actions=(Action("now", text, check=check_line(view, "it stays connected")),),
     )
 
 
@@ -104,3 +142,12 @@ def _how(type: str | None, turnover: Turnover) -> str:
     if len(turnover.hosts) > 1 and type == "Exclusive":
         return f"{listed(turnover.hosts, NAMED_MOST)} take turns, as only one may be attached"
     return BY_CONNECTION[turnover.connections]
+
+
+HYPOTHESIS = Hypothesis(
+    "consumers connect, are sent messages, and leave before they acknowledge any, all the time",
+    speaks_for=("undecided",),
+    stalls=False,
+    if_undecided=True,
+    confirmed="if another consumer is listed then, and was sent the same, this is the cause",
+)
