@@ -90,6 +90,7 @@ def _unclear(consumer: ConsumerView) -> str:
     return say("{}: {}", _quiet(consumer), verdict(consumer))
 
 
+ITS_ONE = "its message"
 FORGETS = "it forgets to, or its acks fail"
 STATES: dict[Activity, Callable[[ConsumerView], str]] = {
     "slow": _slow,
@@ -114,8 +115,10 @@ MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
 
 
 def _quiet(consumer: ConsumerView) -> str:
-    number, quiet = _number(consumer), consumer.quiet_for
+    number, quiet = _number(consumer), consumer.since_last_ack or consumer.quiet_for
     since = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
+    if number == ITS_ONE:
+        return say("has not acknowledged {}{}", number, since)
     of = say("none of {}", number) if number else "nothing"
     return say("has acknowledged {}{}", of, since)
 
@@ -127,7 +130,7 @@ def _number(consumer: ConsumerView) -> str:
         return ""
     if held.exact is None:
         return say("at least {:messages}", held.least)
-    return "its message" if held.exact == 1 else say("its {:messages}", held.exact)
+    return ITS_ONE if held.exact == 1 else say("its {:messages}", held.exact)
 
 
 def _on(consumer: ConsumerView) -> str:

@@ -33,8 +33,9 @@ A zero queue asks when the application does. With a message in hand it is not ju
 holds nothing and has not asked for `refill_wait` is unknown, unless it is known that nothing waits:
 a trace does not show that. A queue of 1 asks after each message: as long as it works in its rhythm,
 no smaller queue could do better, however long one message takes. Where it is not told, a queue of 0
-and one of 1 look the same, and with one message in hand so do long work and a hang: that is
-unknown, unless each message before took as long.
+and one of 1 look the same, and with one message in hand so do long work and a hang. After
+`refill_wait` it is stalled if three messages or more took much less time each; otherwise it is
+unknown until `nothing_new_for`, unless each message before took as long.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
@@ -151,8 +152,11 @@ def _waiting(
     if quiet is None:
         return _cannot_tell(consumer, "one sample without time stamps does not show movement")
     if consumer.all_in_hand:
-        fine = quiet.exact and (not long or _in_its_time(consumer))
-        return None if fine else _cannot_tell(consumer, IN_HAND)
+        if not long or _in_its_time(consumer):
+            return None if quiet.exact else _cannot_tell(consumer, IN_HAND)
+        had_rhythm = consumer.usual_silence > 0 and not consumer.acks.may_fit
+        if not had_rhythm and not consumer.quiet_at_least(patience):
+            return _cannot_tell(consumer, IN_HAND)
     if long:
         return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
     if quiet.seconds >= limits["quiet_after"]:
