@@ -46,6 +46,7 @@ MIN_WEIGHT = 0.05  # of a clue that is worth naming
 SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
 SHOWN_MOST = 6
 EVEN = 0.5
+FAR = 0.2  # that nothing is wrong, where something rests for longer than nearly all work takes
 LIKELY = 0.6  # from this share on a suspect is called likely
 POSSIBLE = 0.15  # from this share on a suspect is called possible, and told beside healthy
 
@@ -174,7 +175,7 @@ def _ranked(
     shares = shares_of([case.total(weights) for case in cases])
     for at, case in enumerate(cases):
         if case.is_early:
-            shares = no_more_than_even(shares, at)
+            shares = no_more_than(EVEN, shares, at)
     return sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
 
 
@@ -279,16 +280,16 @@ def shares_of(totals: Sequence[float]) -> list[float]:
     return [power / whole for power in powers]
 
 
-def no_more_than_even(shares: Sequence[float], one: int) -> list[float]:
-    """The same where one of them, at that place, has half at most.
+def no_more_than(most: float, shares: Sequence[float], one: int) -> list[float]:
+    """The same where one of them, at that place, has so much at most.
 
     So it is with "nothing is wrong" where a fact forbids it, and with a suspect that has only just
     connected: of the states to which the weights are fitted few are like that.
     """
-    if shares[one] <= EVEN:
+    if shares[one] <= most:
         return list(shares)
-    others = EVEN / (1 - shares[one])
-    return [EVEN if at == one else share * others for at, share in enumerate(shares)]
+    others = (1 - most) / (1 - shares[one])
+    return [most if at == one else share * others for at, share in enumerate(shares)]
 
 
 def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Weights) -> Suspect:

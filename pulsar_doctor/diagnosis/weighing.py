@@ -39,7 +39,7 @@ from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
 from pulsar_doctor.diagnosis.laws import moves, resting
-from pulsar_doctor.diagnosis.ranking import LIKELY, no_more_than_even, odds_of, suspects_of
+from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, no_more_than, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import (
     FAILS,
@@ -49,7 +49,12 @@ from pulsar_doctor.diagnosis.status import (
     doubts_by_odds,
     status_of,
 )
-from pulsar_doctor.diagnosis.thresholds import FALLS_BEHIND, LONGEST_BURST, Limits
+from pulsar_doctor.diagnosis.thresholds import (
+    FALLS_BEHIND,
+    LONG_SECONDS,
+    LONGEST_BURST,
+    Limits,
+)
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, account_of
 from pulsar_doctor.evidence.balance import Balance, balance_of
@@ -188,9 +193,9 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     suspects: Sequence[Suspect] = ()
     if undecided or found.status == "unknown":
         suspects = suspects_of(view, hypotheses, undecided, named)
-    facts = view.hides_partitions or view.cannot_be or any(resting(view, limits[HEALTHY]))
-    if suspects and facts:
-        suspects = _doubted(suspects)
+    facts = tuple(resting(view, limits[HEALTHY])) if suspects else ()
+    if facts or view.hides_partitions or view.cannot_be:
+        suspects = _doubted(suspects, _most(view, facts))
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
@@ -210,26 +215,39 @@ def _earned(
     doubts = (*facts, *by_odds)
     if not doubts:
         return replace(found, suspects=_advised(view, odds.hidden, causes))
+    suspects = _doubted(odds.suspects, _most(view, facts)) if facts else odds.suspects
     return replace(
         found,
         status=status_of(found.findings, doubts),
         unknown=doubts,
         not_told=(*(f"{HEALTHY}: {doubt.reason}" for doubt in doubts), *found.not_told),
-        suspects=_advised(view, _doubted(odds.suspects) if facts else odds.suspects, causes),
+        suspects=_advised(view, suspects, causes),
         ruled_out=ruled_out(view, hypotheses),
     )
 
 
-def _doubted(suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
-    """Where something rests for too long, that nothing is wrong has half at most."""
+def _most(view: SubscriptionView, facts: Sequence[Unknown]) -> float:
+    """The share of "nothing is wrong" where something rests for too long, at most.
+
+    A reader may rest as long as it likes.
+    """
+    who = {each.consumer for each in facts if not isinstance(each, ReaderRests)}
+    concerned = [each for each in view.served if None in who or each.label in who]
+    far = any(each.quiet_at_least(LONG_SECONDS) for each in concerned)
+    return FAR if far else EVEN
+
+
+def _doubted(suspects: Sequence[Suspect], at_most: float) -> tuple[Suspect, ...]:
+    """Where something rests for too long, that nothing is wrong has so much at most."""
     well = next((at for at, each in enumerate(suspects) if each.code == HEALTHY), None)
     if well is None:
         return tuple(suspects)
-    shares = no_more_than_even([each.probability for each in suspects], well)
-    return tuple(
+    shares = no_more_than(at_most, [each.probability for each in suspects], well)
+    named = [
         replace(each, probability=round(share, 3))
         for each, share in zip(suspects, shares, strict=True)
-    )
+    ]
+    return (*sorted(named[:-1], key=lambda each: -each.probability), named[-1])
 
 
 def hypotheses_of(

@@ -3,9 +3,10 @@
 Its receiver queue is not full, so permits are not what is missing: the broker has sent all there
 is, and the application neither acknowledges nor asks for more. It hangs, forgets to acknowledge, or
 works longer on one message than `silent_for`; from outside these look the same. It is a stall where
-it holds more messages than anybody works on at once (16), and unknown with fewer, or once it has
-been silent for `first_ack`, which is longer than an ordinary pause. While it goes on
-taking messages it is a warning. Producers go on, and nothing fails until the queue is full.
+it holds more messages than anybody works on at once (16), and with fewer after `longest_job`. Until
+then it is unknown, from a silence of `first_ack` on, which is longer than an ordinary pause. While
+it goes on taking messages it is a warning. Producers go on, and nothing fails until the queue is
+full.
 
 One that has acknowledged before is suspected, too, where the last ack is `silent_for` old, it holds
 more than those 16 messages that are not new, and is sent more.
@@ -41,7 +42,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
-from pulsar_doctor.diagnosis.laws import kept_without_ack, silent_holder
+from pulsar_doctor.diagnosis.laws import kept_without_ack, queue_untouched, silent_holder
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -59,6 +60,9 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("silent_for", 300.0, "seconds", "a consumer that was silent for less is working"),
+    Threshold(
+        "longest_job", 3600.0, "seconds", "few messages that are held for longer are not worked on"
+    ),
     Threshold("begun", 5.0, "seconds", "a consumer this young is taking its first messages"),
     Threshold(
         "first_ack", 30.0, "seconds", "its first ack may take this long, if it sent one FLOW only"
@@ -79,15 +83,24 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
         if rests and silent:
             several = _held(view, consumer) > IN_HAND.default
-            yield _finding(view, consumer, "stalled" if several else "warning")
+            certain = several or consumer.quiet_at_least(limits["longest_job"])
+            yield _finding(view, consumer, "stalled" if certain else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
         elif _may_receive(consumer) and (older := _older(view, consumer, limits)):
             yield _acks_ended(consumer, older)
-        elif rests and (still := silent_holder(view, consumer, limits["first_ack"])):
+        elif still := _silent(view, consumer, limits["first_ack"], rests=rests):
             yield still
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
+
+
+def _silent(
+    view: SubscriptionView, consumer: ConsumerView, pause: float, *, rests: bool
+) -> SilentHolder | None:
+    """That it takes nothing of its queue, or holds messages while nothing comes."""
+    untouched = queue_untouched(consumer, pause)
+    return untouched or (silent_holder(view, consumer, pause) if rests else None)
 
 
 def _older(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> int:
