@@ -286,7 +286,7 @@ def _due_and_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """
     watched, left = view.watched_seconds or 0, view.left
     due = (least(left) or 0) - max(0, view.backlog_change or 0)
-    waits_by_design = told(view.delayed) or (view.reads and view.reads.open_transactions)
+    waits_by_design = told(view.delayed) or view.held_by_transaction
     if STATS not in view.sources or due <= 0 or watched < QUIET_AFTER.default or waits_by_design:
         return
     moved = view.delivered != 0 or any(each.moved is not False for each in view.served)

@@ -113,5 +113,5 @@ def _unread_throughout(view: SubscriptionView, replay: int) -> int:
 def _held_back_otherwise(view: SubscriptionView) -> bool:
     """Whether something else may keep the broker from reading."""
     throttled = view.throttling is None or view.throttling.lately
-    waits = told(view.delayed) != 0 or (view.reads and view.reads.open_transactions)
+    waits = told(view.delayed) != 0 or view.held_by_transaction
     return bool(throttled or waits or (view.unacked_limit and view.unacked_limit.blocked))

@@ -156,7 +156,7 @@ def _replay_only(case: Case) -> str | None:
 
 def _transaction(case: Case) -> str | None:
     """A reader must not pass an open transaction: it waits although there are entries."""
-    if case.reads.open_transactions is None and case.reads.face is Face.ASLEEP:
+    if case.view.open_transactions is None and case.reads.face is Face.ASLEEP:
         return "it may be waiting for a transaction; whether one is open is not reported"
     return None
 

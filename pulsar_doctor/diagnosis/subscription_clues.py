@@ -152,7 +152,12 @@ def _limits(view: SubscriptionView) -> Found:
         yield "delayed_some", "msg_delayed", f"{delayed} entries are not due yet"
 
 
-def _transactions(view: SubscriptionView) -> Found:
+def _at_the_broker(view: SubscriptionView) -> Found:
+    """What of the broker's own may keep messages."""
+    filtering = view.filtering
+    if filtering is not None and view.filter_keeps:
+        text = f"an entry filter has put back {filtering.put_back} messages"
+        yield "filter_puts_back", "filter_rescheduled_msg_count", text
     if view.open_transactions:
         text = say("the topic has {:open transactions} of producers", view.open_transactions)
         yield "open_transaction", "ongoing_txn_count", text
@@ -250,5 +255,5 @@ def _own(view: SubscriptionView) -> Found:
 
 
 OBSERVERS: tuple[Callable[[SubscriptionView], Found], ...] = (
-    _waiting, _who, _delivery, _rates, _limits, _transactions, _cursor, _circles, _ended, _own,
+    _waiting, _who, _delivery, _rates, _limits, _at_the_broker, _cursor, _circles, _ended, _own,
 )  # fmt: skip

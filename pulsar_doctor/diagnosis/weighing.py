@@ -194,7 +194,8 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     if undecided or found.status == "unknown":
         suspects = suspects_of(view, hypotheses, undecided, named)
     facts = tuple(resting(view, limits[HEALTHY])) if suspects else ()
-    if facts or view.hides_partitions or view.cannot_be:
+    rests = any(type(each) is Rests for each in found.unknown)  # of sums over partitions, too
+    if suspects and (facts or rests or view.cannot_be):
         suspects = _doubted(suspects, _most(view, facts))
     return replace(
         found,

@@ -387,7 +387,7 @@ def _flows(view: SubscriptionView) -> Iterator[Flow]:
         ("published", view.published, "messages"),
         ("sent", view.delivered, "messages"),
         ("expired", view.expired, "messages"),
-        ("put back by a filter", view.put_back, "messages"),
+        ("put back by a filter", view.filtering and view.filtering.lately, "messages"),
         ("connected again", view.turnover.times if view.turnover else None, "consumers"),
     )
     for name, number, unit in counted:

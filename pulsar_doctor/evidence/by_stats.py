@@ -14,11 +14,12 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence import taken
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import BrokerFacts
+from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
-from pulsar_doctor.evidence.quota import quota_of
 from pulsar_doctor.evidence.policies import policies_of
+from pulsar_doctor.evidence.quota import quota_of
 from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, turnover_of
@@ -32,6 +33,10 @@ from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
 NOTHING_TOLD = SubscriptionStats()
+STORES_NOTHING = (
+    "its topic is non-persistent, so nothing is stored, waits or is unacknowledged; only what is "
+    "dropped can be seen, in `pulsar-admin topics stats` (--stats)"
+)
 SAME_NAME = tuple(name for name in NUMBERS if hasattr(ConsumerFacts, name))
 
 
@@ -47,6 +52,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         subscription=observed.subscription,
         type=observed.type,
         sources=frozenset({STATS}),
+        gap=STORES_NOTHING if observed.persistent is False and now == NOTHING_TOLD else None,
         cannot_be=observed.cannot_be,
         moment_ms=observed.window.last.now_ms,
         durable=observed.durable,
@@ -72,14 +78,16 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         published=observed.published,
         delivered=observed.course.growth(attrgetter("msg_out_counter")),
         finished=acknowledged_entries(observed),
-        put_back=observed.course.growth(attrgetter("filter_rescheduled_msg_count")),
         filtered=bool(now.filter_rejected_msg_count) or None,
+        filtering=_filtering(observed),
         turnover=turnover_of(observed),
         since_delivery=observed.since_delivery,
         since_mark_delete=observed.window.last.age(now.last_mark_delete_advanced_timestamp_ms),
         delayed=exactly(now.msg_delayed),
         delayed_change=observed.course.change(attrgetter("msg_delayed")),
         replay=exactly(now.msg_in_replay),
+        replay_least=_replay_least(observed),
+        oldest_seconds=_oldest_seconds(observed),
         expired=observed.course.growth(attrgetter("total_msg_expired")),
         expired_ever=now.total_msg_expired,
         read_armed=observed.read_armed,
@@ -170,6 +178,30 @@ def _blocked(of: ConsumerFacts) -> bool | None:
     if flag is None and limit is not None and held is not None:
         return False if not limit or 2 * held.most <= limit else None
     return flag
+
+
+def _filtering(observed: Observed) -> Filtering | None:
+    now = observed.now
+    processed, accepted = now.filter_processed_msg_count, now.filter_accepted_msg_count
+    put_back = now.filter_rescheduled_msg_count
+    if processed is None or accepted is None or put_back is None:
+        return None
+    lately = observed.course.growth(attrgetter("filter_rescheduled_msg_count"))
+    return Filtering(processed, accepted, put_back, lately)
+
+
+def _replay_least(observed: Observed) -> int | None:
+    """Entries of the replay queue in each sample; None where one does not report them."""
+    counts = [each.msg_in_replay if each else None for each in observed.course.values]
+    known = [count for count in counts if count is not None]
+    return min(known) if known and len(known) == len(counts) else None
+
+
+def _oldest_seconds(observed: Observed) -> int | None:
+    """None where the oldest message of the topic is that of another subscription."""
+    topic = observed.window.last.topic
+    own = topic.oldest_backlog_message_subscription_name == observed.subscription
+    return topic.oldest_backlog_message_age_seconds if own else None
 
 
 def _rate(now: SubscriptionStats, name: str) -> float | None:

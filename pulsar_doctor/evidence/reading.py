@@ -62,7 +62,6 @@ class BrokerReads:
     window_seconds: float  # of all samples
     came: int | None  # messages, within the window
     switched: bool  # whether the active consumer changed
-    open_transactions: int | None  # now
 
     @property
     def face(self) -> Face | None:

@@ -50,7 +50,6 @@ def reads_of(observed: Observed) -> BrokerReads | None:
         window_seconds=(window.span_least_ms or 0) / 1000,
         came=observed.published,
         switched=bool(observed.course.moved(attrgetter("active_consumer_name"))),
-        open_transactions=window.last.topic.ongoing_txn_count,
     )
 
 

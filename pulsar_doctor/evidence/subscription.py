@@ -8,27 +8,30 @@ from typing import Literal
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.cursors import COMPACTION, owner_of
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.transactions import SlowTransaction
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import BrokerFacts, FactTable
+from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
-from pulsar_doctor.evidence.quota import QuotaReached
 from pulsar_doctor.evidence.policies import Policies
+from pulsar_doctor.evidence.quota import QuotaReached
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.throttling import Throttling
-from pulsar_doctor.evidence.values import Count, least, most
+from pulsar_doctor.evidence.values import Count, least, most, told
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
 # Limits of unacknowledged messages in broker.conf.
+DELAYED_AHEAD = 50_000  # delayedDeliveryFixedDelayDetectionLookahead of broker.conf, by default
+DELAYED_BEYOND = 1_000  # entries that its last reads may bring
 UNACKED_DEFAULTS = {"consumer": 50_000, "subscription": 200_000}
 
 
@@ -113,7 +116,7 @@ class SubscriptionView:
     sources: frozenset[str]  # who reported something, in the words of a cause's `needs`
     consumers: tuple[ConsumerView, ...] | None  # None: not reported
     refused: str | None = None  # why there is nobody to judge: the broker has accepted no consumer
-    gap: str | None = None  # why its numbers are not known: commands are missing
+    gap: str | None = None  # why its numbers are not known: commands or statistics are missing
     # Why HEALTHY is not certain: numbers that contradict, left out here, or an incomplete trace.
     cannot_be: tuple[str, ...] = ()
     moment_ms: int | None = None  # when all this was so, since the epoch; None: no clock tells
@@ -152,14 +155,16 @@ class SubscriptionView:
     published: int | None = None  # messages, within that time
     delivered: int | None = None  # messages, within that time
     finished: int | None = None  # entries acknowledged, expired or skipped, within that time
-    put_back: int | None = None  # messages, by an entry filter, within that time
     filtered: bool | None = None  # whether an entry filter has rejected any, which are not sent
+    filtering: Filtering | None = None  # by an entry filter
     turnover: Turnover | None = None  # None: not reported
     since_delivery: Age | None = None  # since it sent any, or tried to
     since_mark_delete: Age | None = None  # since its oldest message was acknowledged
     delayed: Count | None = None  # entries that are not due yet
     delayed_change: int | None = None  # of these, within that time
     replay: Count | None = None  # entries that are to be sent again
+    replay_least: int | None = None  # of these, in every sample
+    oldest_seconds: int | None = None  # age of its oldest message, up to a minute ago
     ranges: AckedRanges | None = None
     reads: BrokerReads | None = None  # None also where nothing is left to send
     throttling: Throttling | None = None
@@ -229,6 +234,30 @@ class SubscriptionView:
         return bool(self.open_transactions) and (
             unread is None or behind is None or unread <= behind
         )
+
+    @property
+    def delays_pause_reading(self) -> bool:
+        """Whether as many delayed entries are known as the broker keeps before it pauses reading.
+
+        By default, and where it keeps them in memory. It never reads far beyond.
+        """
+        delayed, shared = told(self.delayed) or 0, self.type in SHARING
+        return shared and 0 <= delayed - DELAYED_AHEAD <= DELAYED_BEYOND and not self.delivered
+
+    @property
+    def pauses_by_design(self) -> str | None:
+        """Why the broker reads no further, where that is no defect and no limit."""
+        if self.held_by_transaction:
+            return "the broker waits until a transaction of a producer ends"
+        return (
+            "the broker waits until delayed messages are due" if self.delays_pause_reading else None
+        )
+
+    @property
+    def filter_keeps(self) -> bool:
+        """Whether an entry filter puts back what waits, again and again."""
+        waiting = self.backlog.entries if self.backlog else None
+        return self.filtering is not None and self.filtering.keeps(waiting or 0)
 
     @property
     def just_delivered(self) -> bool:

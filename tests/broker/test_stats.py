@@ -297,7 +297,7 @@ def full() -> Any:
     for inner, value_of in levels(document):
         for field in dataclasses.fields(value_of(topic_stats(document))):
             name = camel(field.name)
-            if field.name not in OF_OURS and inner.get(name) in (None, 0, 0.0, False, {}):
+            if field.name not in OF_OURS and inner.get(name) in (None, 0, 0.0, False, {}, -1):
                 inner[name] = FILLED[str(field.type)]
     return document
 

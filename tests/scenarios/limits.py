@@ -77,6 +77,15 @@ def _delayed(scene: Scene) -> None:
     scene.until(lambda: scene.stats()["msgDelayed"] == 50)
 
 
+@scenario("delayed-look-ahead", Expected("healthy", "delayed-messages"))
+def _delayed_look_ahead(scene: Scene) -> None:
+    """As many as the broker reads ahead are not due: it reads no further, on purpose."""
+    scene.begin()
+    scene.work(scene.consume("waits"))
+    scene.produce(50_500, deliver_after=HOUR)
+    scene.until(lambda: scene.stats()["msgDelayed"] >= 50_000)
+
+
 @scenario("delayed-messages-among-others", HEALTHY)
 def _delayed_among_others(scene: Scene) -> None:
     """What is due is worked on, what is not due waits."""

@@ -111,6 +111,8 @@ class SubscriptionStats:
     last_expire_timestamp_ms: int | None = None
     never: frozenset[str] = frozenset()
     total_msg_expired: int | None = None
+    filter_processed_msg_count: int | None = None
+    filter_accepted_msg_count: int | None = None
     filter_rescheduled_msg_count: int | None = None
     filter_rejected_msg_count: int | None = None
     allow_out_of_order_delivery: bool | None = None
@@ -195,6 +197,9 @@ class TopicStats:
     storage_size: int | None = None
     backlog_size: int | None = None
     ongoing_txn_count: int | None = None
+    # Of the oldest message of the subscription that is furthest behind, as of the last check.
+    oldest_backlog_message_age_seconds: int | None = None
+    oldest_backlog_message_subscription_name: str | None = None
     msg_chunk_published: bool | None = None
     msg_rate_in: float | None = None
     backlog_quota_limit_size: int | None = None

@@ -57,6 +57,7 @@ BY_TYPE: dict[Any, ReadField] = {
 }
 BY_NAME: dict[str, ReadField] = {
     "backlog_size": Fields.at_least_0,
+    "oldest_backlog_message_age_seconds": Fields.at_least_0,
     "client_version": _version,
     "non_contiguous_deleted_messages_ranges": _ranges,
 }

@@ -66,7 +66,6 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -290,8 +289,8 @@ def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
 
 
 def _nobody_holds_it(view: SubscriptionView) -> bool:
-    """Whether no consumer holds a message: it is acknowledged in a transaction, or lost."""
-    return _unacked(view) == 0 and not told(view.replay)
+    """Whether no consumer holds a message: it is acknowledged in a transaction, or was lost."""
+    return _unacked(view) == 0
 
 
 def _unacked(view: SubscriptionView) -> int | None:

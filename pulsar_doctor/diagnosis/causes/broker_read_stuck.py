@@ -28,15 +28,16 @@ still sent to the others; but when the last one leaves, all is to be read anew, 
 sent nothing (seen on 4.0.8). Whether the pause is on is not in the statistics. Nothing is sent
 either way, and an unload is wrong either way: it forgets the ranges that are not persisted.
 
-Behind an open transaction of a producer the broker reads nothing by design: that is never this
-cause. It is unknown, not found, where something else looks the same: a read under way in a slow
-storage, delayed messages that pause the dispatcher, acknowledged ranges that may be more than the
-broker persists, where its limit is not known, a broker that does not count throttled reads,
-messages of Key_Shared that are bound to a consumer. On Exclusive and Failover the next read waits
-until the last messages are on the wire: a client that does not read its connection looks the same
-until `retried_within`, when it would have been closed. A read that failed is tried again within
-that time, too: below it the confidence is lower. The limit of a resource group and the read of a
-compacted ledger cannot be seen.
+By design the broker reads nothing behind an open transaction of a producer, and pauses while it
+keeps as many delayed messages as it looks ahead; an entry filter puts back what it has read. These
+are never this cause. It is unknown, not found, where something else looks the same: a read under
+way in a slow storage, delayed messages that pause the dispatcher, acknowledged ranges that may be
+more than the broker persists, where its limit is not known, a broker that does not count throttled
+reads, messages of Key_Shared that are bound to a consumer. On Exclusive and Failover the next read
+waits until the last messages are on the wire: a client that does not read its connection looks the
+same until `retried_within`, when it would have been closed. A read that failed is tried again
+within that time, too: below it the confidence is lower. The limit of a resource group and the read
+of a compacted ledger cannot be seen.
 
 Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActiveConsumer
 (readMoreEntries, checkAndUnblockIfStuck), ManagedCursorImpl.asyncReadEntriesOrWait.
@@ -165,7 +166,7 @@ def _held_back(view: SubscriptionView) -> bool:
         return True
     if view.throttling is not None and view.throttling.lately:
         return True
-    if _by_design(view):
+    if view.pauses_by_design or view.filter_keeps:
         return True
     keys, replay = view.key_order, told(view.replay) or 0
     if keys is None or replay <= 0:
@@ -273,19 +274,14 @@ def _flag(flag: bool | None) -> str | None:
     return None if flag is None else str(flag).lower()
 
 
-def _by_design(view: SubscriptionView) -> str | None:
-    """For what the broker waits, so that an unload changes nothing."""
-    if view.held_by_transaction:
-        return say("{:transactions} are open, and it waits for them", view.open_transactions)
-    return None
-
-
 def _excluded(view: SubscriptionView) -> str | None:
     """Reads go on, nobody needs one, or the broker waits by design."""
     if view.nothing_left:
         return "nothing is left to send"
-    if by_design := _by_design(view):
-        return by_design
+    if view.pauses_by_design:
+        return view.pauses_by_design
+    if view.filter_keeps:
+        return "the broker reads: an entry filter puts messages back"
     if view.still_delivers:
         return f"{view.delivered} messages were sent in the window"
     if view.reads is not None and view.reads.moved:

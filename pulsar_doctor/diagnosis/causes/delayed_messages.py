@@ -6,13 +6,19 @@ read it and keeps it in an index; consumers with permits get nothing, and nothin
 The check speaks where the entries that are not due are `share` or more of the backlog, and says how
 many of the others there are: those are for other checks. It explains its share only.
 
+Where all delays are the same, the broker that keeps them in memory (the default) reads no further
+once it has 50,000 of them, of which none is due (delayedDeliveryFixedDelayDetectionLookahead): what
+was published later waits behind them, due or not, until the first is due. That is by design, and an
+unload changes nothing. It is told however small their share is.
+
 The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
 read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it tells 0. A
 delay in the client (a wait in the application, a negative-ack or retry delay) is not seen here.
 
 Nothing is wrong with the broker.
 
-Source: SubscriptionStats.msgDelayed; DelayedDeliveryTracker.getNumberOfDelayedMessages.
+Source: SubscriptionStats.msgDelayed; InMemoryDelayedDeliveryTracker.shouldPauseAllDeliveries and
+PersistentDispatcherMultipleConsumers.readMoreEntries.
 """
 
 from __future__ import annotations
@@ -46,20 +52,23 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     elif backlog is None:
         yield Unknown(f"{delayed} entries are not due yet; the backlog is not reported")
-    elif delayed >= limits["share"] * backlog:
+    elif delayed >= limits["share"] * backlog or view.delays_pause_reading:
         yield _finding(view, delayed, max(delayed, backlog))
 
 
 def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
     others = backlog - delayed
     rest = say("{} are", others) if others > 1 else "one is" if others else "nothing else is"
+    ending = say("{} due", rest)
+    if others and view.delays_pause_reading:
+        ending = say("and the broker reads no further until some are: {} more wait", others)
     return Finding(
         code="delayed-messages",
         severity="info",
         confidence=0.95,
         consumer=None,
         summary=say(
-            "{} of {:entries} in the backlog are not due yet, {} due", delayed, backlog, rest
+            "{} of {:entries} in the backlog are not due yet, {}", delayed, backlog, ending
         ),
         evidence=(
             Measure("msg_delayed", delayed, "entries"),

@@ -29,6 +29,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 SETTINGS = {
@@ -46,6 +47,7 @@ SENT_LESS = (
     "in every step of the window the broker sent less than consumers had permits for, and as much "
     "waited: a rate limit sets the pace, or a connection that takes no more"
 )
+PASSED_TIMES = 10  # a limit delays nothing for so much longer than it takes to send all
 EXPLAINS = frozenset({"broker-read-stuck"})
 
 
@@ -54,8 +56,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     throttling = view.throttling
     if view.nothing_left:
         return
-    waits_for_others = view.reads and view.reads.open_transactions
-    slower = Unknown(SENT_LESS) if view.sent_less and not waits_for_others else None
+    slower = Unknown(SENT_LESS) if view.sent_less and not view.pauses_by_design else None
     if throttling is None:
         yield slower or NotReported("this source does not count throttled reads")
     elif not view.watched:
@@ -113,9 +114,23 @@ def _excluded(view: SubscriptionView) -> str | None:
     throttling = view.throttling
     if view.nothing_left:
         return "nothing is left to send"
+    if view.pauses_by_design:
+        return view.pauses_by_design
     if throttling is not None and not throttling.reads and not throttling.lately:
         return "no read was ever held back by a rate limit"
+    if _would_have_passed(view):
+        return say(
+            "{} wait, {} messages a second are sent, and the oldest waits for {}",
+            *(view.backlog, f"{view.msg_rate_out:.3g}", duration(view.oldest_seconds or 0)),
+        )
     return None
+
+
+def _would_have_passed(view: SubscriptionView) -> bool:
+    """Whether the oldest waits for far longer than all of them take at the pace of the minute."""
+    entries = view.backlog.entries if view.backlog else None
+    rate, oldest = view.msg_rate_out, view.oldest_seconds
+    return bool(entries and rate and oldest) and PASSED_TIMES * entries / rate < oldest
 
 
 HYPOTHESIS = Hypothesis(

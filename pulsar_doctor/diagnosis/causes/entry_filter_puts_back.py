@@ -1,0 +1,96 @@
+"""An entry filter of the broker puts messages back, again and again.
+
+A filter (a JMS selector, a plug-in of the broker) is shown each entry before it is sent, and
+accepts it, rejects it, or reschedules it: the broker puts it into the replay queue and reads it
+again after a delay. What no consumer's selector accepts so waits for ever: consumers have permits,
+the backlog stays, and the broker is busy reading. An unload changes nothing.
+
+The broker counts what the filter did since the topic was loaded. It is found where that is more
+than twice what waits and the filter put back more in the window than was sent. One document alone
+does not show whether it still does.
+
+Source: AbstractBaseDispatcher.filterEntriesForConsumer (RESCHEDULE), SubscriptionStats.filter…;
+seen on 4.0.8.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import policy_admin
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.filtering import Filtering
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.wording.sentences import Sentence, say
+
+THRESHOLDS: tuple[Threshold, ...] = ()
+NEEDS = frozenset({STATS})
+EXPLAINS = frozenset({"redelivery-storm", "ack-hole", "broker-read-stuck"})
+REMEDY = (
+    "Find the filter (`pulsar-admin topicPolicies get-entry-filters-per-topic -ap`, or "
+    "entryFilterNames in broker.conf) and what it looks at, for example the selectors of the "
+    "consumers: attach a consumer whose selector accepts these messages, or remove the filter."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where a filter keeps putting back what waits."""
+    filtering = view.filtering
+    if filtering is None or not view.filter_keeps:
+        return
+    if filtering.lately is None:
+        yield Rests(f"{_seen(view, filtering)}; one sample does not show whether it still does")
+    elif filtering.lately > (view.delivered or 0):
+        yield _finding(view, filtering)
+
+
+def _seen(view: SubscriptionView, filtering: Filtering) -> Sentence:
+    waits = view.backlog.entries if view.backlog else None
+    times = filtering.put_back // max(1, waits or 1)
+    return say(
+        "an entry filter has put back {:messages}, {} times each that waits on average",
+        *(filtering.put_back, times),
+    )
+
+
+def _finding(view: SubscriptionView, filtering: Filtering) -> Finding:
+    return Finding(
+        code="entry-filter-puts-back",
+        severity="warning",
+        confidence=0.9,
+        consumer=None,
+        summary=say(
+            "{}: in the window {}, while {:messages} were sent",
+            *(_seen(view, filtering), filtering.lately, view.delivered or 0),
+        ),
+        evidence=(
+            Measure("filter_processed_msg_count", filtering.processed, "messages"),
+            Measure("filter_rescheduled_msg_count", filtering.put_back, "messages"),
+            Measure("filter_accepted_msg_count", filtering.accepted, "messages"),
+            Measure("put_back_in_the_window", filtering.lately, "messages"),
+            backlog_measure(view),
+        ),
+        remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                REMEDY,
+                command=policy_admin(view, "get-entry-filters-per-topic", "-ap"),
+                check=check_line(view, "the backlog falls"),
+            ),
+        ),
+    )
+
+
+HYPOTHESIS = Hypothesis(
+    "an entry filter of the broker puts messages back again and again",
+    speaks_for=(
+        "undecided", "filter_puts_back", "somebody_ready", "waits", "nobody_holds", "unread",
+        "backlog_grows", "rate_none",
+    ),
+    stalls=False,
+    if_undecided=True,
+    confirmed="if filterRescheduledMsgCount grows, this is the cause",
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""Entries stay in the replay queue although no consumer holds them and everybody has permits.
+
+What is given back, or was read for a consumer without permits, waits in the replay queue, and the
+next read takes it from there before anything new. So nothing stays there while all consumers could
+receive. Entries that do were forgotten: newer messages go out past them, mark-delete does not move,
+and nobody will be sent them before the topic is loaded anew.
+
+It is found where the oldest of the backlog has been there for `stood_for` by mark-delete, all of
+the backlog is in the replay queue in every sample of the window, no consumer holds a message, and
+all of them have permits. No entry filter, rate limit, limit of unacknowledged messages, draining
+hash (4.x), open transaction or pause for delayed messages may keep the broker from reading them.
+A window shorter than `watched_for` does not tell: a message that was given back passes through it.
+
+Source: PersistentDispatcherMultipleConsumers.getMessagesToReplayNow, MessageRedeliveryController.
+"""
+
+from __future__ import annotations
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.observed import SHARING
+from pulsar_doctor.diagnosis.actions.commands import admin
+from pulsar_doctor.diagnosis.actions.consumers import unload
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
+from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.values import told
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import Sentence, say
+
+THRESHOLDS = (
+    Threshold("stood_for", 300.0, "seconds", "mark-delete has stood still for so long"),
+    Threshold("watched_for", 5.0, "seconds", "a shorter window does not show that they stay"),
+)
+NEEDS = frozenset({STATS})
+EXPLAINS = frozenset({"ack-hole", "broker-read-stuck"})
+REMEDY = (
+    "Search the broker's log for this subscription, keep both statistics for a bug report, then "
+    "unload the topic (`pulsar-admin topics unload`): all that is not acknowledged is read anew."
+)
+
+
+def check(view: SubscriptionView, limits: Limits) -> Answers:
+    """Found where all of the backlog stays in the replay queue, and nothing holds it back."""
+    replay, stood = told(view.replay) or 0, view.since_mark_delete
+    ready = bool(view.served) and all(each.may_receive for each in view.served)
+    old = stood is not None and stood.seconds >= limits["stood_for"]
+    if stood is None or not (old and replay and ready) or _held_back(view):
+        return
+    if told(view.unacked) != 0 or view.backlog is None or view.backlog.entries != replay:
+        return
+    text = say(
+        "{:entries} in the replay queue are held by nobody, and mark-delete has not moved for {}",
+        *(replay, duration(stood.seconds)),
+    )
+    if (view.watched_seconds or 0) < limits["watched_for"] or view.replay_least is None:
+        yield Rests(f"{text}; one sample does not show that they stay there")
+    elif view.replay_least >= replay:
+        yield _finding(view, text, stood)
+
+
+def _held_back(view: SubscriptionView) -> bool:
+    """Whether something is known that keeps the broker from reading what is in the queue."""
+    limit, throttling, keys = view.unacked_limit, view.throttling, view.key_order
+    return bool(
+        view.type not in SHARING
+        or view.filter_keeps
+        or view.pauses_by_design
+        or (limit is not None and limit.blocked)
+        or (throttling is not None and throttling.lately)
+        or (keys is not None and (keys.draining or keys.joined))
+    )
+
+
+def _finding(view: SubscriptionView, text: Sentence, stood: Age) -> Finding:
+    return Finding(
+        code="left-in-replay",
+        severity="warning",
+        confidence=0.8,
+        consumer=None,
+        summary=say("{}: every consumer has permits, and the broker does not send them", text),
+        evidence=(
+            Measure("msg_in_replay", told(view.replay), "entries"),
+            backlog_measure(view),
+            Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
+        ),
+        remedy=REMEDY,
+        actions=(
+            Action(
+                "now",
+                "Save the broker's current state for a bug report: an unload erases it.",
+                command=admin(view, "topics stats-internal"),
+            ),
+            unload(view, "Unload", "the backlog falls to 0"),
+        ),
+    )
+
+
+HYPOTHESIS = Hypothesis(
+    "entries are left in the replay queue, and the broker does not send them",
+    speaks_for=("undecided", "replay", "somebody_ready", "nobody_holds", "waits"),
+    stalls=False,
+    if_undecided=True,
+    confirmed="if they stay there while every consumer has permits, this is the cause",
+)

@@ -1,0 +1,22 @@
+"""What an entry filter of the broker has done with the messages of a subscription."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SEVERAL = 2  # times: each message that waits was put back so often, on average
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """Counted since the topic was loaded. A message counts again each time that it is read."""
+
+    processed: int
+    accepted: int
+    put_back: int  # to be read again after a delay
+    lately: int | None  # of these, in the window; None: not reported
+
+    def keeps(self, waiting: int) -> bool:
+        """Whether it puts back so many messages again and again."""
+        again = waiting > 0 and self.put_back >= SEVERAL * waiting
+        return again and self.put_back > self.accepted and self.lately != 0
