@@ -1,4 +1,4 @@
-"""Two open transactions on a real broker, one of a producer, one of a consumer: where messages are."""
+"""Two open transactions on a real broker: one of a producer, one of a consumer."""
 
 from __future__ import annotations
 

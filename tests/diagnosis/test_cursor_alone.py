@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.reading import internal_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
+from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.diagnosis.fitted import weights
 from pulsar_doctor.diagnosis.ranking import cases_of, suspects_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
@@ -97,3 +102,20 @@ def test_they_speak_for_their_causes() -> None:
     above = view_of({**STANDS, "messagesConsumedCounter": 4000}, **untold)
     code = "backlog-counter-wrong"
     assert total(below, code) > total(above, code)
+
+
+def non_persistent(topic: str | None = None) -> SubscriptionView:
+    document = {"entriesAddedCounter": 5120, "numberOfEntries": 0, "totalSize": 0,
+                "cursors": {"live": {"waitingReadOp": False, "pendingReadOps": 0,
+                                     "messagesConsumedCounter": 0, "cursorLedger": 0}}}  # fmt: skip
+    internal = internal_stats(document)
+    stats = TopicStats(subscriptions={"live": SubscriptionStats()})
+    window = Window((Sample(None, stats, internal),))
+    return by_stats.subscription_view(Observed(topic or "unknown", None, "live", window))
+
+
+def test_a_cursor_without_positions_is_that_of_a_topic_that_stores_nothing() -> None:
+    assert non_persistent().persistent is False
+    assert "its topic is non-persistent" in (non_persistent().gap or "")
+    assert non_persistent("persistent://t/n/x").gap is None
+    assert view_of(STANDS).gap is None

@@ -227,9 +227,23 @@ class Observed:
 
     @property
     def persistent(self) -> bool | None:
-        """Whether the broker keeps its messages; None where the topic's name is not known."""
+        """Whether the broker keeps its messages; None where that is not reported.
+
+        A cursor of a persistent topic has positions, whatever happened to it.
+        """
         scheme, named, _ = self.topic.partition("://")
-        return scheme != "non-persistent" if named else None
+        if named:
+            return scheme != "non-persistent"
+        return False if self._has_no_positions else None
+
+    @property
+    def _has_no_positions(self) -> bool:
+        """Whether internal statistics are those of a topic that stores nothing."""
+        cursor, internal = self.cursor_now, self.internal
+        if cursor is None or internal is None or internal.number_of_entries != 0:
+            return False
+        nowhere = cursor.mark_delete_position is None and cursor.read_position is None
+        return nowhere and internal.last_confirmed_entry is None and not internal.ledgers
 
     @property
     def internal(self) -> InternalStats | None:
