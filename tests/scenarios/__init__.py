@@ -6,7 +6,16 @@ Not among them, because no healthy broker with real clients can be brought there
 Hand-made documents (tests/causes/*.yaml) stand for these.
 """
 
-from tests.scenarios import acks, healthy, key_shared, limits, lives, miscounting, queues
+from tests.scenarios import (
+    acks,
+    healthy,
+    key_shared,
+    limits,
+    lives,
+    miscounting,
+    queues,
+    transactions,
+)
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import SCENARIOS, Scenario, stage
 
@@ -22,4 +31,5 @@ __all__ = [
     "miscounting",
     "queues",
     "stage",
+    "transactions",
 ]

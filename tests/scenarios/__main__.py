@@ -7,15 +7,18 @@ samples, a second apart.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import secrets
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD
+from pulsar_doctor.broker.sampling import SamplingPlan, sample
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, TopicWindow
 from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
 from pulsar_doctor.wording.sizes import VERSION
 from tests.scenarios import SCENARIOS, Scenario, Scene, stage
@@ -25,11 +28,26 @@ SAMPLES = 11
 DURING_AT = 4  # the sample before which `during` happens
 
 
-def record(played: Scenario, broker: Sandbox) -> list[StatsAnswer]:
-    """Stages it and samples the window."""
+def record(played: Scenario, broker: Sandbox, path: Path) -> None:
+    """Stages it, samples the window and writes the file."""
     topic = f"persistent://public/default/{played.name}-{secrets.token_hex(3)}"
     with stage(played, broker.service_url, broker.admin_url, topic) as scene:
-        return samples(played, scene)
+        answers = samples(played, scene)
+        window = read_once(broker, topic) if played.coordinator else None
+    with Recorder(path) as recorder:
+        for each in answers:
+            recorder.add(each)
+        recorder.limits(answers[0].topic, NOTHING_TOLD, path.parent.name, window)
+
+
+def read_once(broker: Sandbox, topic: str) -> TopicWindow:
+    """One sample, with what the broker reports of transactions."""
+
+    async def read() -> TopicWindow:
+        async with Admin(Settings(admin_url=broker.admin_url)) as admin:
+            return (await sample(admin, [topic], SamplingPlan(0))).windows[0]
+
+    return asyncio.run(read())
 
 
 def samples(played: Scenario, scene: Scene) -> list[StatsAnswer]:
@@ -59,27 +77,25 @@ def main(arguments: list[str]) -> int:
         for each in chosen:
             print(each.name, each.expects.status, each.expects.code or "", *each.settings)
         return 0
+    conf = {"transactionCoordinatorEnabled": "true"} if any(s.coordinator for s in chosen) else None
     into = STATES / options.pulsar_version
     into.mkdir(exist_ok=True)
     with (
-        running(reuse=False, version=options.pulsar_version) as broker,
+        running(reuse=False, version=options.pulsar_version, conf=conf) as broker,
         ThreadPoolExecutor(options.at_once) as pool,
     ):
-        recorded = {each.name: pool.submit(record, each, broker) for each in chosen}
-        return sum(not kept(into, name, future) for name, future in recorded.items())
+        recorded = {
+            each.name: pool.submit(record, each, broker, into / f"{each.name}.jsonl.gz")
+            for each in chosen
+        }
+        return sum(not kept(name, future) for name, future in recorded.items())
 
 
-def kept(folder: Path, name: str, future: Any) -> bool:
-    """Writes the document; False where the scenario failed, which is told on stderr."""
-    try:
-        answers = future.result()
-    except Exception as error:
+def kept(name: str, future: Future[None]) -> bool:
+    """False where the scenario failed, which is told on stderr."""
+    if error := future.exception():
         print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
         return False
-    with Recorder(folder / f"{name}.jsonl.gz") as recorder:
-        for each in answers:
-            recorder.add(each)
-        recorder.limits(answers[0].topic, NOTHING_TOLD, folder.name)
     print(name, flush=True)
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.scenarios.scene import Scene
-from tests.scenarios.table import HEALTHY, Expected, scenario, stalled, warning
+from tests.scenarios.table import FIRST, HEALTHY, Expected, scenario, stalled, warning
 
 HOUR = timedelta(hours=1)
 TEN_A_SECOND = {
@@ -77,7 +77,7 @@ def _delayed(scene: Scene) -> None:
     scene.until(lambda: scene.stats()["msgDelayed"] == 50)
 
 
-@scenario("delayed-look-ahead", Expected("healthy", "delayed-messages"))
+@scenario("delayed-look-ahead", Expected("healthy", "delayed-messages"), turn=FIRST)
 def _delayed_look_ahead(scene: Scene) -> None:
     """As many as the broker reads ahead are not due: it reads no further, on purpose."""
     scene.begin()

@@ -48,7 +48,8 @@ class Scenario:
     settings: thresholds for `--set`, for what cannot wait five minutes. during: what happens in
     the middle of the window. turn: FIRST where it is much work that others would slow down, LAST
     where it does not hold long. since: the first version of Pulsar that can be in that state.
-    until: the version from which on it is no fault any more.
+    until: the version from which on it is no fault any more. coordinator: whether the broker must
+    have one of transactions; those are recorded, and not among the states of the shared brokers.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Scenario:
     turn: int = MIDDLE
     since: tuple[int, int] | None = None
     until: tuple[int, int] | None = None
+    coordinator: bool = False
 
     def is_of(self, version: str | None) -> bool:
         """Whether a broker of this version can be in that state. None: the default one."""
@@ -89,12 +91,15 @@ def scenario(
     turn: int = MIDDLE,
     since: tuple[int, int] | None = None,
     until: tuple[int, int] | None = None,
+    coordinator: bool = False,
 ) -> Callable[[Play], Play]:
     """Enters the decorated function into SCENARIOS."""
 
     def enter(play: Play) -> Play:
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn, since, until)
+        SCENARIOS[name] = Scenario(
+            name, expects, play, settings, during, turn, since, until, coordinator
+        )
         return play
 
     return enter
