@@ -111,11 +111,18 @@ class Suspect:
     where: Whereabouts | None = None
     remedy: str | None = None  # what to do once it turns out to be this
     stalls: bool = False  # it can be a stall
+    alike: str | None = None  # a cause that looks the same from outside, as probable as this one
+
+    @property
+    def causes(self) -> str:
+        """`paused or permit-leak`: what its probability is of."""
+        return f"{self.alike} or {self.code}" if self.alike else self.code
 
     def document(self) -> dict[str, object]:
         """As every JSON has it."""
         return {
             "code": self.code,
+            "alike": self.alike,
             "consumer": self.consumer,
             "probability": self.probability,
             "summary": self.summary,

@@ -313,6 +313,7 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
         decide=probe_of(view, case.of, each),
         where=None if each is None else each.whereabouts,
         stalls=case.of.stalls,
+        alike=case.of.alike(view, each) if case.of.alike and each is not None else None,
     )
 
 

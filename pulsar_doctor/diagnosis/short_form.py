@@ -38,8 +38,9 @@ def in_short(diagnosis: Diagnosis) -> str:
 
 
 def culprit(found: Finding | Suspect) -> str:
-    """`permits-exhausted of worker-3`."""
-    return f"{found.code} of {printable(found.consumer)}" if found.consumer else found.code
+    """`permits-exhausted of worker-3`; `paused or permit-leak of worker-3`."""
+    code = found.causes if isinstance(found, Suspect) else found.code
+    return f"{code} of {printable(found.consumer)}" if found.consumer else code
 
 
 def suspected(diagnosis: Diagnosis) -> str:

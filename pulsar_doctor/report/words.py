@@ -126,7 +126,7 @@ def accused(suspect: Suspect, *, with_name: bool = True) -> str:
     """`permits-exhausted of worker-3`; in words where it is not a cause."""
     if suspect.code in NO_RULE:
         return NO_RULE[suspect.code]
-    return printable(culprit(suspect) if with_name else suspect.code)
+    return printable(culprit(suspect) if with_name else suspect.causes)
 
 
 def short_topic(name: str) -> str:

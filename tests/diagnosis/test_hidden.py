@@ -11,6 +11,7 @@ from pulsar_doctor.diagnosis.ranking import odds_of, suspects_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, exit_code
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.report.words import cause
 from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES, RULES
 
@@ -102,3 +103,23 @@ def test_who_never_asked_has_lost_no_permits(sent: int, suspected: bool) -> None
     document = {"subscription": told, "consumers": {"works": working, "idle": idle}}
     odds = odds_of(by_stats.subscription_view(observed(document)), HYPOTHESES)
     assert (("permit-leak", "idle") in {(e.code, e.consumer) for e in odds.suspects}) is suspected
+
+
+@pytest.mark.parametrize(
+    ("version", "alike"), [("Pulsar-Java-v4.0.8", "paused"), ("Pulsar-CPP-v4.2.0", None)]
+)
+def test_a_paused_java_client_whose_queue_ran_dry_looks_like_one_that_lost_its_permits(
+    version: str, alike: str | None
+) -> None:
+    ago = dict.fromkeys(("lastAckedTimestamp", "lastConsumedTimestamp"), "10m ago")
+    consumer = {"availablePermits": 0, "msgOutCounter": 100, "clientVersion": version}
+    consumer |= ago | {"lastConsumedFlowTimestamp": "10m ago"}
+    document = {"subscription": {"msgBacklog": 170}, "consumers": {"w": consumer}}
+    view = by_stats.subscription_view(observed(document))
+    found = diagnose(view, RULES, limits_of(RULES))
+    first = found.suspects[0]
+    assert (found.status, first.code, first.alike) == ("unknown", "permit-leak", alike)
+    named = "paused or permit-leak of w" if alike else "permit-leak of w"
+    assert f"likely {named} (" in cause(found)
+    assert first.decide is not None
+    assert first.decide.text.startswith("Find out at 10.0.0.1:50000 whether the consumer is paused")

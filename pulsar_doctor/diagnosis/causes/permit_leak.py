@@ -24,7 +24,7 @@ ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.consumers import anew
+from pulsar_doctor.diagnosis.actions.consumers import anew, place
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Probe, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import has_permits
@@ -48,8 +48,9 @@ NEEDS = frozenset({WIRE})
 BY_SILENCE = True
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "negative-permits"})
 REMEDY = (
-    "Restart this consumer: it starts with a full queue's worth of permits. Update its client, and "
-    "if it happens again, report the trace to that client's project; resume it if it is paused."
+    "If it is paused, resume it. Otherwise restart this consumer: it starts with a full queue's "
+    "worth of permits. Update its client, and if it happens again, report the trace to that "
+    "client's project."
 )
 
 
@@ -130,17 +131,24 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     return has_permits(view, each)
 
 
+def _alike(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """A pause, where its client sends no FLOW during one and nobody has read whether it is."""
+    known = each.inside is not None and each.inside.paused is not None
+    return "paused" if _may_pause(each) and not known else None
+
+
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
+    paused = f"Find out {place(consumer)} whether the consumer is paused. " if consumer else ""
     return Probe(
-        "When the client may be restarted, start it behind a tap: the trace shows each FLOW, and "
-        "the permits that are owed.",
+        f"{paused}When the client may be restarted, start it behind a tap: the trace shows each "
+        "FLOW, and the permits that are owed.",
         "pulsar-doctor tap",
         harmless=False,
     )
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} requests no more messages: its client has lost permits, or it is paused",
+    "{who} requests no more messages: it is paused, or its client has lost permits",
     speaks_for=(
         "undecided", "owes_flow", "no_permits", "empty_handed", "has_acked", "waits", "quiet_long",
     ),
@@ -150,5 +158,6 @@ HYPOTHESIS = Hypothesis(
     ),
     not_by=_not_by,
     missing=("permits_owed",),
+    alike=_alike,
     probe=_probe,
 )  # fmt: skip

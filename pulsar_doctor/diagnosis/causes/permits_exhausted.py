@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.activity import state
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import dump_threads, place, restart, treatment
+from pulsar_doctor.diagnosis.actions.consumers import dump_threads, place, treatment
 from pulsar_doctor.diagnosis.actions.keys import waiting_for
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
@@ -79,6 +79,10 @@ NEEDS = frozenset({WIRE, STATS})
 BY_SILENCE = True
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole", "closed-unacknowledged"})
 NEVER_ASKED = "Check whether this consumer is paused, or its application never receives."
+NOT_CLOSED = (  # seen on 4.0.8, on Key_Shared
+    " It is not enough to close it: what waits for its keys is then sent with the next message "
+    "that comes, or the next FLOW."
+)
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
 AS_A_ZERO_QUEUE = "it has no permits and holds nothing, like a zero queue between two receives"
 
@@ -324,7 +328,12 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
             check=check_line(view, "it has permits, or holds messages"),
         )
         yield dump_threads(view, consumer)
-        yield restart(view, consumer)
+        yield Action(
+            "now",
+            f"Restart the process {place(consumer)}, so that it begins to receive.{NOT_CLOSED}",
+            check=check_line(view, "it has permits, or holds messages"),
+            brief="Restart its process",
+        )
     else:
         yield from treatment(view, consumer)
 
