@@ -13,7 +13,7 @@ from pulsar_doctor.checkup.in_process import InProcess
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
-from pulsar_doctor.evidence.account import is_settled
+from pulsar_doctor.evidence.account import Place, is_settled, occupied
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -21,6 +21,7 @@ from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.wording.printable import listed
 
 NOTHING = SubscriptionStats()  # of a topic whose internal stats alone were given
+Glance = tuple[SubscriptionView, Sequence[Place]]  # and where its messages are
 NAMED_MOST = 10  # of what is there, where something else was requested
 
 
@@ -114,25 +115,31 @@ class Judge:
     def _concerns(self, observed: Observed) -> bool:
         return self.process is None or self.every or self.process.concerns(observed)
 
-    def verdict(self, observed: Observed, view: SubscriptionView | None = None) -> Diagnosis:
-        """On one subscription. view: by its statistics, where that has been made."""
-        view, wire = view or by_stats.subscription_view(observed), self._wire(observed)
+    def verdict(self, observed: Observed, glance: Glance | None = None) -> Diagnosis:
+        """On one subscription. glance: at its statistics, where there was one."""
+        view, places = glance or (by_stats.subscription_view(observed), None)
+        wire = self._wire(observed)
         if wire is not None:
-            view = merged(view, by_wire.subscription_view(wire))
+            view, places = merged(view, by_wire.subscription_view(wire)), None
         sources: list[ReportedBy] = [*_reported_by(observed)]
         sources += [] if wire is None else [self.wires_by]
         if self.process is not None:
             view = self.process.joined(view)
             sources += ["process"] if PROCESS in view.sources else []
-        diagnosis = self.diagnosed(view, sources)
+        diagnosis = self.diagnosed(view, sources, places)
         if self.earlier is None:
             return diagnosis
         return replace(diagnosis, after=self.earlier.after(observed, diagnosis))
 
-    def diagnosed(self, view: SubscriptionView, sources: Iterable[ReportedBy]) -> Diagnosis:
-        """On one view. sources: which reported it."""
+    def diagnosed(
+        self,
+        view: SubscriptionView,
+        sources: Iterable[ReportedBy],
+        places: Sequence[Place] | None = None,
+    ) -> Diagnosis:
+        """On one view. sources: which reported it. places: of its messages, if known already."""
         kept = view if self.keep_views else None
-        found = diagnose(view, self.causes, self.limits)
+        found = diagnose(view, self.causes, self.limits, places)
         if found.status != "healthy" and (placed := self._placed(view)) is not view:
             found = diagnose(placed, self.causes, self.limits)
         return replace(found, sources=tuple(sources), view=kept)
@@ -186,9 +193,10 @@ class Triage:
         if replicates(window.window.last.topic):
             return False
         views = [by_stats.subscription_view(each) for each in asked]
-        if not all(is_settled(view, self.within_seconds) for view in views):
+        glances = [(view, occupied(view)) for view in views]
+        if not all(is_settled(*each, self.within_seconds) for each in glances):
             return False  # before the causes are asked, which takes most of the time
-        pairs = zip(asked, views, strict=True)
+        pairs = zip(asked, glances, strict=True)
         self._window, self._verdicts = window, [self.judge.verdict(*pair) for pair in pairs]
         return all(each.status == "healthy" and not each.suspects for each in self._verdicts)
 

@@ -269,7 +269,7 @@ def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Clue]:
 
 def best(group: Sequence[Suspicion], weights: Weights) -> Suspicion:
     """The case that stands for its hypothesis."""
-    return max(group, key=lambda case: case.total(weights))
+    return max(group, key=lambda case: case.total(weights)) if len(group) > 1 else group[0]
 
 
 def shares_of(totals: Sequence[float]) -> list[float]:

@@ -56,7 +56,7 @@ from pulsar_doctor.diagnosis.thresholds import (
     Limits,
 )
 from pulsar_doctor.evidence import by_wire
-from pulsar_doctor.evidence.account import Account, account_of
+from pulsar_doctor.evidence.account import Account, Place, account_of
 from pulsar_doctor.evidence.balance import Balance, balance_of
 from pulsar_doctor.evidence.deadlines import Deadline, deadlines_of
 from pulsar_doctor.evidence.measures import PROCESS
@@ -171,9 +171,18 @@ def _may_stand(view: SubscriptionView, finding: Finding) -> bool:
     return bool(named) and not any(map(moves, named))
 
 
-def diagnose(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
-    """Runs the checks in their order, and weighs the answers. limits: from `limits_of`."""
-    found = _judged(view, causes, limits)
+def diagnose(
+    view: SubscriptionView,
+    causes: Sequence[Cause],
+    limits: CauseLimits,
+    places: Sequence[Place] | None = None,
+) -> Diagnosis:
+    """Runs the checks in their order, and weighs the answers.
+
+    limits: from `limits_of`. places: where its messages are, if that is known already.
+    """
+    account = account_of(view, places)
+    found = replace(_judged(view, causes, limits), account=account)
     codes = {finding.code for finding in found.findings}
     if found.status != "healthy":
         codes |= {suspect.code for suspect in found.suspects}
@@ -328,7 +337,6 @@ def weighed_by(
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
         backlog_change=view.backlog_change,
-        account=account_of(view),
         balance=balance,
         deadlines=deadlines,
         consumers=consumers_of(view),

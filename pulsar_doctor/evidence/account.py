@@ -89,21 +89,22 @@ class Account:
     contradiction: str | None = None  # the sum of the places cannot be the total
 
 
-def account_of(view: SubscriptionView) -> Account:
-    """The account of one subscription at the moment of its view."""
+def account_of(view: SubscriptionView, places: Sequence[Place] | None = None) -> Account:
+    """The account of one subscription at the moment of its view. places: if known already."""
     total = _total(view)
-    places = _occupied(view, total)
-    return Account(total, places, tuple(_flows(view)), _contradiction(view, total, places))
+    there = occupied(view) if places is None else tuple(places)
+    return Account(total, there, tuple(_flows(view)), _contradiction(view, total, there))
 
 
-def _occupied(view: SubscriptionView, total: Count | None) -> tuple[Place, ...]:
+def occupied(view: SubscriptionView) -> tuple[Place, ...]:
     """The places that are not known to be empty."""
+    total = _total(view)
     if total == NONE and all(each.holds_nothing for each in view.served):
         return ()
     return tuple(each for each in _places(view, total) if not each.empty)
 
 
-def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
+def is_settled(view: SubscriptionView, places: Sequence[Place], within_seconds: float) -> bool:
     """Whether nothing waits, or each place has moved within so many seconds before one reading.
 
     A fleet cannot be watched topic by topic; where this is true a window would show no more. The
@@ -111,7 +112,7 @@ def is_settled(view: SubscriptionView, within_seconds: float) -> bool:
     """
     if _came_again(view, within_seconds):
         return False  # a window shows whether it stays
-    places, oldest = _occupied(view, _total(view)), view.since_mark_delete
+    oldest = view.since_mark_delete
     if not places:
         return not _may_drop(view)
     signs = oldest, view.since_delivery
