@@ -1,19 +1,19 @@
 """Why a broker that does not read, though a consumer could receive, may not be stuck.
 
-Each doubt is a function of the case that gives a reason, or nothing. `WATCH_ON` are those that a
-longer window or another document takes away. With `OTHER_REASONS` nothing is sent either: only the
-reason is not known. `broker-read-stuck` says what each of them means.
+`broker-read-stuck` says what each reason means. A longer window or another document takes those of
+`_watch_on` away. With the others nothing is sent either: only the reason is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.answers import NothingMoves, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery, since_last_request
-from pulsar_doctor.evidence.reading import BrokerReads, Face, ReadState
+from pulsar_doctor.evidence.reading import BrokerReads, Face
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
 from pulsar_doctor.wording.durations import duration
@@ -47,166 +47,110 @@ class Case:
         ages = [age.seconds for age in last if age is not None]
         return max(min(ages, default=0.0), self.reads.seconds or 0.0)
 
-
-def _one_sample(case: Case) -> str | None:
-    if case.view.watched and case.reads.samples > 1:
-        return None
-    return (
-        "one sample does not decide: a healthy subscription looks the same; take several "
-        "(--window 10s)"
-    )
+    @property
+    def alone(self) -> bool:
+        """Whether one consumer is sent everything."""
+        return self.view.type in SINGLE_ACTIVE
 
 
-def _no_states(case: Case) -> str | None:
-    if case.reads.states:
-        return None
-    return "only the internal stats show whether the broker reads (--internal-stats)"
-
-
-def _too_few(case: Case) -> str | None:
-    seconds, states = case.reads.seconds, len(case.reads.states)
-    if seconds is None:
-        return "the time between the samples is not known (--interval)"
-    enough = states >= case.limits["samples"] and seconds >= case.limits["still_for"]
-    if enough or case.newest_alone_tells:
-        return None
-    return f"{states} samples over {duration(seconds)} are too few; take a longer window"
-
-
-def _not_reported(case: Case) -> str | None:
-    limit = case.view.unacked_limit
-    blocked = [
-        limit and limit.blocked,
-        *(consumer.blocked_consumer_on_unacked_msgs for consumer in case.ready),
-    ]
-    if any(_left_not_reported(case, state) for state in case.reads.states):
-        return "what is left to send is not reported"
-    if case.view.type not in SINGLE_ACTIVE and None in blocked:
-        return "whether it is blocked on unacknowledged messages is not reported"
-    if any(state.face is None for state in case.reads.states):
-        return "this broker does not report whether a read is pending"
-    if case.view.delivered is None:
-        return "how much was delivered is not reported"
+def doubt_of(case: Case) -> tuple[type[Unknown], str] | None:
+    """The first reason that holds, and what kind of answer it is; None where it is stuck."""
+    for kind, reasons in ((Unknown, _watch_on), (NothingMoves, _other_reasons)):
+        if reason := next(reasons(case), None):
+            return kind, reason
     return None
 
 
-def _left_not_reported(case: Case, state: ReadState) -> bool:
-    """What waits to be sent again does not matter on Shared where something is unread."""
-    if state.unread is None:
-        return True
-    return state.replay is None and not (case.view.type == "Shared" and state.unread)
+def _watch_on(case: Case) -> Iterator[str]:
+    reads, seconds, still_for = case.reads, case.reads.seconds, case.limits["still_for"]
+    count = len(reads.states)
+    if not case.view.watched or reads.samples <= 1:
+        yield (
+            "one sample does not decide: a healthy subscription looks the same; take several "
+            "(--window 10s)"
+        )
+    if not count:
+        yield "only the internal stats show whether the broker reads (--internal-stats)"
+    if seconds is None:
+        yield "the time between the samples is not known (--interval)"
+    elif not case.newest_alone_tells and (count < case.limits["samples"] or seconds < still_for):
+        yield f"{count} samples over {duration(seconds)} are too few; take a longer window"
+    yield from _not_reported(case)
+    if reads.left_least <= 0:
+        yield "nothing was left to send in some of the samples"
+    if not any(consumer.may_receive_throughout for consumer in case.ready):
+        yield "in some of the samples no consumer had permits"
+    if reads.switched:
+        yield "the active consumer has just changed"
+    asked = since_last_request(case.ready)
+    if asked is not None and asked.seconds < still_for:
+        yield f"it sent a FLOW or connected {asked} ago"
 
 
-def _not_throughout(case: Case) -> str | None:
-    if case.reads.left_least <= 0:
-        return "nothing was left to send in some of the samples"
-    if any(consumer.may_receive_throughout for consumer in case.ready):
-        return None
-    return "in some of the samples no consumer had permits"
+def _not_reported(case: Case) -> Iterator[str]:
+    view, states = case.view, case.reads.states
+    # What waits to be sent again does not matter on Shared where something is unread.
+    unread = (view.type == "Shared" and state.unread for state in states)
+    replays = (state.replay is not None for state in states)
+    if any(state.unread is None for state in states) or not all(map(max, unread, replays)):
+        yield "what is left to send is not reported"
+    flags = [consumer.blocked_consumer_on_unacked_msgs for consumer in case.ready]
+    if not case.alone and None in (view.unacked_limit and view.unacked_limit.blocked, *flags):
+        yield "whether it is blocked on unacknowledged messages is not reported"
+    if any(state.face is None for state in states):
+        yield "this broker does not report whether a read is pending"
+    if view.delivered is None:
+        yield "how much was delivered is not reported"
+    # Consumers may share a name, or have none, and then nothing tells which is the active one.
+    consumers = view.consumers or ()
+    known = len(view.served) == 1 and all(consumer.name for consumer in consumers)
+    if case.alone and len(consumers) != 1 and not known:
+        yield "which of its consumers is the active one is not reported"
 
 
-def _just_asked(case: Case) -> str | None:
-    asked, still = since_last_request(case.ready), case.limits["still_for"]
-    if case.reads.switched:
-        return "the active consumer has just changed"
-    if asked is None or asked.seconds >= still:
-        return None
-    return f"it sent a FLOW or connected {asked} ago"
-
-
-def _who_is_active(case: Case) -> str | None:
-    """Consumers may share a name, or tell none, and then the active one is not told."""
-    consumers = case.view.consumers or ()
-    if case.view.type not in SINGLE_ACTIVE or len(consumers) == 1:
-        return None
-    if len(case.view.served) == 1 and all(consumer.name for consumer in consumers):
-        return None
-    return "which of its consumers is the active one is not reported"
-
-
-def _reads(case: Case) -> str | None:
-    if any(state.face is Face.UNDER_WAY for state in case.reads.states):
-        return (
+def _other_reasons(case: Case) -> Iterator[str]:
+    """Why it may stand still."""
+    view, reads, none_pending = case.view, case.reads, case.reads.face is Face.NONE_PENDING
+    if any(state.face is Face.UNDER_WAY for state in reads.states):
+        yield (
             "a read is in progress and takes long; check the latency of the bookies, and the "
             "broker's log for failed reads"
         )
-    if case.reads.face is None:
-        return (
+    if reads.face is None:
+        yield (
             "the state of its read changes from sample to sample, so it keeps trying; check its log"
         )
-    return None
-
-
-def _replay_only(case: Case) -> str | None:
-    """What waits to be sent again may be bound to a consumer: by its key, or as a chunk."""
-    keys = case.view.key_order
-    if keys is not None and any(state.replay for state in case.reads.states):
-        return "the messages to be redelivered may belong to one of the Key_Shared consumers"
-    if keys is not None and keys.joined:
-        return "Key_Shared consumers that joined lately may have to wait for earlier messages"
-    if case.reads.unread_least > 0:
-        return None
-    everybody = all(consumer.may_receive for consumer in case.view.consumers or ())
-    if case.reads.face is Face.NONE_PENDING and everybody:
-        return None
-    return (
-        "only messages to be redelivered are left, and which consumers may get them is not reported"
-    )
-
-
-def _transaction(case: Case) -> str | None:
-    """A reader must not pass an open transaction: it waits although there are entries."""
-    if case.view.open_transactions is None and case.reads.face is Face.ASLEEP:
-        return "it may be waiting for a transaction; whether one is open is not reported"
-    return None
-
-
-def _paused(case: Case) -> str | None:
-    ranges = case.view.ranges
-    if case.view.type not in SINGLE_ACTIVE and told(case.view.delayed) != 0:
-        return "delayed messages can pause the dispatcher"
+    yield from _replay_only(case)
+    if view.open_transactions is None and reads.face is Face.ASLEEP:
+        yield "it may be waiting for a transaction; whether one is open is not reported"
+    if not case.alone and told(view.delayed) != 0:
+        yield "delayed messages can pause the dispatcher"
+    ranges = view.ranges
     if ranges is not None and not ranges.over and ranges.count >= (ranges.known_limit or RANGES):
-        return f"{ranges.count} acknowledged ranges can pause the dispatcher until fewer are left"
-    return None
-
-
-def _throttled(case: Case) -> str | None:
-    if case.reads.face is not Face.NONE_PENDING:
-        return None  # a throttled read is not marked as pending
-    if case.view.throttling is not None:
-        return None
-    return "a dispatch rate limit looks the same, and this broker does not count throttled reads"
-
-
-def _deaf_client(case: Case) -> str | None:
-    """On Exclusive and Failover the next read waits until the last messages are on the wire."""
-    if case.view.type not in SINGLE_ACTIVE or case.reads.face is not Face.NONE_PENDING:
-        return None
+        yield f"{ranges.count} acknowledged ranges can pause the dispatcher until fewer are left"
+    if none_pending and view.throttling is None:  # a throttled read is not marked as pending
+        yield "a dispatch rate limit looks the same, and this broker does not count throttled reads"
+    # On Exclusive and Failover the next read waits until the last messages are on the wire.
     sent = [told(consumer.bytes_out_counter) for consumer in case.ready]
     much = any(count is None or count > SOCKET_BYTES for count in sent)
-    if not much or case.stands >= case.limits["retried_within"]:
-        return None
-    return (
-        "a client that does not read from its connection looks the same for up to "
-        f"{duration(case.limits['retried_within'])}; check again then"
-    )
+    retried = case.limits["retried_within"]
+    if case.alone and none_pending and much and case.stands < retried:
+        yield (
+            "a client that does not read from its connection looks the same for up to "
+            f"{duration(retried)}; check again then"
+        )
 
 
-Doubt = Callable[[Case], str | None]
-WATCH_ON: tuple[Doubt, ...] = (
-    _one_sample,
-    _no_states,
-    _too_few,
-    _not_reported,
-    _who_is_active,
-    _not_throughout,
-    _just_asked,
-)
-OTHER_REASONS: tuple[Doubt, ...] = (  # why it may stand still
-    _reads,
-    _replay_only,
-    _transaction,
-    _paused,
-    _throttled,
-    _deaf_client,
-)
+def _replay_only(case: Case) -> Iterator[str]:
+    """What waits to be sent again may be bound to a consumer: by its key, or as a chunk."""
+    keys, reads = case.view.key_order, case.reads
+    if keys is not None and any(state.replay for state in reads.states):
+        yield "the messages to be redelivered may belong to one of the Key_Shared consumers"
+    if keys is not None and keys.joined:
+        yield "Key_Shared consumers that joined lately may have to wait for earlier messages"
+    everybody = all(consumer.may_receive for consumer in case.view.consumers or ())
+    if reads.unread_least <= 0 and not (reads.face is Face.NONE_PENDING and everybody):
+        yield (
+            "only messages to be redelivered are left, and which consumers may get them is not "
+            "reported"
+        )

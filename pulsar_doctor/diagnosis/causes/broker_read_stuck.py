@@ -52,9 +52,9 @@ from pulsar_doctor.diagnosis.actions.commands import admin, checked, holes, name
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
 from pulsar_doctor.diagnosis.actions.limits import healing
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NothingMoves, Unknown
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.standstill import OTHER_REASONS, WATCH_ON, Case
+from pulsar_doctor.diagnosis.read_doubts import Case, doubt_of
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
@@ -115,11 +115,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if not reads.states and view.durable is False:
         return  # a reader: what it holds and what is left cannot be told apart
     case = Case(view, ready, reads, limits)
-    for kind, doubts in ((Unknown, WATCH_ON), (NothingMoves, OTHER_REASONS)):
-        if doubt := next((reason for ask in doubts if (reason := ask(case))), None):
-            yield kind(f"{_who(ready)}, and {_stands(view)}: {doubt}")
-            return
-    yield _finding(case)
+    if doubt := doubt_of(case):
+        kind, reason = doubt
+        yield kind(f"{_who(ready)}, and {_stands(view)}: {reason}")
+    else:
+        yield _finding(case)
 
 
 def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
