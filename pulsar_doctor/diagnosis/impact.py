@@ -110,7 +110,7 @@ def _is_one(count: Count) -> bool:
 def _idle(case: _Case) -> Iterator[str]:
     """Who could work on something and has nothing, while not all is done."""
     view = case.view
-    if view.quiet_is_fine or not _waits(case):
+    if view.nothing_to_move or not _waits(case):
         return
     others = [
         (each.label, each.idle_for)

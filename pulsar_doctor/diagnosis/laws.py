@@ -55,7 +55,7 @@ def _nothing_waits(view: SubscriptionView, *, reader: bool) -> bool:
     """Whether all is acknowledged, or the cursor is the broker's own."""
     if reader:
         return view.backlog is not None and view.backlog.empty is True
-    return view.quiet_is_fine
+    return view.nothing_to_move
 
 
 def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
@@ -268,7 +268,7 @@ def _counted_below_zero(view: SubscriptionView, within: float) -> Iterator[Rests
     """
     counted, consumers = told(view.unacked), view.consumers
     known = consumers is not None and None not in [each.unacked_messages for each in consumers]
-    if counted is not None and counted < 0 and not (view.quiet_is_fine and known):
+    if counted is not None and counted < 0 and not (view.nothing_to_move and known):
         yield Rests(
             f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
             "not known"

@@ -162,7 +162,7 @@ def hidden_cases(
     view: SubscriptionView, hypotheses: Sequence[Hypothesis], known: Collection[str] = ()
 ) -> list[list[Suspicion]]:
     """What nothing excludes though no check finds it; nothing where no check would report it."""
-    if view.quiet_is_fine:
+    if view.nothing_to_move:
         return []
     hidden = [each for each in hypotheses if not each.found_at_once and each.code not in known]
     return cases_of(view, hidden, {}, settled=True)

@@ -15,7 +15,7 @@ def starving(view: SubscriptionView, limits: Limits) -> Iterator[ConsumerView]:
     limits: of a cause, which may tell RECEIVER_QUEUE_SIZE. Not those for whom silence is nothing:
     standbys, readers and other non-durable subscriptions, and where the backlog is empty.
     """
-    if view.quiet_is_fine:
+    if view.nothing_to_move:
         return
     size = int(limits.get(RECEIVER_QUEUE_SIZE.name, RECEIVER_QUEUE_SIZE.default))
     for consumer in view.consumers or ():

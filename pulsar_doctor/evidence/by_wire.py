@@ -65,7 +65,6 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
         left_behind=wire.left_behind,
         unsent=wire.unsent,
         behind_seconds=wire.behind_seconds,
-        quiet_is_fine=wire.durable is False,  # whoever reads it may stop where they like
         refused=None if there else REFUSED,
         gap=gap or likely or bounds,
         cannot_be=(INCOMPLETE,) if wire.incomplete else (),

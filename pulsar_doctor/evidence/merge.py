@@ -58,7 +58,6 @@ def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
         incarnations=one.incarnations | other.incarnations,
         consumers=consumers,
         unacked=newer.unacked if newer.backlog else older.unacked if older.backlog else None,
-        quiet_is_fine=one.quiet_is_fine or other.quiet_is_fine,
         left_behind=_left_behind(newer, older),
         hole=_hole(newer, older),
         circulation=_circulation(newer, older, labels),

@@ -125,8 +125,6 @@ class SubscriptionView:
 
     durable: bool | None = None  # whether the broker keeps its place
     persistent: bool | None = None
-    # Whether nothing needs to move: all is consumed, or nobody promised to consume it.
-    quiet_is_fine: bool = False
     active: int | None = None  # which of `consumers` is the active one of Failover
     gone: Gone | None = None  # the active one of Failover, where it is not connected
     # Consumers that left with messages in hand and never acknowledged any.
@@ -283,6 +281,19 @@ class SubscriptionView:
     def keeps_nothing(self) -> bool:
         """Whether nobody waits for what it keeps: it is a reader's, or compaction's."""
         return self.durable is False or owner_of(self.subscription).kind == COMPACTION
+
+    @property
+    def nothing_to_move(self) -> bool:
+        """Whether all is acknowledged, or nobody promised to consume what is left.
+
+        A counter of the backlog that denies it is wrong, or of another moment, where the positions
+        show the end and no count of messages shows any that are held or wait.
+        """
+        if self.keeps_nothing or self.backlog is None:
+            return self.keeps_nothing or self.own is not None
+        held = any(not each.holds_nothing for each in self.consumers or ()) or least(self.unacked)
+        at_end = self.backlog.positions == 0 and not (held or least(self.replay))
+        return at_end or self.backlog.empty is True
 
     @property
     def full_topic(self) -> str:

@@ -167,7 +167,7 @@ def test_a_second_without_work_is_long_enough_to_be_named() -> None:
     [
         view(WORKER, replace(IDLE, active=False)),
         view(WORKER, replace(IDLE, since_last_delivery=Age(999, True))),
-        view(WORKER, IDLE, quiet_is_fine=True),
+        view(WORKER, IDLE, durable=False),
         view(replace(WORKER, unacked_messages=None), IDLE, backlog=None),
         view(replace(WORKER, since_last_delivery=Age(9000, True), **FREE)),
     ],

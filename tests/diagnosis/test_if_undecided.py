@@ -27,7 +27,6 @@ def of_own(own: OwnCursor) -> SubscriptionView:
         type=own.kind,
         sources=frozenset({STATS}),
         consumers=None,
-        quiet_is_fine=True,
         own=own,
     )
 

@@ -46,7 +46,7 @@ def test_one_of_the_trace_has_left_and_nobody_tells_who_came_since() -> None:
 def durable(lines: Sequence[str]) -> tuple[bool | None, bool]:
     [wire] = played(lines, "40s").subscriptions()
     view = by_wire.subscription_view(wire)
-    return view.durable, view.quiet_is_fine
+    return view.durable, view.nothing_to_move
 
 
 def test_a_reader_may_stop_where_it_likes_and_a_consumer_may_not() -> None:
@@ -65,7 +65,7 @@ def test_what_an_older_trace_does_not_tell_is_not_reported() -> None:
     [consumer] = timeline.consumers
     consumer.durable = None
     view = by_wire.subscription_view(timeline.subscriptions()[0])
-    assert (view.durable, view.quiet_is_fine) == (None, False)
+    assert (view.durable, view.nothing_to_move) == (None, False)
 
 
 LEFT = ["2s ack w 8", "30s close w"]

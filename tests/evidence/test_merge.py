@@ -372,10 +372,10 @@ def test_the_incarnations_of_both_are_kept() -> None:
     assert merged(other, one).incarnations == frozenset({1, 2})
 
 
-@pytest.mark.parametrize(("one", "other"), [(True, False), (False, True)])
-def test_quiet_is_fine_where_either_says_so(one: bool, other: bool) -> None:
-    assert merged(of_stats(quiet_is_fine=one), of_wire(quiet_is_fine=other)).quiet_is_fine
-    assert not merged(of_stats(), of_wire()).quiet_is_fine
+@pytest.mark.parametrize(("one", "other"), [(False, None), (None, False)])
+def test_nothing_needs_to_move_where_either_says_so(one: bool | None, other: bool | None) -> None:
+    assert merged(of_stats(durable=one), of_wire(durable=other)).nothing_to_move
+    assert not merged(of_stats(), of_wire()).nothing_to_move
 
 
 @pytest.mark.parametrize("why", ["gap", "refused"])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog, backlog_of, is_durable
 from pulsar_doctor.broker.stats.bounds import sentence
-from pulsar_doctor.broker.stats.cursors import COMPACTION, CursorOwner, judged_cursors, owner_of
+from pulsar_doctor.broker.stats.cursors import CursorOwner, judged_cursors, owner_of
 from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.positions import (
@@ -286,13 +286,6 @@ class Observed:
         if cursor is None or internal is None or not nothing_waits(internal, cursor):
             return False
         return self._nothing_counted
-
-    @property
-    def quiet_is_fine(self) -> bool:
-        """Whether nothing needs to move: all is consumed, or nobody promised to consume it."""
-        if self.durable is False or owner_of(self.subscription).kind == COMPACTION:
-            return True
-        return self.backlog.empty is True or self.nothing_waits
 
     @property
     def _nothing_counted(self) -> bool:

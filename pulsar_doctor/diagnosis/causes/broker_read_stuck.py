@@ -107,7 +107,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     nobody_told = view.consumers is None or (
         active and all(c.available_permits is None for c in active)
     )
-    if nobody_told and not view.quiet_is_fine:  # nobody waits for what a reader leaves
+    if nobody_told and not view.nothing_to_move:  # nobody waits for what a reader leaves
         yield Unknown(f"{_stands(view)}, and which consumers could receive is not reported")
     ready = tuple(consumer for consumer in active if consumer.may_receive)
     if not ready:

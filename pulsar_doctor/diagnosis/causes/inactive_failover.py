@@ -130,7 +130,7 @@ def _silent_for_long(view: SubscriptionView, active: ConsumerView) -> Finding | 
     # With a queue of 0 or 1 it may work on the first message of the one batch that it has.
     queued = not active.all_in_hand and (never_acked or active.below_zero)
     certain = several or queued
-    if certain or not (active.all_in_hand or view.quiet_is_fine):
+    if certain or not (active.all_in_hand or view.nothing_to_move):
         sure = 0.8 if certain else 0.6
         return _stuck_finding(view, active, "stalled", active.sure(sure))
     return Unknown(

@@ -50,7 +50,7 @@ MISSED = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
-    if view.attended or view.quiet_is_fine or view.awaited:
+    if view.attended or view.nothing_to_move or view.awaited:
         return
     backlog, alone = view.backlog, view.alone
     if alone is None:

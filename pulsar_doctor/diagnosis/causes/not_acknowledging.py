@@ -75,7 +75,7 @@ EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that holds messages in silence."""
-    if view.quiet_is_fine:
+    if view.nothing_to_move:
         return
     nothing_left = _nothing_left(view)
     for consumer in view.consumers or ():

@@ -28,7 +28,7 @@ REMEDY = "Call resume() on it in its application, or find out why that does not 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that is paused while something waits."""
-    if view.quiet_is_fine:
+    if view.nothing_to_move:
         return
     for consumer in view.consumers or ():
         own = consumer.inside

@@ -89,7 +89,7 @@ AS_A_ZERO_QUEUE = "it has no permits and holds nothing, like a zero queue betwee
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that waits too long; unknown where a queue of 0 looks the same."""
-    if view.quiet_is_fine:
+    if view.nothing_to_move:
         return
     if view.consumers is None:
         yield Unknown("the subscription's consumers are not reported")

@@ -58,7 +58,7 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where a zero queue met a batch; unknown where it may be a queue of 1."""
-    if view.quiet_is_fine:
+    if view.nothing_to_move:
         return
     for consumer in view.consumers or ():
         if not consumer.batch_for_one or consumer.active is False or consumer.holds_nothing:
