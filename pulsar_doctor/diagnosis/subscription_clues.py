@@ -156,7 +156,7 @@ def _at_the_broker(view: SubscriptionView) -> Found:
     """What of the broker's own may keep messages."""
     filtering = view.filtering
     if filtering is not None and view.filter_keeps:
-        text = f"an entry filter has put back {filtering.put_back} messages"
+        text = f"an entry filter has put messages back {filtering.put_back} times"
         yield "filter_puts_back", "filter_rescheduled_msg_count", text
     if view.open_transactions:
         text = say("the topic has {:open transactions} of producers", view.open_transactions)

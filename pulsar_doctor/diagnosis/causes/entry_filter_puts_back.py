@@ -3,7 +3,8 @@
 A filter (a JMS selector, a plug-in of the broker) is shown each entry before it is sent, and
 accepts it, rejects it, or reschedules it: the broker puts it into the replay queue and reads it
 again after a delay. What no consumer's selector accepts so waits for ever: consumers have permits,
-the backlog stays, and the broker is busy reading. An unload changes nothing.
+the backlog stays, and the broker is busy reading. An unload alone changes nothing; a filter that is
+removed from the topic's policies is still asked until the topic is loaded anew.
 
 The broker counts what the filter did since the topic was loaded. It is found where that is more
 than twice what waits and the filter put back more in the window than was sent. One document alone
@@ -33,6 +34,10 @@ REMEDY = (
     "entryFilterNames in broker.conf) and what it looks at, for example the selectors of the "
     "consumers: attach a consumer whose selector accepts these messages, or remove the filter."
 )
+REMOVE = (
+    "Attach a consumer for which the filter accepts these messages, or remove the filter, and then "
+    "let the topic be loaded anew: until then the removed filter is still asked."
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -47,11 +52,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _seen(view: SubscriptionView, filtering: Filtering) -> Sentence:
-    waits = view.backlog.entries if view.backlog else None
-    times = filtering.put_back // max(1, waits or 1)
+    waits = (view.backlog.entries if view.backlog else None) or 1
     return say(
-        "an entry filter has put back {:messages}, {} times each that waits on average",
-        *(filtering.put_back, times),
+        "an entry filter has put messages back {} times, about {} times each of {} that wait",
+        *(filtering.put_back, filtering.put_back // waits, waits),
     )
 
 
@@ -62,7 +66,7 @@ def _finding(view: SubscriptionView, filtering: Filtering) -> Finding:
         confidence=0.9,
         consumer=None,
         summary=say(
-            "{}: in the window {}, while {:messages} were sent",
+            "{}: {} times in the window, while {:messages} were sent",
             *(_seen(view, filtering), filtering.lately, view.delivered or 0),
         ),
         evidence=(
@@ -76,8 +80,16 @@ def _finding(view: SubscriptionView, filtering: Filtering) -> Finding:
         actions=(
             Action(
                 "now",
-                REMEDY,
+                "Find out which filter the topic has, who set it, and what it looks at, for "
+                "example the selectors of the consumers.",
                 command=policy_admin(view, "get-entry-filters-per-topic", "-ap"),
+            ),
+            Action(
+                "today",
+                REMOVE,
+                command=policy_admin(view, "remove-entry-filters-per-topic"),
+                side_effect="consumers are sent what the filter keeps from them",
+                undo="set it again (set-entry-filters-per-topic)",
                 check=check_line(view, "the backlog falls"),
             ),
         ),
