@@ -384,11 +384,12 @@ def is_quiet(view: SubscriptionView) -> bool:
 
 def _flows(view: SubscriptionView) -> Iterator[Flow]:
     """What moved in the window, as far as it is reported."""
+    put_back = view.filtering.lately if view.filtering else None
     counted = (
         ("published", view.published, "messages"),
         ("sent", view.delivered, "messages"),
         ("expired", view.expired, "messages"),
-        ("put back by a filter", view.filtering and view.filtering.lately, "messages"),
+        ("put back by a filter", put_back, "messages"),
         ("connected again", view.turnover.times if view.turnover else None, "consumers"),
     )
     for name, number, unit in counted:

@@ -140,8 +140,8 @@ class SubscriptionView:
     unreadable: Count | None = None  # of these, behind an open transaction of a producer
     open_transactions: int | None = None  # of producers, on the topic
     pending_acks: int | None = None  # transactions in which entries are acknowledged, and open
-    # Transactions that have been open for a minute, oldest first: of producers, and its own.
-    slow_transactions: tuple[SlowTransaction, ...] | None = None
+    # Open transactions with a long time-out, oldest first: of producers, and its own.
+    slow_transactions: tuple[SlowTransaction, ...] = ()
     unacked: Count | None = None
     unacked_limit: UnackedLimit | None = None
     hole: AckHole | None = None

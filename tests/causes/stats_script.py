@@ -197,7 +197,7 @@ def transactions(told: Mapping[str, Any] | None, name: str, times: list[int]) ->
     return Transactions(
         (int(ledger), int(entry)) if entry else None,
         (PendingAcks(name, told["pending"]),) if "pending" in told else (),
-        slow if "slow" in told else None,
+        slow,
     )
 
 

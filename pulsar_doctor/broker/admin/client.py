@@ -250,7 +250,7 @@ class Admin:
         return Fields(as_object(answer.document, what))
 
     async def slow_transactions(self, seconds: float) -> Fields:
-        """Those of the cluster that have been open for so long, by number (needs a superuser)."""
+        """Those of the cluster with a time-out longer than that, by number (needs a superuser)."""
         what = "the slow transactions"
         path = f"/admin/v3/transactions/slowTransactions/{round(seconds * 1000)}"
         answer = await self._http.document(path, what, again=False)

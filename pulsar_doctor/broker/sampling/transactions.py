@@ -52,7 +52,7 @@ def _any_open(window: TopicWindow, known: Transactions) -> bool:
 
 
 def _aged(window: TopicWindow, known: Transactions, slow: Fields | None) -> Transactions:
-    """With those of the topic that have been open for long."""
+    """With those of the topic that may stay open for long."""
     if slow is None or not _any_open(window, known):
         return known
     topic = full_name(window.topic, window.partition)
@@ -91,7 +91,7 @@ async def _of(admin: Admin, window: TopicWindow) -> Transactions:
 
 
 async def _slow(admin: Admin) -> Fields | None:
-    """Those of the cluster that have been open for longer than most."""
+    """Those of the cluster that may stay open for longer than most."""
     with suppress(DoctorError, TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await admin.slow_transactions(SLOW_SECONDS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.values import Position
 
-SLOW_SECONDS = 60.0  # the time-out of a transaction by default, in every client
+SLOW_SECONDS = 60.0  # the time-out of a transaction where its client sets none
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,10 @@ class PendingAcks:
 
 @dataclass(frozen=True, slots=True)
 class SlowTransaction:
-    """A transaction that has been open for `SLOW_SECONDS` or longer."""
+    """An open transaction of which the time-out is longer than `SLOW_SECONDS`.
+
+    So the broker lists it, however old it is. One that is not listed ends within that time.
+    """
 
     number: str  # most and least significant bits, as `1,25`
     subscription: str | None  # the one whose entries it acknowledges; None: it publishes
@@ -42,7 +45,7 @@ class Transactions:
     # The last entry that may be read: behind it is an open transaction of a producer.
     max_read_position: Position | None = None
     pending_acks: tuple[PendingAcks, ...] = ()
-    slow: tuple[SlowTransaction, ...] | None = None  # of the topic, oldest first
+    slow: tuple[SlowTransaction, ...] = ()  # of the topic, oldest first
     none: bool = False  # whether the broker has no coordinator, so that none can be open
 
     def pending_of(self, subscription: str) -> int | None:
@@ -52,11 +55,9 @@ class Transactions:
         found = (each.open for each in self.pending_acks if each.subscription == subscription)
         return next(found, None)
 
-    def slow_of(self, subscription: str) -> tuple[SlowTransaction, ...] | None:
+    def slow_of(self, subscription: str) -> tuple[SlowTransaction, ...]:
         """Those that publish to the topic or acknowledge entries of the subscription."""
         concerned = (None, subscription)
-        if self.slow is None:
-            return None
         return tuple(each for each in self.slow if each.subscription in concerned)
 
 

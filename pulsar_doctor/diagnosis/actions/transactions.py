@@ -14,8 +14,8 @@ from pulsar_doctor.wording.sentences import Sentence, say
 
 LIST = cluster_line("transactions slow-transactions", "-t", "10s")
 SHOWS = (
-    "List the transactions that have been open for 10 s or longer: each with its partitions, "
-    "openTimestamp, and timeoutAt, after which its coordinator aborts it."
+    "List the open transactions with a time-out longer than 10 s: each with its partitions, "
+    "openTimestamp, and timeoutAt, the milliseconds after which its coordinator aborts it."
 )
 ABORTED = (
     "what it has published is never delivered, what it has acknowledged is delivered again, and "
@@ -54,8 +54,8 @@ def end_of(
 
 def oldest(view: SubscriptionView, subscription: str | None) -> SlowTransaction | None:
     """The one that has been open for longest. subscription: it acknowledges; None: it publishes."""
-    slow = view.slow_transactions or ()
-    return next((each for each in slow if each.subscription == subscription), None)
+    slow = (each for each in view.slow_transactions if each.subscription == subscription)
+    return next(slow, None)
 
 
 def age_of(view: SubscriptionView, known: SlowTransaction) -> float:

@@ -55,8 +55,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _severity(view: SubscriptionView, limits: Limits) -> Severity:
     """By the transaction's age, else by that of the last acknowledgement, which is no older."""
     within, known = limits["open_for"], oldest(view, view.subscription)
-    if view.slow_transactions is not None:
-        old = known is not None and age_of(view, known) >= within
+    if known is not None:
+        old = age_of(view, known) >= within
     else:
         old = bool(view.served) and all(each.quiet_at_least(within) for each in view.served)
     return "warning" if old else "info"

@@ -67,11 +67,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
     """By how old it is; None where that is not reported, and no movement shows that it is young."""
-    if view.slow_transactions is not None:
-        known = oldest(view, None)
-        old = known is not None and age_of(view, known) >= limits["open_for"]
+    known, sent = oldest(view, None), view.since_delivery
+    if known is not None:
+        old = age_of(view, known) >= limits["open_for"]
         return "stalled" if is_over(view, known) else "warning" if old else "info"
-    sent = view.since_delivery
     if (view.watched_seconds or 0) >= limits["open_for"]:
         return "warning"
     lately = sent is not None and sent.exact and sent.seconds < limits["open_for"]
