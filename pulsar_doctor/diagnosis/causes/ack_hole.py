@@ -298,10 +298,12 @@ def _unacked(view: SubscriptionView) -> int | None:
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """Ranges that are reported, and are none; or what is between them was never sent."""
+    """Ranges that are reported, and are none; what is between them was never sent, or is pending."""
     ranges = view.ranges
     if never_sent(view):
         return "what is not acknowledged was sent to nobody: it waits for the consumer of its key"
+    if view.pending_acks and _nobody_holds_it(view):
+        return "no consumer holds a message, and some are acknowledged in an open transaction"
     return "no acknowledged range lies behind mark-delete" if ranges and not ranges.count else None
 
 
