@@ -113,9 +113,9 @@ def command(asked: HolesRequest) -> int:
     This is about holes only. `stall-check` shows whether a subscription is stuck.
 
     Exit codes: 0 done; 1 with --fail-on warning, where acknowledged entries would be delivered
-    again, a limit is near, or the broker's counter of the backlog is wrong; 2 wrong usage or input
-    that cannot be read; 3 where something could not be read. Holes are no stall: --fail-on stalled
-    never gives 1 here.
+    again, a limit is near, the broker's counter of the backlog is wrong, or `stall-check` warns of
+    ack-hole too; 2 wrong usage or input that cannot be read; 3 where something could not be read.
+    Holes are no stall: --fail-on stalled never gives 1 here.
     """
     _refuse_contradictions(asked)
     return _report(_found(asked), asked)

@@ -143,6 +143,9 @@ def joined(ledger: Ledger, row: Row) -> None:
     sign_ns = row.mono_ns if row.last_sign is None else min(row.last_sign * 1000, row.mono_ns)
     ledger.last_work_ns = max(ledger.last_work_ns or 0, sign_ns)
     ledger.ready_ns = ledger.ready_ns or ledger.last_work_ns
+    if row.last_sent is not None:
+        sent_ns = min(row.last_sent * 1000, row.mono_ns)
+        ledger.last_message_ns = max(ledger.last_message_ns or 0, sent_ns)
 
 
 def _narrow_unacked(ledger: Ledger, row: Row) -> None:

@@ -208,6 +208,7 @@ class Row:
         "bool",
         "SUBSCRIBE: whether the broker keeps the subscription's position; false for a reader",
     ]
+    last_sent: Annotated[int | None, TIME, "STATS: when the broker last sent it a message"]
 
     __slots__ = tuple(__annotations__)
 
@@ -230,7 +231,8 @@ class Row:
         self.consumer_epoch = self.producer_name = self.initial_subscription = None
         self.known_by = self.last_sign = self.grade = self.join = None
         self.permits_min = self.permits_max = self.messages_min = self.messages_max = None
-        self.available_permits_min = self.unacked_messages_min = self.durable = None
+        self.available_permits_min = self.unacked_messages_min = None
+        self.durable = self.last_sent = None
 
 
 def ids_of(row: Row) -> list[MessageId]:

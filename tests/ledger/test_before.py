@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.by_wire import consumer_view
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.report.trace.consumers import summary_lines
@@ -223,3 +224,16 @@ def test_who_takes_each_message_as_it_comes_is_not_forecast_by_a_pace_of_nothing
     told = "as soon as they come: it takes each at once"
     assert str(forecast) == f"next FLOW after at most 496 more messages, {told}"
     assert "0 ms" not in consumer_view(consumer, timeline.now_ns).outlook
+
+
+def test_a_message_that_came_again_just_now_ends_the_silence_since_the_last_ack() -> None:
+    timeline = Timeline("t", from_start=False)
+    minute, now_ns = 60_000_000, 10**9 * 3600
+    signs = {"last_sign": now_ns // 1000 - 15 * minute, "last_sent": now_ns // 1000 - minute // 3}
+    told = stats(7, 890, messages=1, **signs)
+    told.mono_ns = now_ns
+    for each in (opened(), told):
+        timeline.apply(each)
+    view = consumer_view(*timeline.living, now_ns)
+    assert view.quiet_for == view.since_last_delivery == Age(20_000, exact=True)
+    assert view.since_work == Age(15 * 60_000, exact=True)

@@ -54,6 +54,7 @@ TOLD = {
     "backlog": 64,
     "backlog_by_positions": 64,
     "backlog_counter_wrong": False,
+    "ack_hole": None,
     "mark_delete": "6:15",
     "mark_delete_stood_seconds": 90.5,
     "mark_delete_stood_at_least": False,

@@ -18,6 +18,9 @@ from pulsar_doctor.checkup.holes.bounds import Bounds, bounds_of, known_entries,
 from pulsar_doctor.checkup.holes.origins import Origin, main_origin, origins
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
 from pulsar_doctor.checkup.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.causes import named
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.ledger.acks.persisting import (
     RECORD_BYTES_MOST,
     RedeliveryForecast,
@@ -62,6 +65,7 @@ class CursorAccount:
     not_told: tuple[str, ...] = ()  # what is missing, and why
     backlog_by_positions: int | None = None
     backlog_wrong: bool | None = None  # it cannot be right; None: one reading does not show it
+    stuck: str | None = None  # what `ack-hole` warns of, where a reading shows it
     # of numbers that are not known, in a trace or where internal stats lack ledgers
     bounds: Bounds | None = None
     incomplete: bool = False  # from a trace that lacks something: nothing is certainly well
@@ -127,12 +131,12 @@ class CursorAccount:
     def status(self) -> str:
         """unknown where ranges are not told; warning where a load forgets, or nearly.
 
-        A warning, too, where the backlog's counter is wrong; else unknown where a trace lacks
-        something.
+        A warning, too, where the backlog's counter is wrong, and where `stall-check` warns that a
+        message is not acknowledged; else unknown where a trace lacks something.
         """
         if self.ranges is None and self.bounds is None and self.durable is not False:
             return "unknown"
-        if self.backlog_wrong:
+        if self.backlog_wrong or self.stuck:
             return "warning"
         ahead = self.forecast is not None and self.forecast.most > 0
         full = (self.record_bytes or 0) >= NEAR * RECORD_BYTES_MOST
@@ -180,8 +184,20 @@ def account(observed: Observed, storing: Storing) -> CursorAccount:
         not_told=tuple(_not_told(observed, written, shape)),
         backlog_by_positions=observed.backlog.positions,
         backlog_wrong=_backlog_wrong(observed.backlog),
+        stuck=_stuck(observed),
         bounds=bounds_of(cursor, ranges) if shape is None else None,
     )
+
+
+def _stuck(observed: Observed) -> str | None:
+    """What the check of `ack-hole` says of it; None where that does not warn."""
+    if not observed.acknowledged_ranges or observed.persistent is False:
+        return None
+    [cause] = named(["ack-hole"])
+    limits = {each.name: each.default for each in cause.thresholds}
+    found = cause.check(by_stats.subscription_view(observed), limits)
+    warns = (each for each in found if isinstance(each, Finding) and each.severity != "info")
+    return next((each.summary for each in warns), None)
 
 
 def _backlog_wrong(backlog: Backlog) -> bool | None:

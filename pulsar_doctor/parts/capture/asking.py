@@ -215,10 +215,15 @@ def told_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[
             permits=consumer.available_permits,
             unacked=consumer.unacked_messages,
             sent=consumer.msg_out_counter,
-            last_sign_us=None if consumer.last_sign_ms is None else consumer.last_sign_ms * 1000,
+            last_sign_us=_us(consumer.last_sign_ms),
             from_ns=from_ns,
             until_ns=until_ns,
+            last_sent_us=_us(consumer.last_consumed_timestamp_ms),
         )
         for name, subscription in (stats.subscriptions or {}).items()
         for consumer in subscription.consumers or ()
     ]
+
+
+def _us(moment_ms: int | None) -> int | None:
+    return None if moment_ms is None else moment_ms * 1000

@@ -238,6 +238,7 @@ def _columns(consumer: ConsumerTold, number: int | None, known_by: str) -> dict[
         "messages": None,
         "known_by": known_by,
         "last_sign": consumer.last_sign_us,
+        "last_sent": consumer.last_sent_us,
     }
 
 

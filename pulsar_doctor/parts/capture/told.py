@@ -23,6 +23,7 @@ class ConsumerTold(NamedTuple):
     last_sign_us: int | None
     from_ns: int  # when it was requested, since 1970
     until_ns: int  # when the answer came
+    last_sent_us: int | None = None
 
     @property
     def identity(self) -> ToldIdentity:

@@ -79,6 +79,7 @@ def account_json(account: CursorAccount) -> dict[str, Any]:
         "backlog": account.backlog,
         "backlog_by_positions": account.backlog_by_positions,
         "backlog_counter_wrong": account.backlog_wrong,
+        "ack_hole": account.stuck,
         **_behind(account),
         **_certain(account),
         **_cost(account),

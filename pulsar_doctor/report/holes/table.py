@@ -120,6 +120,8 @@ def _place(account: CursorAccount) -> str:
 
 def hole_lines(account: CursorAccount) -> Iterator[LabelledLine]:
     """What is known of a subscription's holes, as names and texts."""
+    if account.stuck:
+        yield "ack-hole", printable(account.stuck)
     if account.backlog_wrong:
         yield "backlog", _backlog(account)
     yield "mark-delete", _mark_delete(account)

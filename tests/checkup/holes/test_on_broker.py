@@ -180,7 +180,7 @@ def test_the_whole_document_of_a_live_subscription(
     assert entry == bounded({
         "topic": topic, "partition": None, "subscription": SUBSCRIPTION, "type": "Shared",
         "durable": True, "status": "healthy", "backlog": 13, "backlog_by_positions": 13,
-        "backlog_counter_wrong": False, "mark_delete": f"{ledger}:-1",
+        "backlog_counter_wrong": False, "ack_hole": None, "mark_delete": f"{ledger}:-1",
         "mark_delete_stood_at_least": True, "read_position": f"{ledger}:30", "ranges": 2,
         "acknowledged_entries": 17, "holes": 2, "holes_least": 2, "holes_most": 2,
         "hole_entries": 3, "hole_entries_least": 3, "hole_entries_not_sent": 0,
