@@ -138,6 +138,9 @@ def test_one_sentence_has_the_address_and_what_helps_and_nothing_else() -> None:
     assert "if it hangs, restart it" in unclear
     assert "if it is only slow, give it a receiver queue of 1" in unclear
     assert "acknowledges each message" in remedy(view(), TAKER)
+    may_have_taken_all = remedy(view(), replace(ONE, available_permits=exactly(5)))
+    assert "takes nothing" not in may_have_taken_all
+    assert "acknowledges: none has arrived" in may_have_taken_all
     assert "receiver queue" not in remedy(view(), replace(ONE, works=True, one_by_one=True))
 
 

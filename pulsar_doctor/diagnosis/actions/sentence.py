@@ -25,10 +25,12 @@ def _slow(view: SubscriptionView, consumer: ConsumerView) -> str:
 
 
 def _hangs(view: SubscriptionView, consumer: ConsumerView) -> str:
-    return (
-        f"{_look(consumer)}, and restart it: {others(view, consumer)}; a smaller receiver queue "
-        "does not help a consumer that takes nothing."
-    )
+    queue = "; a smaller receiver queue does not help a consumer that takes nothing"
+    full = consumer.without_permits  # with permits left it may have taken all that it was sent
+    text = f"{_look(consumer)}, and restart it: {others(view, consumer)}{queue if full else ''}."
+    if full or not consumer.never_acked:
+        return text
+    return f"{text} Check that its application acknowledges: none has arrived."
 
 
 def _keeps(view: SubscriptionView, consumer: ConsumerView) -> str:
