@@ -36,6 +36,7 @@ from pulsar_doctor.broker.samples.pasted import (
     COLOURS,
     LEVELS_MOST,
     MARKS,
+    NAMED,
     PART,
     SPACES,
     document_in,
@@ -337,6 +338,49 @@ def test_an_answer_with_an_error_in_it_is_not_read_from_behind_the_error() -> No
 def test_another_answer_that_is_not_read_is_incomplete(tmp_path: Path, text: str) -> None:
     found, name = read_of(tmp_path, text)
     assert ANOTHER in found.notes[0]
+    assert found.incomplete == (f"{name} has another answer, not read",)
+
+
+def answers_called(*before: str) -> str:
+    return "\n".join(f"{each}\n{json.dumps(STATS, indent=1)}" for each in before)
+
+
+@pytest.mark.parametrize(
+    ("before", "names"),
+    [
+        (("0", "1", "2"), ["0", "1", "2"]),
+        (("a-partition-0:", "a-partition-1:"), ["a", "a"]),
+        (
+            (
+                "$ pulsar-admin topics stats persistent://shop/web/a",
+                "$ pulsar-admin topics stats b",
+            ),
+            ["b", "persistent://shop/web/a"],
+        ),
+    ],
+)
+def test_each_answer_with_a_name_in_front_of_it_is_a_topic(
+    tmp_path: Path, before: tuple[str, ...], names: list[str]
+) -> None:
+    found, _ = read_of(tmp_path, answers_called(*before))
+    assert NAMED in found.notes[0]
+    assert not found.incomplete
+    assert sorted(each.topic for each in found.windows) == names
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ("a", "a"),  # two moments of one topic, or a mistake
+        ("a", ""),
+        ("2026-11-02T09:00:01Z", "2026-11-02T09:00:11Z"),
+        ("it began so", "and went on"),
+    ],
+)
+def test_answers_without_names_of_their_own_are_not_all_read(
+    tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    found, name = read_of(tmp_path, answers_called(*before))
     assert found.incomplete == (f"{name} has another answer, not read",)
 
 

@@ -9,6 +9,9 @@ that it counts as not told, and each thing that was done is said. Left out are
   else: it is not an empty one);
 - in a text that is cut off, the value that it is cut in, and a list or object that has just begun.
 
+Several answers with a name in front of each, as a loop of a shell prints them, are topics of these
+names. Without names only the first one is read.
+
 Internal stats behind the stats, or in front of them, are read with them: the result is a list of
 both. A time in front of the answer is when it was taken: the `Date:` of `curl -i`, or that of the
 line just before, as of a log, where it has a zone.
@@ -77,10 +80,13 @@ BEFORE_LINES = (
 )
 NUMBER_ALONE = re.compile(r"^[ \t]*([0-9]{1,6})[ \t]*\n", re.MULTILINE)
 FEWEST_NUMBERS = 3  # lines of nothing but a number, one after the other: numbers of lines
+NUMBERED_LEAST = 0.3  # of all lines; fewer are names of answers
+NAME = re.compile(r"[\w/][\w.:/@%~+-]{0,300}")  # of a topic or a part of it
 
 AROUND = "the text around it is left out"
 ANOTHER = "another answer behind it is not read: give each in a file of its own"
 COLOURS = "colours of a terminal are left out"
+NAMED = "each answer is a topic of the name in front of it"
 BOTH = "stats and internal stats are read together"
 CLOCK = "the time in front of it is when it was taken"
 EXPECTED = "expected is what `pulsar-admin topics stats` or `topics stats-internal` prints"
@@ -151,6 +157,8 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
         found = _read(reading)
         in_vain += reading.at - begin
         if found is not None and tells_something(found):
+            if ANOTHER in reading.done and (several := _by_names(text, done)) is not None:
+                return several
             taken_ms = None if PART in reading.done else _moment_in(text[:begin])
             reading.done.update(() if taken_ms is None else (CLOCK,))
             return found, reading.done, taken_ms
@@ -160,6 +168,29 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
             first = found, reading.done, None
     read = (indented(text, LEVELS_MOST) or tabular(text)) if first is None else None
     return (read[0], read[1] | done, None) if read and tells_something(read[0]) else first
+
+
+def _by_names(text: str, done: set[str]) -> tuple[Any, set[str], int | None] | None:
+    """All answers of a text that has a name in front of each; None where one has none."""
+    answers: dict[str, Any] = {}
+    done, at = done | {NAMED}, 0
+    while (begin := text.find("{", at)) >= 0:
+        reading = Mending(text, begin, done)
+        answer, name = _answer(reading), _name_in(text[at:begin])
+        if not tells_something(answer) or is_internal(answer) or name in (None, *answers):
+            return None
+        answers[str(name)], at = answer, reading.at
+    return (answers, done, None) if len(answers) > 1 and not FURTHER.search(text, at) else None
+
+
+def _name_in(before: str) -> str | None:
+    """The name that the line in front of an answer is; or the last word of a command for stats."""
+    line = before.strip().rpartition("\n")[2][-LINE_MOST:]
+    words = line.split()
+    if not words or MOMENT.search(line) or (len(words) > 1 and "stats" not in words):
+        return None
+    name = words[-1].strip(":")
+    return name if NAME.fullmatch(name) else None
 
 
 def _moment_in(before: str) -> int | None:
@@ -254,4 +285,5 @@ def _without_numbers(text: str) -> str:
     """Without lines that are nothing but the next number: so some copies have numbers of lines."""
     numbers = [int(number) for number in NUMBER_ALONE.findall(text)]
     follows = all(later == earlier + 1 for earlier, later in pairwise(numbers))
-    return NUMBER_ALONE.sub("", text) if follows and len(numbers) >= FEWEST_NUMBERS else text
+    many = len(numbers) >= max(FEWEST_NUMBERS, NUMBERED_LEAST * text.count("\n"))
+    return NUMBER_ALONE.sub("", text) if follows and many else text

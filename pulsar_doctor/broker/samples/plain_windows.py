@@ -69,7 +69,7 @@ def once(files: Sequence[Plain]) -> list[Plain]:
 def plain_windows(
     files: Sequence[Plain], topics: Sequence[str], interval_ms: int | None
 ) -> list[TopicWindow]:
-    """The one topic of the files, or each of its partitions. files: in order of time.
+    """The one topic of the files, or each partition, or each topic of one file. files: in order.
 
     Raises InputError where they are not samples of one topic in order, DoctorError where the
     topic asked for is not there.
@@ -147,7 +147,7 @@ def check_alike(files: Sequence[Plain]) -> None:
                 f"of {plain.kind}; give samples of one kind"
             )
     names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
-    if len(names) > 1:
+    if len(names) > 1 and len(files) > 1:
         raise InputError(f"the files are of several topics, {names[0]} and {names[1]}; give one")
 
 
