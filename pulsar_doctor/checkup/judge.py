@@ -10,6 +10,7 @@ from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.in_process import InProcess
+from pulsar_doctor.checkup.topic_notes import without_subscription
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
@@ -90,13 +91,18 @@ class Judge:
         a message of theirs.
         """
         for window in windows:
-            internal = window.window.last.internal
-            cursors = (internal and internal.cursors) or {}
-            if cursors and not any(True for _ in window.judged()):
+            last = window.window.last
+            cursors = (last.internal and last.internal.cursors) or {}
+            if last.topic.subscriptions is None or any(True for _ in window.judged()):
+                continue
+            became = without_subscription([window])
+            if became is not None and not cursors:
+                yield full(window), f"{_topic(window)} has no subscription: {became}"
+            elif cursors:
                 names = listed(sorted(cursors), NAMED_MOST)
                 yield (
                     full(window),
-                    f"topic {full(window)} has no subscription, only cursors that the broker keeps "
+                    f"{_topic(window)} has no subscription, only cursors that the broker keeps "
                     f"for itself, and nobody waits for their messages: {names}",
                 )
 
@@ -240,6 +246,11 @@ def is_blocked(observed: Observed) -> bool:
 def named(those: Sequence[Subscription | Observed | SubscriptionView]) -> str:
     """The first of them, and how many more there are."""
     return listed([f"{each.subscription} on {full(each)}" for each in those], NAMED_MOST, ", ")
+
+
+def _topic(window: TopicWindow) -> str:
+    """As a sentence has it; a file may not name its topic."""
+    return f"topic {full(window)}" if "/" in full(window) else "the topic"
 
 
 def full(of: Subscription | Observed | TopicWindow | SubscriptionView) -> str:

@@ -23,6 +23,7 @@ from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.checkup.one_by_one import Progress, Stopping
 from pulsar_doctor.checkup.result import Checkup, Cluster, Source
+from pulsar_doctor.checkup.topic_notes import topic_notes
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
@@ -125,6 +126,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
     checkup.notes += kinds(sampled)
     checkup.notes += judge.gone(sampled.windows)
+    checkup.notes += topic_notes(sampled.windows).of_letters(judge.subscription)
     return checkup
 
 

@@ -16,6 +16,7 @@ from pulsar_doctor.broker.admin.topics import DOMAINS, SCALABLE
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Unread, Watch, sample
 from pulsar_doctor.broker.sampling.part import DURING
 from pulsar_doctor.broker.sampling.run import NOBODY
+from pulsar_doctor.checkup.topic_notes import without_subscription
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, split_partition, split_segment
 
@@ -98,7 +99,9 @@ def _kind(sampled: Sampled, topic: str, partitions: int | None) -> Iterator[str]
     whole, number = split_partition(topic)
     read = [w for w in sampled.windows if w.topic == whole and number in (None, w.partition)]
     if not any(True for window in read for _ in window.judged()):
-        yield _unused(partitions, len(read)) if partitions else "exists and has no subscription"
+        unused = _unused(partitions, len(read)) if partitions else "exists and has no subscription"
+        became = without_subscription(read) if read else None
+        yield unused if became is None else f"{unused}: {became}"
     if topic.startswith(NON_PERSISTENT):
         yield KEEPS_NOTHING
 

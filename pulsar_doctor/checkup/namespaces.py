@@ -21,6 +21,7 @@ from pulsar_doctor.checkup.judge import Judge, Triage, full
 from pulsar_doctor.checkup.live import LiveRequest, by_version, deciding_of, say_missing
 from pulsar_doctor.checkup.one_by_one import Stopping, begun
 from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.checkup.topic_notes import TopicNotes
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
@@ -42,7 +43,8 @@ def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
 def _of_fleet(
     request: LiveRequest, scope: Scope, judge: Judge, checkup: Checkup
 ) -> Iterator[Diagnosis]:
-    found, admin = False, request.admin()  # wrong credentials are told before a file is replaced
+    found, notes = False, TopicNotes()
+    admin = request.admin()  # wrong credentials are told before a file is replaced
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(request.save)) if request.save else None
         stack.callback(request.no_more_progress)
@@ -63,7 +65,7 @@ def _of_fleet(
             judge.subscription,
         )
         for diagnosis in _out_of_the_loop(
-            _judged(fleet, triage, recorder, checkup, request, stopping)
+            _judged(fleet, triage, recorder, checkup, request, stopping, notes)
         ):
             found = True
             yield diagnosis
@@ -73,6 +75,7 @@ def _of_fleet(
         checkup.read_once_seconds_ago = LIST_RENEWED_SECONDS
     checkup.stopped = fleet.stopped and request.decide_seconds is None
     checkup.not_loaded += fleet.not_loaded
+    checkup.notes += (*notes.of_letters(judge.subscription), *notes.of_unused())
     checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
     if judge.subscription is not None and not found:
         say_missing(_nowhere(judge.subscription, fleet), request, alone=not fleet.unread)
@@ -92,6 +95,7 @@ async def _judged(
     checkup: Checkup,
     request: LiveRequest,
     stopping: Stopping,
+    notes: TopicNotes,
 ) -> AsyncGenerator[Diagnosis, None]:
     async with (
         fleet.admin,
@@ -109,6 +113,7 @@ async def _judged(
                 version = checkup.cluster.broker_version
                 recorder.limits(full(window), window.limits, version, window)
             (window,) = by_version([window], checkup.cluster)  # noqa: PLW2901
+            notes.add(window)
             if request.kept is not None and _is_watched(window, request.plan):
                 window = request.kept.window(window)  # noqa: PLW2901
             verdicts = triage.verdicts(window)

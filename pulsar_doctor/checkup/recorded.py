@@ -18,6 +18,7 @@ from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.judge import Judge, full, named
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
+from pulsar_doctor.checkup.topic_notes import topic_notes
 from pulsar_doctor.diagnosis.weighing import ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.evidence import by_wire
@@ -123,6 +124,7 @@ def of_samples(
     checkup.files, checkup.broker_version = tuple(map(called, files.names)), read.broker_version
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
+    checkup.notes += topic_notes(windows).of_letters(judge.subscription)
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in read.incomplete]
     verdicts = (each for window in windows for each in judge.verdicts(window))
     planned = sum(1 for window in windows for _ in judge.asked(window))

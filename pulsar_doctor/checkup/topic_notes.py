@@ -1,0 +1,116 @@
+"""What is to say of topics as a whole: that nobody has subscribed, and where dead letters wait.
+
+Clients call a topic of dead letters TOPIC-SUBSCRIPTION-DLQ and one of retries
+TOPIC-SUBSCRIPTION-RETRY, unless they are given another name (RetryMessageUtil of the Java client).
+Where one of these was read beside its subscription, what waits there is said of that subscription.
+
+Source: ManagedLedgerImpl.internalTrimConsumedLedgers: what no cursor needs is deleted with its
+ledger, unless retention keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.topic import TopicStats
+from pulsar_doctor.wording.printable import listed
+from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sizes import in_words
+
+NAMED_MOST = 5
+LETTERS = {"-DLQ": "its dead letters", "-RETRY": "its messages to be tried again"}
+CHECK = "check the names of the topic and of the subscription"
+
+
+@dataclass(slots=True)
+class TopicNotes:
+    """Gathers them, window by window. Changes in place."""
+
+    subscriptions: set[tuple[str, str]] = field(default_factory=set)
+    letters: dict[str, list[TopicStats]] = field(default_factory=dict)
+    unused: dict[str, list[TopicStats]] = field(default_factory=dict)
+
+    def add(self, window: TopicWindow) -> None:
+        """One topic or partition."""
+        topic = window.window.last.topic
+        self.subscriptions.update((window.topic, name) for name in topic.subscriptions or {})
+        if window.topic.endswith((*LETTERS,)):
+            self.letters.setdefault(window.topic, []).append(topic)
+        if not any(True for _ in window.judged()):
+            self.unused.setdefault(window.topic, []).append(topic)
+
+    def of_letters(self, only: str | None) -> Iterator[tuple[str, str]]:
+        """On each subscription whose dead letters or retries wait: its topic, and a sentence.
+
+        only: of this name.
+        """
+        for topic, name in sorted(self.subscriptions) if self.letters else ():
+            for ending, what in LETTERS.items() if only in (None, name) else ():
+                there = f"{topic}-{name}{ending}"
+                said = _waiting(self.letters.get(there, ()), f"{there} ({what})")
+                if said:
+                    yield topic, f"{name} on {topic}: {said}"
+
+    def of_unused(self) -> Iterator[tuple[str, str]]:
+        """In a sweep: topics that nobody has subscribed to, though messages come in."""
+        used = {topic for topic, _ in self.subscriptions}
+        used |= {f"{topic}-{name}{end}" for topic, name in self.subscriptions for end in LETTERS}
+        names = [
+            name
+            for name, topics in self.unused.items()
+            if name not in used and _came(topics) and not name.rpartition("/")[2].startswith("__")
+        ]
+        if names:
+            text = "nobody has subscribed to {:topics}, though messages came in: {}; what came {}"
+            gone = "is deleted unless retention keeps it"
+            yield names[0], say(text, len(names), listed(sorted(names), NAMED_MOST), gone)
+
+
+def topic_notes(windows: Iterable[TopicWindow]) -> TopicNotes:
+    """Those of all these topics."""
+    gathered = TopicNotes()
+    for each in windows:
+        gathered.add(each)
+    return gathered
+
+
+def without_subscription(windows: Iterable[TopicWindow]) -> str | None:
+    """What became of the messages of a topic that nobody has subscribed to; None: not reported."""
+    topics = [each.window.last.topic for each in windows]
+    came, stored = _came(topics), [each.storage_size for each in topics]
+    if came is None:
+        return None
+    if came == 0:
+        return f"no message has come in since it was loaded; {CHECK}"
+    text = say("{:messages} came in since it was loaded", came)
+    if rate := sum(each.msg_rate_in or 0 for each in topics):
+        text = say("{} ({} a second)", text, f"{rate:.3g}")
+    if None in stored:
+        return f"{text}; {CHECK}"
+    size = sum(each or 0 for each in stored)
+    if size <= 0:
+        gone = "none of them is stored: who subscribes now gets later ones only"
+        return f"{text}, and {gone}; {CHECK}"
+    kept = "who subscribes from the earliest on gets them as long as retention keeps them"
+    return say("{}, and {} are stored: {}; {}", text, in_words(size), kept, CHECK)
+
+
+def _came(topics: Sequence[TopicStats]) -> int | None:
+    counters = [each.msg_in_counter for each in topics]
+    return None if None in counters or not counters else sum(each or 0 for each in counters)
+
+
+def _waiting(topics: Sequence[TopicStats], where: str) -> str | None:
+    """What waits in a topic of dead letters or retries; None: nothing, as far as reported."""
+    subscriptions = [one for each in topics for one in (each.subscriptions or {}).values()]
+    if not subscriptions:
+        came = _came(topics)
+        return (
+            say("{:messages} went to {}, and nobody has subscribed", came, where) if came else None
+        )
+    waits = sum(max(0, one.msg_backlog or 0) for one in subscriptions)
+    unread = all(one.consumers == () for one in subscriptions)
+    nobody = ", and nobody reads them" if unread else ""
+    return say("{:entries} wait in {}{}", waits, where, nobody) if waits else None

@@ -1,0 +1,119 @@
+"""What is to say of topics as a whole: nobody has subscribed, and dead letters wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.topic_notes import topic_notes, without_subscription
+
+MAIN = "persistent://public/default/orders"
+DEAD, RETRY = f"{MAIN}-billing-DLQ", f"{MAIN}-billing-RETRY"
+ON = f"billing on {MAIN}:"
+
+
+def window(topic: str, partition: int | None = None, **stats: Any) -> TopicWindow:
+    document = {"msgInCounter": 0, "subscriptions": {}, **stats}
+    return TopicWindow(topic, partition, Window((Sample(None, topic_stats(document)),)))
+
+
+def waits(backlog: int, consumers: int = 0) -> dict[str, Any]:
+    each = [{"consumerName": f"c{number}"} for number in range(consumers)]
+    return {"msgBacklog": backlog, "consumers": each}
+
+
+USED = window(MAIN, subscriptions={"billing": waits(0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("letters", "said"),
+    [
+        (
+            window(DEAD, msgInCounter=19, subscriptions={"dead": waits(19)}),
+            f"{ON} 19 entries wait in {DEAD} (its dead letters), and nobody reads them",
+        ),
+        (
+            window(DEAD, msgInCounter=19),
+            f"{ON} 19 messages went to {DEAD} (its dead letters), and nobody has subscribed",
+        ),
+        (
+            window(RETRY, msgInCounter=200, subscriptions={"billing": waits(200, 1)}),
+            f"{ON} 200 entries wait in {RETRY} (its messages to be tried again)",
+        ),
+    ],
+)
+def test_what_waits_there_is_said_of_the_subscription(letters: TopicWindow, said: str) -> None:
+    assert list(topic_notes([letters, USED]).of_letters(None)) == [(MAIN, said)]
+    assert list(topic_notes([USED, letters]).of_letters("billing")) == [(MAIN, said)]
+    assert list(topic_notes([USED, letters]).of_letters("other")) == []
+
+
+@pytest.mark.parametrize(
+    "letters",
+    [
+        window(DEAD, subscriptions={"dead": waits(0)}),
+        window(DEAD),
+        window(DEAD, msgInCounter=None),
+        window(f"{MAIN}-shipping-DLQ", msgInCounter=19),
+    ],
+)
+def test_nothing_is_said_where_nothing_waits_or_the_subscription_is_another(
+    letters: TopicWindow,
+) -> None:
+    assert list(topic_notes([USED, letters]).of_letters(None)) == []
+
+
+def test_partitions_are_summed() -> None:
+    main = [window(MAIN, number, subscriptions={"billing": waits(0, 1)}) for number in (0, 1)]
+    dead = [window(DEAD, number, subscriptions={"dead": waits(3)}) for number in (0, 1)]
+    [(_, said)] = topic_notes([*main, *dead]).of_letters(None)
+    assert said.startswith(f"{ON} 6 entries wait")
+
+
+@pytest.mark.parametrize(
+    ("stats", "said"),
+    [
+        (
+            {"msgInCounter": 410_000, "storageSize": 0, "msgRateIn": 62.0},
+            "410000 messages came in since it was loaded (62 a second), and none of them is stored:"
+            " who subscribes now gets later ones only; check the names of the topic and of the "
+            "subscription",
+        ),
+        (
+            {"msgInCounter": 100, "storageSize": 3800},
+            "100 messages came in since it was loaded, and 3.8 kB are stored: who subscribes from "
+            "the earliest on gets them as long as retention keeps them; check the names of the "
+            "topic and of the subscription",
+        ),
+        (
+            {"msgInCounter": 0, "storageSize": 0},
+            "no message has come in since it was loaded; check the names of the topic and of the "
+            "subscription",
+        ),
+        (
+            {"msgInCounter": 5},
+            "5 messages came in since it was loaded; check the names of the topic and of the "
+            "subscription",
+        ),
+        ({"msgInCounter": None}, None),
+    ],
+)
+def test_without_a_subscription_it_says_what_became_of_the_messages(
+    stats: dict[str, Any], said: str | None
+) -> None:
+    assert without_subscription([window(MAIN, **stats)]) == said
+
+
+def test_a_sweep_names_the_topics_that_nobody_has_subscribed_to() -> None:
+    lonely = window(f"{MAIN}-2", msgInCounter=7)
+    system = window("persistent://public/default/__change_events", msgInCounter=7)
+    empty = window(f"{MAIN}-3")
+    [(topic, said)] = topic_notes([USED, lonely, system, empty]).of_unused()
+    assert topic == lonely.topic
+    assert said.startswith(f"nobody has subscribed to 1 topic, though messages came in: {topic};")
+    assert list(topic_notes([USED, window(DEAD, msgInCounter=19)]).of_unused()) == []
