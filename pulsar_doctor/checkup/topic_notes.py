@@ -4,8 +4,12 @@ Clients call a topic of dead letters TOPIC-SUBSCRIPTION-DLQ and one of retries
 TOPIC-SUBSCRIPTION-RETRY, unless they are given another name (RetryMessageUtil of the Java client).
 Where one of these was read beside its subscription, what waits there is said of that subscription.
 
-Source: ManagedLedgerImpl.internalTrimConsumedLedgers: what no cursor needs is deleted with its
-ledger, unless retention keeps it.
+What no cursor needs is deleted with its ledger, unless retention keeps it, and a topic without
+subscription and producers is deleted after a minute by default, with all that it holds (seen on
+4.0.8).
+
+Source: ManagedLedgerImpl.internalTrimConsumedLedgers; PersistentTopic.checkGC,
+brokerDeleteInactiveTopicsEnabled.
 """
 
 from __future__ import annotations
@@ -93,7 +97,10 @@ def without_subscription(windows: Iterable[TopicWindow]) -> str | None:
     if size <= 0:
         gone = "none of them is stored: who subscribes now gets later ones only"
         return f"{text}, and {gone}; {CHECK}"
-    kept = "who subscribes from the earliest on gets them as long as retention keeps them"
+    kept = (
+        "who subscribes from the earliest on gets them until the broker deletes them, or the topic "
+        "as inactive (retention prevents both)"
+    )
     return say("{}, and {} are stored: {}; {}", text, in_words(size), kept, CHECK)
 
 

@@ -141,11 +141,11 @@ def _returned(lives: Sequence[frozenset[_Life]]) -> tuple[Sequence[_Life], int]:
 
 
 def _alike(addresses: Sequence[str | None]) -> Connections:
-    """Whether several come by one connection, or each by its own."""
+    """Whether several come by one connection, or each by its own, but for a few."""
     if len(addresses) < 2 or None in addresses:
         return None
     different = len(set(addresses))
-    return "one" if different == 1 else "each" if different == len(addresses) else None
+    return "one" if different == 1 else "each" if 4 * different >= 3 * len(addresses) else None
 
 
 def _put_back(observed: Observed) -> int:

@@ -686,6 +686,17 @@ def test_files_are_put_in_the_order_that_they_tell(put: Put) -> None:
     assert with_internal.windows[0].window.last.internal is None, "it goes with the file beside it"
 
 
+def test_one_that_has_acknowledged_before_and_never_later_on_is_of_two_topics(put: Put) -> None:
+    """Partitions of one topic may have the same consumer, with other numbers."""
+    early, late = (stats_of(MOVING, at) for at in (0, 1))
+    for at, stats in enumerate((early, late)):
+        for each in next(iter(stats["subscriptions"].values()))["consumers"]:
+            each["lastAckedTimestamp"] = (each["lastConsumedTimestamp"], 0)[at]
+    error = refusal(lambda: read([put("early", early), put("late", late)]))
+    assert "are not of one topic" in str(error)
+    assert error.exit_code == 2
+
+
 def test_files_that_contradict_each_other_are_noticed(put: Put) -> None:
     early, late = (stats_of(MOVING, at) for at in (0, 1))
     first = next(iter(early["subscriptions"].values()))["consumers"][0]

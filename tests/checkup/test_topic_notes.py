@@ -87,8 +87,8 @@ def test_partitions_are_summed() -> None:
         (
             {"msgInCounter": 100, "storageSize": 3800},
             "100 messages came in since it was loaded, and 3.8 kB are stored: who subscribes from "
-            "the earliest on gets them as long as retention keeps them; check the names of the "
-            "topic and of the subscription",
+            "the earliest on gets them until the broker deletes them, or the topic as inactive "
+            "(retention prevents both); check the names of the topic and of the subscription",
         ),
         (
             {"msgInCounter": 0, "storageSize": 0},

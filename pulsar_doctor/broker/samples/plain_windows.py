@@ -103,11 +103,12 @@ def _window(files: Sequence[Plain], topic: str, interval_ms: int | None) -> Wind
     """Of the files that have it, back to the first gap: the distance over a gap is not known."""
     have = list(takewhile(lambda plain: topic in plain.samples, reversed(files)))[::-1]
     for before, after in pairwise(have):
-        if consumer_fell(before.samples[topic], after.samples[topic]):
-            raise InputError(
-                f"{called(before.name)} and {called(after.name)} are not in order of time; "
-                "give the oldest first"
-            )
+        pair = before.samples[topic], after.samples[topic]
+        names = f"{called(before.name)} and {called(after.name)}"
+        if consumer_fell(*pair):
+            raise InputError(f"{names} are not in order of time; give the oldest first")
+        if moment_fell(*pair):
+            raise InputError(f"{names} are not of one topic; give each topic by itself")
     samples = tuple(plain.samples[topic] for plain in have)
     return Window(samples, interval_ms=interval_ms if len(samples) > 1 else None)
 
@@ -126,13 +127,14 @@ def consumer_fell(before: Sample, after: Sample) -> bool:
 
 
 def moment_fell(before: Sample, after: Sample) -> bool:
-    """Whether a moment of a consumer that stayed connected is earlier later on."""
+    """Whether a moment of a consumer that stayed connected is earlier later on, or never came."""
     for name in before.topic.subscriptions or {}:
         earlier = by_identity(consumers_of(before, name) or ())
         later = by_identity(consumers_of(after, name) or ())
         for key in earlier.keys() & later.keys():
             pairs = [(getattr(earlier[key], m), getattr(later[key], m)) for m in OF_CONSUMERS]
-            if any(fell(*pair) for pair in pairs):
+            taken_back = [m for m in later[key].never if getattr(earlier[key], m) is not None]
+            if taken_back or any(fell(*pair) for pair in pairs):
                 return True
     return False
 
