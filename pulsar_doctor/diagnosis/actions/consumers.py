@@ -136,7 +136,8 @@ def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """Of one that takes messages and has never acknowledged any."""
-    yield from look_inside(view, consumer)
+    if (inside := look_inside(view, consumer)) is not None:
+        yield inside
     yield from acknowledging(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
@@ -193,7 +194,7 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
             f"Find out why the application {place(consumer)} does not go on: {seen}.",
             check=check(view, "while it hangs, its counters stay the same"),
         )
-    for inside in look_inside(view, consumer):
+    if (inside := look_inside(view, consumer)) is not None:
         return inside
     clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
     tool, dump = next(DUMPS[each] for each in clients if each in DUMPS)
@@ -207,18 +208,18 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
     )
 
 
-def look_inside(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """Examines its process; nothing where that cannot be done from this machine."""
-    line = examined_by(view, consumer)
-    if line is not None:
-        yield Action(
-            "now",
-            f"Look inside the process {place(consumer)}, which is on this machine: that shows "
-            "whether the consumer is paused, and where its threads are.",
-            command=line,
-            check=check(view, "while it hangs, its counters stay the same"),
-            brief="Look inside it: is it paused, where does it hang",
-        )
+def look_inside(view: SubscriptionView, consumer: ConsumerView) -> Action | None:
+    """Examines its process; None where that cannot be done from this machine."""
+    if (line := examined_by(view, consumer)) is None:
+        return None
+    return Action(
+        "now",
+        f"Look inside the process {place(consumer)}, which is on this machine: that shows whether "
+        "the consumer is paused, and where its threads are.",
+        command=line,
+        check=check(view, "while it hangs, its counters stay the same"),
+        brief="Look inside it: is it paused, where does it hang",
+    )
 
 
 def examined_by(view: SubscriptionView, consumer: ConsumerView) -> str | None:
