@@ -10,6 +10,7 @@ All of it as of the moment of judgement, also of a consumer that was closed sinc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence import taken
@@ -199,6 +200,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         last_sign=since_work,
         passed_over=_passed_over(ledger, now_ns),
         in_hand=taken.by_wire(ledger, now_ns),
+        round_trip_seconds=median(ledger.trips_ns) / 1e9 if ledger.trips_ns else None,
     )
 
 

@@ -19,6 +19,7 @@ class Sent:
     in_circles: bool  # whether some of it was certainly sent three times or more
     # Of those that came again, what a dead-letter policy has put away since, at most.
     ended: int = 0
+    given_back: int = 0  # at least: to be sent again, now or later
 
     @property
     def goes_on(self) -> int:

@@ -167,8 +167,12 @@ class Facts(PrintedFacts):
         by=TRACE)
     parked_permits: Count | None = permits(
         "set aside while it is at its limit of unacknowledged messages", by=TRACE)
-    blocked_throughout: bool = row(
-        "whether it is at that limit in every sample", default=False, by=BROKER)
+    blocked_share: float = row(
+        "in which it is at that limit", "of the samples", default=0.0, by=BROKER)
+    full_share: float | None = row(
+        "in which it has no permits, and is not at that limit", "of the samples", by=BROKER)
+    round_trip_seconds: float | None = row(
+        "from a FLOW to its first message", "seconds", by=TRACE)
     acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
 
     refill_threshold: int | None = permits(

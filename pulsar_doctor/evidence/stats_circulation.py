@@ -217,7 +217,8 @@ def _shared(
         return None
     given_back = messages - sum(change or 0 for change in risen) - acknowledged
     circles = messages > 2 * (acknowledged + max(told))
-    return Sent(messages, acknowledged, min(given_back, messages - new), circles)
+    again = min(given_back, messages - new)
+    return Sent(messages, acknowledged, again, circles, given_back=max(0, given_back))
 
 
 def _first_time(published: int | None, unread: int | None, batch: int) -> int:

@@ -71,9 +71,16 @@ class ConsumerFacts(Paced):
         return held * span_ms / (done + 1) / 1000 if done and done > 0 and span_ms else None
 
     @property
-    def blocked_throughout(self) -> bool:
-        values = self.course.values
-        return all(c.blocked_consumer_on_unacked_msgs for c in values if c is not None)
+    def blocked_share(self) -> float:
+        told = [bool(c.blocked_consumer_on_unacked_msgs) for c in self.course.values if c]
+        return sum(told) / len(told)
+
+    @property
+    def full_share(self) -> float | None:
+        told = [c for c in self.course.values if c and c.available_permits is not None]
+        full = [c for c in told if (c.available_permits or 0) <= 0]
+        full = [c for c in full if not c.blocked_consumer_on_unacked_msgs]
+        return len(full) / len(told) if told else None
 
     @property
     def never_acked(self) -> bool | None:

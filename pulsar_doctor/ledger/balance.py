@@ -14,6 +14,7 @@ from pulsar_doctor.wording.durations import duration
 BUCKET_NS = 10_000_000_000  # of the recent past, for checks that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
 REFILLS_KEPT = 8  # a client may change its threshold while it runs
+TRIPS_KEPT = 9
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
 LEAST_PACE_SECONDS = 0.0005  # less is printed as 0 ms
 AHEAD = 10  # messages that count as taken before the application has them, at most: Go's channel
@@ -171,6 +172,10 @@ class Ledger:
 
     ready_ns: int | None = None
     last_flow_ns: int | None = None
+    # a FLOW whose first message has not come yet, and the permits that were granted before it
+    probe_ns: int | None = None
+    probe_after: int = 0
+    trips_ns: list[int] = field(default_factory=list)  # the last, from a FLOW to its first message
     last_message_ns: int | None = None
     due_ns: int = 0  # where messages are held back: when the last of those that came is due
     last_ack_ns: int | None = None
@@ -377,6 +382,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         deliveries=OrderedDict(),
         flows=[],
         refills=list(ledger.refills),
+        trips_ns=list(ledger.trips_ns),
         unspent_flows=[list(flow) for flow in ledger.unspent_flows],
         recent=[list(bucket) for bucket in ledger.recent],
         dead_letters=[list(bucket) for bucket in ledger.dead_letters],
@@ -390,6 +396,7 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
     state = {name: getattr(ledger, name) for name in Ledger.__slots__}
     state["flows"] = list(ledger.flows)
     state["refills"] = list(ledger.refills)
+    state["trips_ns"] = list(ledger.trips_ns)
     state["unspent_flows"] = [list(flow) for flow in ledger.unspent_flows]
     for name in ("recent", "dead_letters"):
         state[name] = [list(bucket) for bucket in getattr(ledger, name)]
@@ -407,6 +414,7 @@ def from_state(state: dict[str, Any]) -> Ledger:
     """The ledger that `state_of` wrote."""
     ledger = Ledger(**state)
     ledger.refills = list(ledger.refills)
+    ledger.trips_ns = list(ledger.trips_ns)
     ledger.flows = list(ledger.flows)
     ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
     for name in ("recent", "dead_letters"):

@@ -48,7 +48,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.ledger import awaited
-from pulsar_doctor.ledger.balance import BUCKET_NS, REFILLS_KEPT, Delivery, Ledger, Position
+from pulsar_doctor.ledger.balance import (
+    BUCKET_NS,
+    REFILLS_KEPT,
+    TRIPS_KEPT,
+    Delivery,
+    Ledger,
+    Position,
+)
 from pulsar_doctor.wire.columns import MessageId, Row, ids_of
 
 BUCKETS_MOST = 60
@@ -111,7 +118,7 @@ def lose_track(ledger: Ledger) -> None:
     if ledger.starved_since_ns is not None:
         _count_starvation(ledger, ledger.starved_until_ns)
     ledger.uncertain = True
-    ledger.last_flow_ns = None
+    ledger.last_flow_ns = ledger.probe_ns = None
 
 
 def joined(ledger: Ledger, row: Row) -> None:
@@ -181,6 +188,8 @@ def _flow(ledger: Ledger, row: Row) -> None:
         while unspent and sum(unspent[0]) <= ledger.spent:
             del unspent[0]
         unspent.append([ledger.granted, permits])
+    if ledger.probe_ns is None:
+        ledger.probe_ns, ledger.probe_after = row.mono_ns, ledger.granted
     ledger.granted += permits
     if ledger.first_flow is None and not ledger.joined:
         ledger.first_flow = permits
@@ -218,6 +227,7 @@ def _message(ledger: Ledger, row: Row) -> None:
     now_ns = row.mono_ns
     batch = row.messages or 1
     debit = row.permits or 0
+    _time_trip(ledger, now_ns)
     ledger.spent += debit
     ledger.entries += 1
     if batch > ledger.largest_batch:
@@ -264,6 +274,16 @@ def _message(ledger: Ledger, row: Row) -> None:
     _count(ledger, now_ns, messages, messages if again else 0, 0)
     if ledger.unacked_limit and not ledger.blocked and ledger.unacked >= _limit(ledger) > 0:
         _block(ledger, debit)
+
+
+def _time_trip(ledger: Ledger, now_ns: int) -> None:
+    """Of the first message for a FLOW: what was granted before it has been spent."""
+    if ledger.probe_ns is None or ledger.spent < ledger.probe_after:
+        return
+    ledger.trips_ns.append(now_ns - ledger.probe_ns)
+    ledger.probe_ns = None
+    if len(ledger.trips_ns) > TRIPS_KEPT:
+        del ledger.trips_ns[0]
 
 
 def _due(ledger: Ledger, row: Row) -> None:

@@ -289,6 +289,15 @@ def test_starvation_stands_on_each_command_and_its_length_on_the_one_that_ends_i
     assert ledger.longest_starved_ns == 3_000_000_000
 
 
+def test_a_round_trip_is_from_a_flow_to_the_first_message_for_it() -> None:
+    ledger = play(
+        ready(), flow(2, at=1), message(0, at=1.1), flow(1, at=1.2), message(1, at=1.25),
+        flow(1, at=1.3), message(2, at=1.5), message(3, at=1.55),
+    )  # fmt: skip
+    assert [round(ns / 1e9, 6) for ns in ledger.trips_ns] == [0.1, 0.3]
+    assert from_state(json.loads(json.dumps(state_of(ledger)))).trips_ns == ledger.trips_ns
+
+
 def test_the_close_ends_a_starvation() -> None:
     ledger, last = ready(), row("CLOSE_CONSUMER", at=5)
     play(ledger, flow(1, at=1), message(0, at=2), last)

@@ -102,7 +102,7 @@ def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotRe
 
 def _flows(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether messages reach it although every sample says that it is blocked."""
-    came = bool(consumer.delivered) and consumer.blocked_throughout
+    came = bool(consumer.delivered) and consumer.blocked_share == 1
     return came and still_comes(consumer.acks, limits)
 
 
