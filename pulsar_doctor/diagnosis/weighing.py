@@ -39,6 +39,7 @@ from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
 from pulsar_doctor.diagnosis.laws import moves, resting
+from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, no_more_than, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import (
@@ -98,6 +99,7 @@ class Diagnosis:
     account: Account | None = None  # where its messages are; None: nobody made one
     balance: Balance | None = None  # whether it keeps up; None: nobody made one
     deadlines: tuple[Deadline, ...] = ()  # of what falls behind, the soonest first
+    pace: SubscriptionPace | None = None  # what sets it; None: nothing tells
     consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
     ruled_out: tuple[RuledOut, ...] = ()
@@ -339,6 +341,7 @@ def weighed_by(
         backlog_change=view.backlog_change,
         balance=balance,
         deadlines=deadlines,
+        pace=pace_of(view),
         consumers=consumers_of(view),
         segments=view.place.segments if view.place else None,
     )

@@ -50,6 +50,7 @@ class Scenario:
     round_trip_ns: int = 0
     end_ns: int | None = None  # when to stop; None: when all is done
     names: tuple[str, ...] = ()  # of the consumers; (): numbers
+    unreached: int = 0  # more messages that arrive until `end_ns`, too late for anybody to get
 
     @property
     def messages(self) -> int:

@@ -12,6 +12,7 @@ from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
 from pulsar_doctor.report.account import AccountTable, account_table
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
+from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES, print_rows
 from pulsar_doctor.report.stall_check.block import BlockRow, row_lines
 from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions, parts_of
@@ -108,6 +109,7 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
     for finding in shown.findings:
         yield from _finding_lines(finding)
         yield from _more(pen, finding.code)
+    yield from ((name, Text(text)) for name, text in pace_rows(shown.pace))
     yield from ((name, Text(text)) for name, text in issue_rows(shown))
     for name, text in suspect_rows(shown, whole=True):
         yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")

@@ -1,0 +1,138 @@
+"""What sets the pace of a subscription, by each limit, and what is not taken for one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
+from pulsar_doctor.evidence.circulation import Circulation, Sent
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.measures import STATS
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.throttling import HeldBack, Throttling
+from pulsar_doctor.evidence.values import Count, exactly
+from pulsar_doctor.ledger.balance import Pace
+
+BUSY = ConsumerView(
+    label="c1", available_permits=exactly(0), unacked_messages=exactly(100), full_share=1.0,
+    works=True, pace=Pace(0.05, "measured"), delivered=200, done=200, entry_messages_most=1,
+)  # fmt: skip
+RESTS = replace(
+    BUSY, label="c2", available_permits=exactly(90), unacked_messages=exactly(0), full_share=0.0,
+    delivered=20, done=20,
+)  # fmt: skip
+VIEW = SubscriptionView(
+    topic="persistent://public/default/orders", partition=None, subscription="etl", type="Shared",
+    sources=frozenset({STATS}), consumers=(BUSY,), left=exactly(6000), delayed=exactly(0),
+    unacked=exactly(100), watched=True, watched_seconds=10.0, published=600, delivered=200,
+)  # fmt: skip
+
+
+def of(*consumers: ConsumerView, **changes: Any) -> SubscriptionPace:
+    there = consumers or (BUSY,)
+    found = pace_of(replace(VIEW, consumers=there, **changes))
+    assert found is not None
+    return found
+
+
+def test_a_full_queue_is_the_application_and_it_says_how_many_consumers_keep_up() -> None:
+    found = of()
+    assert (found.set_by, found.who, found.rate, found.arrivals) == ("application", ("c1",), 20, 60)
+    assert [(each.lever, each.value, each.rate) for each in found.levers[:2]] == [
+        ("consumers", 2, 40), ("consumers", 3, 60),
+    ]  # fmt: skip
+    nothing = found.levers[-1]
+    assert (nothing.lever, nothing.why) == (
+        "receiver queue", "the application sets the pace: 50 ms for each message"
+    )  # fmt: skip
+
+
+def test_without_a_round_trip_it_says_from_which_on_the_queue_sets_the_pace() -> None:
+    fast = replace(BUSY, unacked_messages=exactly(10), delivered=1000, done=1000)
+    found = of(fast, delivered=1000)
+    assert found.set_by == "application"
+    assert "a round trip takes less than 50 ms; otherwise the receiver queue" in str(
+        found.assumptions
+    )
+
+
+def test_a_round_trip_that_is_longer_than_half_a_queue_lasts_is_the_queue() -> None:
+    far = replace(
+        BUSY, receiver_queue_size=exactly(10), round_trip_seconds=0.1, delivered=1000, done=1000
+    )
+    found = of(far, delivered=1000)
+    assert found.set_by == "queue"
+    assert (found.levers[0].lever, found.levers[0].value, found.levers[0].gain) == (
+        "receiver queue", 20, 2,
+    )  # fmt: skip
+    assert of(replace(far, round_trip_seconds=0.01), delivered=1000).set_by == "application"
+
+
+def test_a_consumer_at_its_limit_waits_for_its_acknowledgements() -> None:
+    limited = replace(
+        BUSY, blocked_share=0.9, full_share=0.0, max_unacked_messages_per_consumer=20,
+        unacked_messages=exactly(20), done=400, delivered=400,
+    )  # fmt: skip
+    found = of(limited, delivered=400)
+    assert found.set_by == "acknowledgements"
+    assert found.summary == (
+        "40/s: at most 20 messages may be unacknowledged, and each is for 500 ms (c1)"
+    )
+    assert (found.levers[0].lever, found.levers[0].value) == ("unacked limit", 40)
+
+
+def test_a_full_consumer_of_key_shared_beside_one_that_rests_has_the_busy_key() -> None:
+    found = of(BUSY, RESTS, type="Key_Shared", replay=exactly(6000), delivered=220)
+    assert (found.set_by, found.who) == ("key", ("c1",))
+    assert "one key has 93% of the messages" in found.summary
+    more = next(each for each in found.levers if each.lever == "consumers")
+    assert more.gain < 1.05
+    assert more.why == "one key has 93% of the messages"
+
+
+def test_a_rate_limit_that_holds_back_reads_of_consumers_with_permits() -> None:
+    held = Throttling(50, (HeldBack("topic", "counter", 9),), ready=1.0)
+    found = of(replace(RESTS, delivered=200, done=200), throttling=held)
+    assert (found.set_by, found.levers[0].lever, found.levers[0].value) == (
+        "dispatch", "dispatch rate", 40,
+    )  # fmt: skip
+
+
+def test_what_is_given_back_is_work_done_twice() -> None:
+    again = Circulation(window=Sent(200, 100, 0, False, given_back=100))
+    found = of(circulation=again)
+    assert (found.set_by, found.rate, found.levers[0].gain) == ("redeliveries", 10, 2)
+
+
+def test_where_others_idle_beside_a_full_queue_a_smaller_one_helps() -> None:
+    idle = replace(RESTS, delivered=0, done=0)
+    found = of(BUSY, idle, left=exactly(0), published=0)
+    queue = next(each for each in found.levers if each.lever == "receiver queue")
+    assert (queue.value, queue.gain) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("why", "changes"),
+    [
+        ("nothing waits", {"left": exactly(0)}),
+        ("what came just now waits", {"left": exactly(3)}),
+    ],
+)
+def test_where_nothing_waits_producers_set_the_pace(why: str, changes: dict[str, Any]) -> None:
+    assert of(replace(RESTS, delivered=200, done=200), **changes).set_by == "arrivals", why
+
+
+def test_who_hangs_sets_no_pace() -> None:
+    hung = replace(BUSY, works=False, moved=False, delivered=0, done=0, pace=None)
+    found = of(hung, replace(RESTS, done=200), type="Key_Shared", replay=Count(10, None))
+    assert found.set_by == "broker"
+    assert pace_of(replace(VIEW, consumers=(hung,), delivered=0)) is None
+
+
+def test_nobody_and_sums_have_no_pace() -> None:
+    assert pace_of(replace(VIEW, consumers=())) is None
+    assert pace_of(replace(VIEW, hides_partitions=True)) is None
+    assert pace_of(replace(VIEW, gap="commands are missing")) is None
