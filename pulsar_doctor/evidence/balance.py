@@ -1,8 +1,9 @@
 """What comes into a subscription and what goes out: whether it keeps up with its producers.
 
 It falls behind where producers publish faster than messages are sent to consumers for the first
-time. Acknowledgements do not decide that: between two checkpoints there are none, and a consumer
-that is slow is sent no more than it acknowledges once its queue is full.
+time: a consumer that is slow is sent no more than it acknowledges once its queue is full. Until
+then consumers hold more and more. Between two checkpoints they do so, too; so acknowledgements
+count only where they come all the time and move mark-delete.
 
 A burst looks the same. So it is certain only if what waits took longer to gather, at the pace of
 now, than the longest burst that is allowed for; or if a window of that length shows it. The rates
@@ -16,7 +17,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.window import RATE_SECONDS
 from pulsar_doctor.evidence.circulation import STEP, Sent
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -25,6 +26,7 @@ from pulsar_doctor.evidence.values import Count, least, most
 MINUTE = 60.0  # seconds, of which the broker's rates are
 LONGEST_BURST = 450.0  # seconds: five minutes, and half as much again for a burst that fades
 TRACED = MINUTE + STEP / 2  # seconds of a trace that `lately` counts, about
+FLOW_MOST = 1000  # messages that a consumer asks for at once: two of these parts by default
 EVEN = 0.1  # of what comes in: a smaller difference is neither growth nor a fall
 
 Pace = Literal["keeps-up", "catches-up", "falls-behind", "not-known"]
@@ -44,6 +46,10 @@ class Rate:
         """Whether it is above 0 for certain."""
         return self.least is not None and self.least > 0
 
+    def may_be(self, a_second: float) -> bool:
+        """Whether that is between the bounds."""
+        return (self.least or 0.0) <= a_second <= (math.inf if self.most is None else self.most)
+
     @property
     def falls(self) -> bool:
         """Whether it is below 0 for certain."""
@@ -60,10 +66,10 @@ class Balance:
     acknowledged: Rate | None = None
     redelivered: Rate | None = None  # sent again: work that is done twice
     expired: Rate | None = None
-    growth: Rate | None = None  # of the messages that wait to be sent for the first time
+    growth: Rate | None = None  # of the messages that wait to be sent, or to be acknowledged
     growth_entries: Rate | None = None  # of the backlog without what is delayed
     waits: Count | None = None  # entries that could be sent now
-    waits_messages: Count | None = None  # the same in messages
+    waits_messages: Count | None = None  # the same in messages; with those held, if these decide
     delayed: Count | None = None  # entries that are not due
     # catches-up: until nothing waits. not-known: for how long to watch. Otherwise None.
     seconds: float | None = None
@@ -83,20 +89,44 @@ RATES = tuple(each.name for each in fields(Balance) if each.type == "Rate | None
 def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> Balance:
     """The balance of one subscription. longest_burst: seconds that are no falling behind."""
     comes_in, out, again = _comes_in(view), _sent(view), _again(view)
+    first = _less(out, again) if out and again else out
     found = Balance(
         comes_in=comes_in,
         goes_out=out,
         acknowledged=_acknowledged(view),
         redelivered=again,
         expired=_measured(view, view.msg_rate_expired, view.expired),
-        growth=_growth(view, comes_in, _less(out, again) if out and again else out),
+        growth=_growth(view, comes_in, first),
         growth_entries=_growth_entries(view),
         waits=view.left,
         waits_messages=_messages(view),
         delayed=Count(0, 0) if view.type in SINGLE_ACTIVE else view.delayed,
     )
     pace, seconds = _pace(found, longest_burst)
+    by_acks = None if pace == "falls-behind" else _held(view, found, first)
+    if by_acks is not None and (by_acks.gathered_seconds or 0.0) >= longest_burst:
+        return replace(by_acks, pace="falls-behind")
     return replace(found, pace=pace, seconds=seconds)
+
+
+def _held(view: SubscriptionView, of: Balance, first: Rate | None) -> Balance | None:
+    """The same by what consumers hold, if they acknowledge all the time, and less than comes in.
+
+    Single active consumers do not report what they hold, and one ack may stand for many messages.
+    """
+    acked, comes_in, moved = of.acknowledged, of.comes_in, view.since_mark_delete
+    last = min((each.since_last_ack.ms for each in view.served if each.since_last_ack), default=0)
+    if not view.message_ack_rate or view.unacked is None or moved is None or first is None:
+        return None
+    if acked is None or comes_in is None or moved.seconds - last / 1000 > MINUTE:
+        return None
+    if acked.most is None:
+        return None
+    acked = _between(_counted(round(view.message_ack_rate * MINUTE), MINUTE), acked)
+    grows = _less(comes_in, acked)
+    if view.type not in SHARING or not grows.rises or not _less(first, acked).rises:
+        return None
+    return replace(of, growth=grows, waits_messages=view.unacked)
 
 
 def _pace(of: Balance, longest_burst: float) -> tuple[Pace, float | None]:
@@ -149,7 +179,7 @@ def _sent(view: SubscriptionView) -> Rate | None:
     lately = _lately(view)
     if lately is not None and view.msg_rate_out is None and view.delivered is None:
         return _counted(lately.messages, TRACED)
-    return _measured(view, view.msg_rate_out, view.delivered)
+    return _of_consumers(view, view.msg_rate_out, view.delivered)
 
 
 def _again(view: SubscriptionView) -> Rate | None:
@@ -166,7 +196,7 @@ def _acknowledged(view: SubscriptionView) -> Rate | None:
     known = None if None in done else sum(each or 0 for each in done)
     if lately is not None and view.message_ack_rate is None and known is None:
         return _counted(lately.acknowledged, TRACED)
-    found = _measured(view, view.message_ack_rate, known if view.consumers else None)
+    found = _of_consumers(view, view.message_ack_rate, known if view.consumers else None)
     many = view.type in SINGLE_ACTIVE and found is not None
     return replace(found, most=None) if found is not None and many else found
 
@@ -191,33 +221,69 @@ def _growth_entries(view: SubscriptionView) -> Rate | None:
 
 
 def _messages(view: SubscriptionView) -> Count | None:
-    """What could be sent, in messages: an entry has one at least, and about the most as a batch."""
+    """What could be sent, in messages: an entry has about as many as those that were sent lately.
+
+    Batches differ in size, so that half as many are certain.
+    """
     if view.left is None:
         return None
     batches = [each.entry_messages_most for each in view.served]
     batch = None if None in batches else max((each or 1 for each in batches), default=None)
-    longest = view.left.most
-    return Count(view.left.least, None if batch is None or longest is None else longest * batch)
+    fewest, longest = view.left.least, view.left.most
+    return Count(
+        None if fewest is None else fewest * max(1, (batch or 1) // 2),
+        None if batch is None or longest is None else longest * batch,
+    )
 
 
-def _measured(view: SubscriptionView, rate: float | None, count: int | None) -> Rate | None:
-    """By the broker's last full minute and by the window; by both, between them."""
+def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None) -> Rate | None:
+    """The same of what consumers did. The rates of one that has just come leave out its past.
+
+    They are sent what they ask for at once, so that a short window shows such a part or none.
+    """
+    young = any(
+        each.connected_for is None or each.connected_for.seconds < RATE_SECONDS
+        for each in view.served
+    )
+    parts = (
+        min(
+            FLOW_MOST,
+            (most(each.unacked_messages) or 0) + max(0, most(each.available_permits) or 0),
+        )
+        for each in view.served
+    )
+    found = _measured(view, rate, count, sum(parts) // 2)
+    long = (view.watched_seconds or 0.0) >= RATE_SECONDS and count is not None
+    return replace(found, most=None) if found is not None and young and not long else found
+
+
+def _measured(
+    view: SubscriptionView, rate: float | None, count: int | None, part: int = 0
+) -> Rate | None:
+    """By the broker's last full minute, or by a window that is longer; where these differ, by both.
+
+    part: messages that may move at once.
+    """
     seconds = view.watched_seconds
-    window = _counted(count, seconds) if count is not None and seconds else None
+    window = _counted(count, seconds, part) if count is not None and seconds else None
     minute = None if rate is None else _counted(round(rate * MINUTE), MINUTE)
-    if window is None or (minute is not None and window.seconds < 1):
-        return minute
-    if minute is None or window.seconds >= RATE_SECONDS:
+    if window is None or minute is None:
+        return window or minute
+    if window.seconds >= RATE_SECONDS:
         return window
-    fewest, longest = window.least or 0.0, window.most or 0.0
-    newest = minute if fewest <= minute.about <= longest else window
-    bounds = (fewest, longest, minute.least or 0.0, minute.most or 0.0)
-    return Rate(newest.about, min(bounds), max(bounds), minute.seconds)
+    return minute if window.may_be(minute.about) else _between(minute, window)
 
 
-def _counted(number: int, seconds: float) -> Rate:
+def _between(minute: Rate, window: Rate) -> Rate:
+    """Of both; about as in the window, which is newer."""
+    fewest, longest = minute.least or 0.0, math.inf if window.most is None else window.most
+    bounds = min(fewest, window.least or 0.0), max(minute.most or 0.0, longest)
+    return Rate(window.about, *bounds, minute.seconds)
+
+
+def _counted(number: int, seconds: float, part: int = 0) -> Rate:
     """A count in so many seconds. Another such time would show some more, or fewer."""
-    chance = 2 * math.sqrt(number) + 1
+    chance = 2 * math.sqrt(number) + 1 + part
     return Rate(
         number / seconds, max(0.0, number - chance) / seconds, (number + chance) / seconds, seconds
     )

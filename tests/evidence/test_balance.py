@@ -6,19 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.balance import Balance, balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 
+K1 = ConsumerView(label="k1", entry_messages_most=1, connected_for=Age(3_600_000, True))
 SLOW = SubscriptionView(
     topic="persistent://public/default/orders",
     partition=None,
     subscription="etl",
     type="Shared",
     sources=frozenset({STATS}),
-    consumers=(ConsumerView(label="k1", entry_messages_most=1),),
+    consumers=(K1,),
     left=exactly(640_000),
     delayed=exactly(0),
     msg_rate_in=120.0,
@@ -61,6 +63,10 @@ def test_more_out_than_in_catches_up() -> None:
         ("three messages a minute tell little", {"msg_rate_in": 0.05, "msg_rate_out": 0.03}),
         ("the backlog fell", {"watched_seconds": 60.0, "backlog_change": -5}),
         ("the window shows no arrivals", {"watched_seconds": 10.0, "published": 0}),
+        (
+            "its consumer has just come, and the rates of the one before it went with it",
+            {"consumers": (replace(K1, connected_for=Age(60_000, True)),)},
+        ),
         ("the window shows more sent", {"watched_seconds": 10.0, "delivered": 1500}),
     ],
 )
@@ -87,11 +93,53 @@ def test_a_long_window_replaces_the_rates_of_the_last_minute() -> None:
 
 
 def test_entries_of_batches_are_between_one_message_and_a_batch() -> None:
-    each = ConsumerView(label="k1", entry_messages_most=1000)
-    assert of(consumers=(each,)).waits_messages == Count(640_000, 640_000_000)
+    each = replace(K1, entry_messages_most=1000)
+    assert of(consumers=(each,)).waits_messages == Count(320_000_000, 640_000_000)
 
 
 def test_an_ack_of_a_single_active_consumer_may_stand_for_many() -> None:
     acked = of(type="Failover").acknowledged
     assert acked is not None
     assert acked.most is None
+
+
+HOLDS = {
+    "left": exactly(0),
+    "unacked": exactly(6000),
+    "msg_rate_in": 10.0,
+    "msg_rate_out": 10.0,
+    "message_ack_rate": 1.0,
+    "since_mark_delete": Age(900, True),
+}
+
+
+def test_consumers_that_hold_more_and_more_fall_behind_before_anything_waits() -> None:
+    found = of(**HOLDS)
+    assert found.pace == "falls-behind"
+    assert found.growth is not None
+    assert found.growth.about == 9
+
+
+@pytest.mark.parametrize(
+    ("why", "changes"),
+    [
+        ("no ack in the last minute: between two checkpoints", {"message_ack_rate": 0.0}),
+        ("a checkpoint in the last minute", {"message_ack_rate": 100.0}),
+        ("single messages are left out", {"since_mark_delete": Age(10**6, True)}),
+        ("its queue fills in a burst", {"unacked": exactly(900)}),
+        ("one ack may stand for many", {"type": "Failover"}),
+        ("a long window shows the checkpoint before", {"watched_seconds": 600.0, "published": 6000,
+          "delivered": 6000, "consumers": (replace(K1, done=6000),)}),
+    ],
+)  # fmt: skip
+def test_what_is_held_between_checkpoints_is_no_growth(
+    why: str, changes: dict[str, object]
+) -> None:
+    assert of(**HOLDS | changes).pace == "keeps-up", why
+
+
+def test_a_short_window_between_two_deliveries_of_half_a_queue_contradicts_nothing() -> None:
+    holds = replace(K1, unacked_messages=exactly(1000), available_permits=exactly(0))
+    window = {"consumers": (holds,), "watched_seconds": 10.0, "published": 1190}
+    for delivered in (0, 500):
+        assert of(**window, delivered=delivered).pace == "falls-behind"

@@ -33,12 +33,12 @@ REMEDY = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found where it is certain, and messages still go out: otherwise it is stuck."""
+    """Found where it is certain and consumers work: otherwise it is stuck."""
     if not view.msg_rate_in and not view.published:
         return
     balance = balance_of(view, limits[LONGEST_BURST.name])
-    out, unread = balance.goes_out, view.own is not None or view.keeps_nothing
-    if balance.pace != "falls-behind" or unread or out is None or not out.rises:
+    works = any(each.works for each in view.served)
+    if balance.pace != "falls-behind" or not works or view.own is not None or view.keeps_nothing:
         return
     yield Finding(
         code=FALLS_BEHIND,
@@ -67,7 +67,7 @@ def _summary(view: SubscriptionView, of: Balance) -> str:
             done,
             view.backlog.entries if view.backlog else of.waits,
         ),
-        *(round(growth.about * MINUTE), rate(came.about / (came.about - growth.about))),
+        *(round(growth.about * MINUTE), rate(came.about / max(came.about - growth.about, 0.001))),
     )
 
 
