@@ -17,6 +17,7 @@ from pulsar_doctor.broker.sampling.joining import LastSamples
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.partitions import among_partitions
+from pulsar_doctor.checkup.costs import with_costs
 from pulsar_doctor.checkup.deciding import Deciding, Patience
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, full
@@ -192,6 +193,7 @@ async def _sample(
     async with admin, identified(admin) as identify:
         if request.decide_seconds is None:
             sampled = await _until_stopped(admin, topics, request, watch, stopping)
+            sampled = replace(sampled, windows=tuple(await with_costs(admin, sampled.windows)))
             return sampled, [], await identify()
         deciding = deciding_of(request, admin, judge, watch)
         with deciding.stopping.window() as enough:
@@ -199,6 +201,7 @@ async def _sample(
             sampled = await sample_named(admin, topics, request.plan, watch)
         deciding.windows = list(among_partitions(sampled.windows))
         await deciding.run()
+        deciding.windows = await with_costs(admin, deciding.windows)
         sampled = replace(sampled, windows=tuple(deciding.windows))
         return sampled, list(deciding.verdicts()), await identify()
 

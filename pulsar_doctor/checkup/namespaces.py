@@ -16,6 +16,7 @@ from pulsar_doctor.broker.fleet import LIST_RENEWED_SECONDS, Fleet, Scope
 from pulsar_doctor.broker.samples import Recorder
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.checkup.costs import fall_behind, with_policies
 from pulsar_doctor.checkup.identity import identified
 from pulsar_doctor.checkup.judge import Judge, Triage, full
 from pulsar_doctor.checkup.live import LiveRequest, by_version, deciding_of, say_missing
@@ -109,14 +110,17 @@ async def _judged(
         async for window in windows:
             if checkup.cluster is None:
                 checkup.cluster = await identify()  # each line of a report may name it
-            if recorder:
-                version = checkup.cluster.broker_version
-                recorder.limits(full(window), window.limits, version, window)
             (window,) = by_version([window], checkup.cluster)  # noqa: PLW2901
             notes.add(window)
             if request.kept is not None and _is_watched(window, request.plan):
                 window = request.kept.window(window)  # noqa: PLW2901
             verdicts = triage.verdicts(window)
+            if fall_behind(verdicts):
+                window = await with_policies(fleet.admin, window)  # noqa: PLW2901
+                verdicts = triage.verdicts(window)
+            if recorder:
+                version = checkup.cluster.broker_version
+                recorder.limits(full(window), window.limits, version, window)
             if deciding and any(each.status == "unknown" for each in verdicts):
                 deciding.windows.append(window)
                 continue

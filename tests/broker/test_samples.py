@@ -149,6 +149,10 @@ def test_the_lines_of_a_file(tmp_path: Path) -> None:
             "max_unacked_messages_per_consumer": 50_000,
             "max_unacked_messages_per_subscription": None,
             "max_unacked_ranges_to_persist": None,
+            "backlog_quota_bytes": None,
+            "backlog_quota_seconds": None,
+            "backlog_quota_policy": None,
+            "message_ttl_seconds": None,
         },
         "broker_version": "4.0.8",
     }

@@ -185,15 +185,21 @@ class Admin:
         if name.domain not in DOMAINS:
             return await self._limit_of_namespace(name, UNACKED_LIMITS[who][1])
         on_topic, otherwise = UNACKED_LIMITS[who]
-        what = f"the limit of unacknowledged messages of {name}"
         try:
-            answer = await self._http.document(f"{name.path}/{on_topic}", what, {"applied": "true"})
-            if answer.document is not None:
-                return number_of(answer.document)
+            limit = await self.applied(topic, on_topic)
+            if limit is not None:
+                return number_of(limit)
         except (BrokerFailed, Unreachable) as error:
             if error.again:
                 raise
         return await self._limit_of_namespace(name, otherwise)
+
+    async def applied(self, topic: str, policy: str) -> Any:
+        """The policy that holds: of the topic, its namespace or the broker. Loads nothing."""
+        name = topic_name(topic).of_all_partitions  # policies are refused for a partition
+        what = f"{policy} of {name}"
+        answer = await self._http.document(f"{name.path}/{policy}", what, {"applied": "true"})
+        return answer.document
 
     async def unacked_ranges_limit(self) -> int | None:
         """How many acknowledged ranges of a cursor survive a load; None where not told.

@@ -24,6 +24,7 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
+EFFECT = "backlog_quota_policy"  # of the limits the only one that is text
 READINGS_MOST = 50_000  # of one topic: at one a second more than half a day
 
 # By number; those loaded; those that the topic's metadata does not list.
@@ -164,7 +165,8 @@ def check_version(schema: str, name: str) -> None:
 
 
 def _limits(told: Fields) -> ClusterLimits:
-    return ClusterLimits(**{each.name: told.whole(each.name) for each in fields(ClusterLimits)})
+    numbers = {e.name: told.whole(e.name) for e in fields(ClusterLimits) if e.name != EFFECT}
+    return ClusterLimits(**numbers, backlog_quota_policy=told.text(EFFECT))
 
 
 def _transactions(line: Fields) -> Transactions:
