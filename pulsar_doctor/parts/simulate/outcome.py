@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.ledger.balance import Forecast, Starvation
@@ -10,8 +11,6 @@ from pulsar_doctor.model.running import Simulation
 from pulsar_doctor.model.scenario import Scenario
 
 QUEUES = (0, 1, 2, 3, 10, 100, 1000)
-SAME_SHARE = 0.01  # what differs by less counts as the same
-SAME_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +87,9 @@ class RunOutcome:
         return max(consumer.queued_most for consumer in self.consumers)
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """A receiver queue size, and the numbers that speak for it."""
-
-    receiver_queue_size: int
-    reason: str
+def sizes_to_compare(told: Sequence[int], *others: int) -> list[int]:
+    """Those that were told, where there are several, or the usual ones too; and others."""
+    return sorted({*(() if len(told) > 1 else QUEUES), *told, *others})
 
 
 def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
@@ -114,7 +110,7 @@ def outcome(simulation: Simulation) -> RunOutcome:
         refill_threshold=simulation.consumers[0].threshold,
         seconds=end_ns / 1e9,
         finished=sum(consumer.finished for consumer in simulation.consumers),
-        backlog=simulation.broker.backlog,
+        backlog=simulation.broker.backlog + simulation.scenario.unreached,
         consumers=tuple(_consumer(consumer, end_ns) for consumer in simulation.consumers),
     )
 

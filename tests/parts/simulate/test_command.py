@@ -32,7 +32,7 @@ def test_a_backlog_of_slow_work_is_compared_over_queue_sizes():
     assert list(runs) == [0, 1, 2, 3, 10, 100, 1000]
     assert document["formulas"]["flow_gap_seconds"] == runs[1000]["flow_gap_seconds"] == 300_000
     assert runs[1000]["stall_seconds"] == 499 * 600
-    assert document["recommendation"]["receiver_queue_size"] == 0
+    assert document["recommendation"]["receiver_queue_size"] == 1
     assert document["verdict"] is None
     first, second = runs[10]["consumers"][0]["flows"][:2]
     assert first == {"seconds": 0, "permits": 10, "taken": 0}
@@ -66,10 +66,28 @@ def test_what_is_advised_is_of_the_client_and_nothing_is_run_on_a_topic_that_is_
 def test_a_table_for_a_person_says_what_is_recommended_and_why():
     run = answered("simulate", "--backlog", "2000", "--process-time", "10m")
     assert run.returncode == 0, run.stderr
-    assert "* 0" in run.stdout
+    assert "* 1" in run.stdout
     assert "formula: next FLOW after 500 x 10 min = 83 h" in run.stdout
-    assert "recommended: 0\n" in run.stdout
-    assert "the longest stall falls from 83 h to 0" in run.stdout
+    assert "recommended: a receiver queue of 1\n" in run.stdout
+    assert "the application sets the pace: 10 min for each message" in run.stdout
+
+
+def test_where_work_is_too_much_for_the_consumers_it_says_how_many_are_needed() -> None:
+    run = answered("simulate", "--rate", "100/s", "--process-time", "2s")
+    assert "200 consumers are needed for 100/s at 2 s each: no queue size helps" in run.stdout
+    assert "200 consumers: 100/s" in run.stdout
+    enough = answered("simulate", "--rate", "100/s", "--process-time", "5ms")
+    assert "are needed" not in enough.stdout
+
+
+def test_a_run_lasts_for_two_refills_of_its_largest_queue() -> None:
+    document = simulate("--rate", "100/s", "--process-time", "2s")
+    runs = {run["receiver_queue_size"]: run for run in document["runs"]}
+    assert runs[1000]["consumers"][0]["flow_count"] == 3
+    assert document["scenario"]["messages"] == 220_000, "as many as arrive in that time"
+    assert {
+        run["backlog"] + run["finished"] + run["consumers"][0]["queued"] for run in document["runs"]
+    } == {219_999}, "one is in work"
 
 
 @pytest.mark.parametrize(

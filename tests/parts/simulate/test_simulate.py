@@ -17,7 +17,7 @@ from pulsar_doctor.model import formulas
 from pulsar_doctor.model.clients import CLIENTS, refill_threshold
 from pulsar_doctor.model.scenario import ProducedEntry, arrivals
 from pulsar_doctor.parts.simulate.outcome import QUEUES, impossible, outcome
-from pulsar_doctor.parts.simulate.recommending import recommend
+from pulsar_doctor.parts.simulate.simulated import workload
 from tests.conformance.expected import EXPECTED
 from tests.parts.simulate.simulated import FOREVER, checked, flows, ns, run, scenario
 
@@ -251,20 +251,14 @@ def test_the_stall_of_the_demo_gets_the_verdict_of_the_demo():
     assert verdict.status == "healthy"
 
 
-def test_the_smallest_queue_that_costs_nothing_is_recommended():
-    def recommended(what, given=1000):
-        outcomes = [outcome(run(what, size)) for size in QUEUES if not impossible(what, size)]
-        found = recommend(outcomes, given)
-        assert found is not None
-        return found
+def test_the_smallest_queue_that_costs_nothing_is_recommended_and_never_0():
+    def recommended(what):
+        return workload(what, QUEUES).receiver_queue_size
 
-    slow = recommended(scenario(1100, takes=600.0))
-    assert slow.receiver_queue_size == 0
-    assert "the longest stall falls from 83 h to 0" in slow.reason
-    assert recommended(scenario(1100, takes=600.0, batch=10)).receiver_queue_size == 1
-    busy = recommended(scenario(3000, takes=0.0001, round_trip=0.01))
-    assert busy.receiver_queue_size == 1000
-    assert recommend([], 1) is None
+    assert recommended(scenario(1100, takes=600.0)) == 1
+    assert recommended(scenario(1100, takes=600.0, batch=10)) == 1
+    assert recommended(scenario(3000, takes=0.0001, round_trip=0.01)) == 1000
+    assert recommended(scenario(3000, takes=(600.0, 0.001), round_trip=0.01)) == 100
 
 
 def test_arrivals_come_evenly_after_the_backlog_and_a_batch_with_its_last_message():

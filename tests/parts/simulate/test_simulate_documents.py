@@ -69,12 +69,25 @@ WHOLE = {
     ],
     "refused": [],
     "recommendation": {
-        "receiver_queue_size": 4, "reason": "8 messages/s; it sends a FLOW after 2 messages",
+        "receiver_queue_size": 4,
+        "reason": "no queue brings more than 8.33/s: the application sets the pace: 240 ms for "
+        "each message",
     },
+    "levers": [
+        {"lever": "consumers", "value": 4, "rate": 16.667, "gain": 2.0,
+         "catch_up_seconds": 1.44, "why": None},
+        {"lever": "consumers", "value": 6, "rate": 25.0, "gain": 3.0,
+         "catch_up_seconds": 0.96, "why": None},
+        {"lever": "at once", "value": 2, "rate": 16.667, "gain": 2.0,
+         "catch_up_seconds": 1.44, "why": None},
+        {"lever": "receiver queue", "value": 10, "rate": 8.333, "gain": 1.0,
+         "catch_up_seconds": 2.88,
+         "why": "the application sets the pace: 240 ms for each message"},
+    ],
     "verdict": {
         "topic": "persistent://public/default/simulated", "partition": None,
         "subscription": "simulated", "type": "Shared", "status": "healthy", "backlog": None,
-        "findings": [], "suspects": [], "ruled_out": [], "not_told": NOT_TOLD,
+        "pace": None, "findings": [], "suspects": [], "ruled_out": [], "not_told": NOT_TOLD,
         "known_issues": [],
     },
     "notes": [],
@@ -91,8 +104,11 @@ about 300 ms at 300 ms each
 consumer-2: finished 12, 1 in its queue, permits 2, 7 FLOWs; next FLOW after 1 more message, in \
 about 200 ms at 200 ms each
 formula: next FLOW after 2 x 300 ms = 600 ms
-recommended: 4
-8 messages/s; it sends a FLOW after 2 messages
+recommended: a receiver queue of 4
+no queue brings more than 8.33/s: the application sets the pace: 240 ms for each message
+helps 4 consumers: 16.7/s, catches up in 1.44 s; 6 consumers: 25/s, catches up in 960 ms; 2 \
+messages at once in each consumer: 16.7/s, catches up in 1.44 s
+no use a receiver queue of 10: the application sets the pace: 240 ms for each message
 ✔ HEALTHY simulated (Shared) on persistent://public/default/simulated: 2 consumers with 4 \
 permits and 4 unacknowledged messages, last ack 99 ms ago
 """
@@ -130,7 +146,8 @@ def test_what_a_run_to_the_last_message_says_otherwise() -> None:
         [],
         {
             "receiver_queue_size": 1,
-            "reason": "0.5 messages/s, as with 2; it sends a FLOW after each message",
+            "reason": "no queue brings more than 0.5/s: the application sets the pace: 2 s for "
+            "each message",
         },
         None,
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ GROUP = "experiment"
 QUEUE = 1000  # what clients have where nobody says otherwise
 PROCESS_SECONDS = 0.01
 SAID_FROM = 100_000  # messages: a queue size takes seconds
+REFILLED = 1.1  # times a whole queue: two halves, and some more
 KEYS = 1000  # of messages on a Key_Shared subscription
 EPILOG = """\b
 Examples:
@@ -47,7 +49,7 @@ def command(asked: SimulateRequest) -> None:
     Messages, broker and clients are simulated: a broker of 4.0.8, and clients that send FLOW as
     measured on the real ones. Permits are counted as in every other subcommand. --from-trace takes
     arrivals and processing times from a trace. The smallest queue that costs nothing is
-    recommended.
+    recommended, and the table says what more consumers or workers would bring.
 
     A consumer without permits is sent nothing. That time is reported as a sum over the consumers
     (as `analyze` does), as a share of their time, and by its longest period. A stall is such a
@@ -55,17 +57,21 @@ def command(asked: SimulateRequest) -> None:
     checks of `stall-check` judge it as well.
     """
     refuse_contradictions(asked)
+    from pulsar_doctor.model.levers import QUEUES, levers
     from pulsar_doctor.model.running import Simulation
-    from pulsar_doctor.parts.simulate.outcome import impossible, outcome
-    from pulsar_doctor.parts.simulate.recommending import recommend, sizes_to_compare
+    from pulsar_doctor.parts.simulate.outcome import impossible, outcome, sizes_to_compare
     from pulsar_doctor.parts.simulate.report import table as simulated
-    from pulsar_doctor.parts.simulate.simulated import Simulated
+    from pulsar_doctor.parts.simulate.simulated import Simulated, workload
 
     found = _of_numbers(asked) if asked.trace_dir is None else _of_trace(asked.trace_dir, asked)
     scenario = _with_options(found.scenario, asked)
     told = asked.queues
     given = told[0] if told and asked.trace_dir is None else found.receiver_queue_size
+    few = len(told) > 1
     sizes = sizes_to_compare(told, given)
+    work = workload(scenario, sizes if few else [size for size in QUEUES if size <= sizes[-1]])
+    if not few and work.receiver_queue_size is not None:
+        sizes = sizes_to_compare(told, given, work.receiver_queue_size)
     refused = {size: impossible(scenario, size) for size in sizes}
     outcomes, judged = [], None
     for size in [size for size, why in refused.items() if why is None]:
@@ -80,7 +86,8 @@ def command(asked: SimulateRequest) -> None:
         given=given,
         outcomes=tuple(outcomes),
         refused={size: why for size, why in refused.items() if why is not None},
-        recommendation=recommend(outcomes, given),
+        work=work,
+        levers=levers(replace(work, receiver_queue_size=given)),
         diagnosis=judged,
         notes=found.notes,
     )
@@ -95,9 +102,13 @@ def _of_numbers(asked: SimulateRequest) -> Given:
     messages = asked.messages_in_all
     chance = Random(1)
     seconds = asked.process_times or (PROCESS_SECONDS,)
-    stop = asked.duration
+    stop, unreached = asked.duration, 0
     if stop is None and asked.rate and asked.messages is None:
-        stop = RATE_SECONDS
+        stop = _long_enough(asked, seconds)
+        within = messages + round(asked.rate * (stop - RATE_SECONDS))
+        reached = _reached(asked, seconds, stop)
+        messages = max(1, min(within, reached))
+        unreached = within - messages
     entries = arrivals(
         messages,
         backlog=asked.backlog or 0,
@@ -110,8 +121,29 @@ def _of_numbers(asked: SimulateRequest) -> Given:
         type=asked.type_ or "shared",
         attach_ns=(0,) * (asked.consumers or 1),
         end_ns=None if stop is None else _ns(stop),
+        unreached=unreached,
     )
     return Given(scenario, QUEUE)
+
+
+def _largest_queue(asked: SimulateRequest) -> int:
+    from pulsar_doctor.parts.simulate.outcome import sizes_to_compare
+
+    return sizes_to_compare(asked.queues)[-1]
+
+
+def _long_enough(asked: SimulateRequest, seconds: Sequence[float]) -> float:
+    """Until the largest queue was refilled twice, at the pace of the fastest consumer."""
+    return max(RATE_SECONDS, REFILLED * _largest_queue(asked) * min(seconds))
+
+
+def _reached(asked: SimulateRequest, seconds: Sequence[float], stop: float) -> int:
+    """Messages that consumers take until then, with all that fits into their queues, at most."""
+    if 0 in seconds:
+        return MESSAGES_MOST
+    consumers = asked.consumers or 1
+    times = [*seconds[:consumers], *seconds[-1:] * (consumers - len(seconds))]
+    return sum(2 * _largest_queue(asked) + ceil(stop / each) for each in times)
 
 
 def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pulsar_doctor.model.formulas import flow_gap_seconds
+from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.simulated import Simulated
+from pulsar_doctor.report.pace import lever_json
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
 
 SCHEMA = "pulsar-doctor/simulate/2"
@@ -16,7 +18,6 @@ FLOWS_MOST = 100  # of a consumer, in the document
 
 def document(report: Simulated) -> dict[str, Any]:
     """`pulsar-doctor/simulate/2`."""
-    chosen = report.recommendation
     return {
         "schema": SCHEMA,
         "receiver_queue_size": report.given,
@@ -26,11 +27,17 @@ def document(report: Simulated) -> dict[str, Any]:
         "refused": [
             {"receiver_queue_size": size, "reason": why} for size, why in report.refused.items()
         ],
-        "recommendation": chosen
-        and {"receiver_queue_size": chosen.receiver_queue_size, "reason": chosen.reason},
+        "recommendation": report.recommended
+        and {"receiver_queue_size": report.recommended, "reason": reason(report)},
+        "levers": [lever_json(each) for each in report.levers],
         "verdict": diagnosis_json(report.diagnosis) if report.diagnosis else None,
         "notes": list(report.notes),
     }
+
+
+def reason(report: Simulated) -> str:
+    """Why no larger queue is better."""
+    return f"no queue brings more than {report.work.rate:.3g}/s: {sets_the_pace(report.work)}"
 
 
 def flow_gap(report: Simulated) -> float:
@@ -40,8 +47,8 @@ def flow_gap(report: Simulated) -> float:
 
 def _scenario_json(scenario: Scenario) -> dict[str, Any]:
     return {
-        "messages": scenario.messages,
-        "entries": len(scenario.entries),
+        "messages": scenario.messages + scenario.unreached,
+        "entries": len(scenario.entries) + scenario.unreached,
         "consumers": len(scenario.attach_ns),
         "type": scenario.type,
         "client": scenario.client.name,

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from pulsar_doctor.model.clients import refill_threshold
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
-from pulsar_doctor.parts.simulate.report.document import document, flow_gap
+from pulsar_doctor.parts.simulate.report.document import document, flow_gap, reason
 from pulsar_doctor.parts.simulate.simulated import Simulated
+from pulsar_doctor.report.pace import lever_rows
 from pulsar_doctor.report.paper import console_on, print_page
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, drawn, percent
@@ -35,17 +36,17 @@ def print_table(report: Simulated) -> None:
         for part in drawn(rows, _columns(), View(console.width, utf, None, None)):
             console.print(part)
     print_page(*_refused(report), *_consumers(report), *_formula_lines(report))
-    if report.recommendation is not None:
-        chosen = report.recommendation
-        console.print(Text(f"recommended: {chosen.receiver_queue_size}", style="bold"))
-        print_page(f"  {chosen.reason}")
+    if report.recommended is not None:
+        console.print(Text(f"recommended: a receiver queue of {report.recommended}", style="bold"))
+        print_page(f"  {reason(report)}", *_levers(report))
     if report.diagnosis is not None:
         print_diagnoses([report.diagnosis])
 
 
 def _about(report: Simulated) -> Iterator[str]:
     scenario = report.scenario
-    text = f"{many(scenario.messages, 'message')}, {many(len(scenario.attach_ns), 'consumer')}"
+    messages, consumers = scenario.messages + scenario.unreached, len(scenario.attach_ns)
+    text = f"{many(messages, 'message')}, {many(consumers, 'consumer')}"
     text += f" ({scenario.type}, {scenario.client.name})"
     if scenario.end_ns is not None:
         text += f", stopped after {duration(scenario.end_ns / 1e9)}"
@@ -54,12 +55,11 @@ def _about(report: Simulated) -> Iterator[str]:
 
 
 def _row(outcome: RunOutcome, report: Simulated) -> TableRow:
-    chosen = report.recommendation
     size = outcome.receiver_queue_size
     gap = outcome.flow_gap_seconds
     return {
         "queue": size,
-        "mark": "*" if chosen and chosen.receiver_queue_size == size else "",
+        "mark": "*" if report.recommended == size else "",
         "rate": outcome.per_second,
         "after": outcome.refill_threshold,
         "gap_us": None if gap is None else round(gap * 1e6),
@@ -99,6 +99,15 @@ def _time(title: str, name: str, rank: int) -> TableColumn:
         return NOT_TOLD if us is None else view.lasting(us) if us else "0"
 
     return TableColumn(title, rank, cell, right=True)
+
+
+def _levers(report: Simulated) -> Iterator[str]:
+    work = report.work
+    needed = work.consumers_needed
+    if work.arrivals and needed and needed > work.consumers:
+        each = f"{work.arrivals:.3g}/s at {duration(work.process_seconds)} each"
+        yield f"  {many(needed, 'consumer')} are needed for {each}: no queue size helps"
+    yield from (f"  {name:<6} {text}" for name, text in lever_rows(report.levers))
 
 
 def _refused(report: Simulated) -> Iterator[str]:
