@@ -10,6 +10,7 @@ them back, or its reads. The arithmetic, and what it assumes, is in `model/lever
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,22 +25,26 @@ from pulsar_doctor.wording.printable import listed
 
 MOSTLY = 0.5  # of the samples
 AGAIN_LEAST = 0.1  # of the deliveries: fewer redeliveries do not set the pace
+MANY = 20  # messages of a window, before it shows a share
 LONGEST_TRIP = 1.0  # seconds: no round trip between a client and its broker is longer
 NEAR = 0.8  # of a round
-MANY = 20  # messages of a window, before it shows a share
-SECONDS_BEHIND = 1.0  # of arrivals that wait: less is on its way
-NAMED_MOST = 3
+SECONDS_BEHIND = 1.0  # of messages that wait: fewer are on their way
 
 SetBy = Literal[LimitName, "arrivals", "redeliveries", "broker", "not-known"]
+BY_NO_LIMIT = {
+    "arrivals": "nothing waits: producers set the pace",
+    "broker": "consumers have permits and messages wait: the broker's reads set the pace",
+    "not-known": "nothing tells what sets the pace",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
-    """One possible limit, and whether it sets the pace."""
+class Limit:
+    """One possible limit: how many messages a second it allows, and what was seen of it."""
 
     limit: str
-    most: float | None  # messages a second that it allows; None: not known, or it is no limit
-    why: str  # what was seen
+    most: float | None  # None: not known, or it is no limit
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +55,59 @@ class SubscriptionPace:
     who: tuple[str, ...]  # consumers that are at this limit
     rate: float  # messages finished a second now
     arrivals: float | None  # messages a second
-    ceilings: tuple[Ceiling, ...]
+    summary: str
+    limits: tuple[Limit, ...]  # the one that sets the pace first
     levers: tuple[Lever, ...]
     assumptions: tuple[str, ...]
-    summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One subscription while its pace is looked for."""
+    """One subscription while its pace is looked for: who has a full queue, is at its limit, or
+    neither; messages finished a second, and the share of redeliveries."""
 
     view: SubscriptionView
-    balance: Balance
     full: tuple[ConsumerView, ...]
     limited: tuple[ConsumerView, ...]
     rest: tuple[ConsumerView, ...]
-    rate: float  # messages finished a second
-    again: float  # share of redeliveries
+    rate: float
+    again: float
 
     @property
     def waits(self) -> bool:
-        """Whether anything could be sent."""
-        least_waits = max(least(self.view.left) or 0, least(self.view.replay) or 0)
-        return least_waits > SECONDS_BEHIND * (self.rate if self.view.delivered else 0)
+        """Whether more could be sent than what is on its way."""
+        waits = max(least(self.view.left) or 0, least(self.view.replay) or 0)
+        return waits > SECONDS_BEHIND * (self.rate if self.view.delivered else 0)
+
+    @property
+    def size(self) -> int | None:
+        """The receiver queue size of those that are busy; otherwise what the fullest holds."""
+        busy = self.full or self.rest
+        sizes = [told(each.receiver_queue_size) for each in busy]
+        held = [most(each.unacked_messages) for each in busy]
+        return max(filter(None, sizes), default=None) or max(filter(None, held), default=None)
+
+    @property
+    def trip(self) -> float | None:
+        """Seconds of a round trip; None: not reported."""
+        trips = [each.round_trip_seconds for each in self.full or self.rest]
+        return min((trip for trip in trips if trip), default=None)
+
+    @property
+    def trip_bound(self) -> float | None:
+        """From which round trip on the queue sets the pace; None where the trip is known."""
+        known = self.trip is not None or not self.size
+        return None if known else (self.size or 0) * len(self.full) / (2 * self.rate)
+
+    def plain(self, **limits: float | None) -> Workload:
+        """Without any limit that is not given."""
+        kind = (self.view.type or "shared").lower()
+        return replace(Workload(type=kind, consumers=len(self.view.served)), **limits)
 
 
 def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
     """None where nobody takes messages, or nothing tells how fast."""
-    served = tuple(each for each in view.served if not each.closed)
+    served = [each for each in view.served if not each.closed]
     if not served or view.gap or view.refused or view.own or view.hides_partitions:
         return None
     balance = balance_of(view)
@@ -85,44 +115,36 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
     full = tuple(each for each in served if each not in limited and _full(each))
     rest = tuple(each for each in served if each not in (*limited, *full))
     full = tuple(each for each in full if each.works or each.moved)  # others hang
-    rate, again = _rate(view, balance, full or limited), _again(view, balance)
+    again = _again(view, balance)
+    rate = _deliveries(balance, full or limited) * (1 - again)
     if not rate:
         return None
-    case = _Case(view, balance, full, limited, rest, rate, again)
+    case = _Case(view, full, limited, rest, rate, again)
     set_by, work = _found(case)
-    work = work and replace(work, arrivals=_about(balance), backlog=_backlog(case))
-    tried = levers(work) if work else ()
+    arrivals, waits = balance.comes_in and balance.comes_in.about, balance.waits_messages
+    backlog = waits and (least(waits) or 0) + (most(view.unacked) or 0)
+    work = work and replace(work, arrivals=arrivals, backlog=backlog)
+    at_it = {"acknowledgements": limited, "dispatch": ()}.get(set_by, full)
     return SubscriptionPace(
-        set_by, _who(case, set_by), rate, _about(balance), _ceilings(case, set_by, work),
-        tried, _assumed(case, set_by), _summary(case, set_by, work),
-    )  # fmt: skip
+        set_by,
+        tuple(each.label for each in at_it),
+        rate,
+        arrivals,
+        _summary(case, set_by, work, at_it),
+        tuple(sorted(_limits(case, work), key=lambda each: each.limit != set_by)),
+        levers(work) if work else (),
+        tuple(_assumed(case, set_by)),
+    )
 
 
 def _full(consumer: ConsumerView) -> bool:
-    if consumer.full_share is not None:
-        return consumer.full_share >= MOSTLY
-    return consumer.without_permits
+    share = consumer.full_share
+    return consumer.without_permits if share is None else share >= MOSTLY
 
 
 def _at_limit(consumer: ConsumerView) -> bool:
-    by_samples = consumer.blocked_share >= MOSTLY
-    return by_samples or (consumer.full_share is None and _blocked(consumer))
-
-
-def _blocked(consumer: ConsumerView) -> bool:
-    return bool(consumer.blocked_consumer_on_unacked_msgs)
-
-
-def _about(balance: Balance) -> float | None:
-    return None if balance.comes_in is None else balance.comes_in.about
-
-
-def _backlog(case: _Case) -> int | None:
-    """Messages that wait, those included that consumers hold."""
-    waits, held = case.balance.waits_messages, most(case.view.unacked) or 0
-    if waits is None:
-        return None
-    return (least(waits) or 0) + held
+    flag = consumer.full_share is None and bool(consumer.blocked_consumer_on_unacked_msgs)
+    return flag or consumer.blocked_share >= MOSTLY
 
 
 def _again(view: SubscriptionView, balance: Balance) -> float:
@@ -135,92 +157,70 @@ def _again(view: SubscriptionView, balance: Balance) -> float:
     return min(share, 0.99) if share >= AGAIN_LEAST else 0.0
 
 
-def _rate(view: SubscriptionView, balance: Balance, busy: tuple[ConsumerView, ...]) -> float:
-    """Messages finished a second: what each busy one does, or what is acknowledged, or sent."""
-    useful = 1 - _again(view, balance)
-    paces = [each.pace.seconds if each.pace else None for each in busy]
-    done = sum(1 / pace for pace in paces if pace)
+def _deliveries(balance: Balance, busy: Sequence[ConsumerView]) -> float:
+    """Messages a second that came back, acknowledged or not; else by paces, or as sent."""
+    paces = [each.pace.seconds if each.pace else 0.0 for each in busy]
     acked, out = balance.acknowledged, balance.goes_out
     if acked is not None and acked.about and acked.about * acked.seconds >= len(busy):
-        return acked.about * useful  # what came back is counted with it
-    if done and None not in paces:
-        return done * useful
-    return out.about * useful if out is not None else 0.0
+        return acked.about
+    if paces and all(paces):
+        return sum(1 / pace for pace in paces)
+    return 0.0 if out is None else out.about
 
 
 def _found(case: _Case) -> tuple[SetBy, Workload | None]:
     """What sets the pace, and the numbers from which its remedies follow."""
-    throttling = case.view.throttling
+    throttling, by_queue = case.view.throttling, _queued(case)
     if throttling and throttling.lately and throttling.ready >= MOSTLY and case.waits:
-        return "dispatch", _plain(case, dispatch_rate=case.rate)
+        return "dispatch", case.plain(dispatch_rate=case.rate)
     if case.again:
         return "redeliveries", _application(case)
     if len(case.limited) * 2 >= len(case.view.served):
         return "acknowledgements", _acknowledging(case)
     if case.full and case.rest and case.view.type == "Key_Shared" and case.waits:
         return "key", _keyed(case)
-    return _by_queues(case)
-
-
-def _by_queues(case: _Case) -> tuple[SetBy, Workload | None]:
-    by_queue = _queued(case)
     if by_queue is not None:
         return "queue", by_queue
     if case.full:
         return "application", _application(case)
-    if not case.waits:
-        return ("arrivals" if case.view.left is not None else "not-known"), None
-    return ("broker" if case.view.watched else "not-known"), None
-
-
-def _plain(case: _Case, **more: float) -> Workload:
-    """Without any limit that is not given."""
-    kind = (case.view.type or "shared").lower()
-    return replace(Workload(type=kind, consumers=len(case.view.served)), **more)
+    if not case.waits and case.view.left is not None:
+        return "arrivals", None
+    return ("broker" if case.waits and case.view.watched else "not-known"), None
 
 
 def _application(case: _Case) -> Workload:
     """Its consumers have full queues: each has as many workers as it holds taken messages."""
     busy = case.full or case.view.served
-    at_once = _at_once(busy)
-    out = case.rate / (1 - case.again)
-    work = _plain(
-        case,
+    hands = [each.in_hand.messages if each.in_hand else 1 for each in busy]
+    at_once = max(1, min(hands))
+    alone = case.waits or case.view.type != "Shared"
+    return case.plain(
         consumers=len(busy),
         at_once=at_once,
-        process_seconds=at_once * len(busy) / out,
+        process_seconds=at_once * len(busy) * (1 - case.again) / case.rate,
         again_share=case.again,
+        receiver_queue_size=case.size,
+        round_trip_seconds=case.trip or 0.0,
+        idle=0 if alone else len(case.rest),
     )
-    size, trip = _size(busy), _trip(busy)
-    waits = () if case.waits or case.view.type != "Shared" else case.rest
-    return replace(work, receiver_queue_size=size, round_trip_seconds=trip or 0.0, idle=len(waits))
-
-
-def _at_once(busy: tuple[ConsumerView, ...]) -> int:
-    """Messages that each works on, at least; 1 where nothing shows more."""
-    known = [each.in_hand.messages for each in busy if each.in_hand is not None]
-    return max(1, min(known)) if len(known) == len(busy) else 1
 
 
 def _acknowledging(case: _Case) -> Workload:
-    limits = [_limit(each) for each in case.limited]
-    limit = max(1, min(limits, default=1))
-    each = case.rate / max(1, len(case.limited))
-    return _plain(case, unacked_limit=limit, held_seconds=limit / each)
-
-
-def _limit(consumer: ConsumerView) -> int:
-    """As the broker has it; otherwise what is held at it."""
-    return consumer.max_unacked_messages_per_consumer or most(consumer.unacked_messages) or 0
+    limits = [
+        each.max_unacked_messages_per_consumer or most(each.unacked_messages) or 1
+        for each in case.limited
+    ]
+    held = min(limits) * len(limits) / case.rate
+    return case.plain(unacked_limit=min(limits), held_seconds=held)
 
 
 def _keyed(case: _Case) -> Workload:
     """The busiest consumer's share of all messages is that of its key and of an even rest."""
-    share, many = _hot_share(case), len(case.view.served)
+    share, many, work = _hot_share(case), len(case.view.served), _application(case)
     key = max(0.0, (share - 1 / many) / (1 - 1 / many))
-    work = _application(case)
-    each = case.rate * share  # of the full one; others are sent the rest
-    return replace(work, consumers=many, key_share=key, process_seconds=work.at_once / each, idle=0)
+    return replace(
+        work, consumers=many, key_share=key, process_seconds=work.at_once / (case.rate * share)
+    )
 
 
 def _hot_share(case: _Case) -> float:
@@ -241,130 +241,66 @@ def _hot_share(case: _Case) -> float:
 
 def _queued(case: _Case) -> Workload | None:
     """The queues run empty: a round trip is longer than the rest of the queue lasts."""
-    busy = case.full or case.rest
-    size, trip = _size(busy), _trip(busy)
+    busy, size, trip = len(case.full or case.rest), case.size, case.trip
     if size is None or not trip or not (case.full or case.waits):
         return None
-    each, threshold = case.rate / len(busy), refill_threshold(size)
-    work = max(0.0, size / each - trip) / (threshold - 1) if threshold > 1 else 0.0
-    near = threshold > 1 or each * trip >= NEAR * size
-    if not near or trip <= (size - threshold + 1) * work:
-        return None
-    if size / each <= trip / NEAR:
+    each, threshold = case.rate / busy, refill_threshold(size)
+    work = max(0.0, size / each - trip) / max(1, threshold - 1)
+    if NEAR * size / each <= trip:
         work = 0.0  # what is left of a round is no more than a round trip varies
-    return _plain(
-        case,
-        consumers=len(busy),
+    elif threshold == 1 or trip <= (size - threshold + 1) * work:
+        return None
+    return case.plain(
+        consumers=busy,
         process_seconds=work,
         receiver_queue_size=size,
-        round_trip_seconds=max(trip, size / each - (threshold - 1) * work),
+        round_trip_seconds=size / each - (threshold - 1) * work,
     )
 
 
-def _size(busy: tuple[ConsumerView, ...]) -> int | None:
-    """Their receiver queue size; where only bounds are known, what the fullest holds."""
-    known = [told(each.receiver_queue_size) for each in busy]
-    sizes = [size for size in known if size is not None]
-    held = [most(each.unacked_messages) for each in busy]
-    return max(sizes or [size for size in held if size], default=None)
-
-
-def _trip(busy: tuple[ConsumerView, ...]) -> float | None:
-    trips = [each.round_trip_seconds for each in busy if each.round_trip_seconds is not None]
-    return min(trips, default=None)
-
-
-def _who(case: _Case, set_by: SetBy) -> tuple[str, ...]:
-    there = {"acknowledgements": case.limited, "application": case.full, "key": case.full}
-    named = there.get(set_by, case.full if set_by in ("queue", "redeliveries") else ())
-    return tuple(each.label for each in named)
-
-
-def _summary(case: _Case, set_by: SetBy, work: Workload | None) -> str:
-    who = listed(list(_who(case, set_by)), NAMED_MOST)
-    rate = f"{case.rate:.3g}/s"
+def _summary(
+    case: _Case, set_by: SetBy, work: Workload | None, at_it: Sequence[ConsumerView]
+) -> str:
+    text = BY_NO_LIMIT.get(set_by) or (sets_the_pace(work) if work else "")
     if set_by == "redeliveries":
         text = f"{case.again:.0%} of the messages are sent again, which is work done twice"
-    elif set_by == "arrivals":
-        text = "nothing waits: producers set the pace"
-    elif set_by == "broker":
-        text = "consumers have permits and messages wait: the broker's reads set the pace"
-    elif work is None:
-        text = "nothing tells what sets the pace"
-    else:
-        text = sets_the_pace(work)
-    return f"{rate}: {text}{f' ({who})' if who else ''}"
+    who = listed([each.label for each in at_it], 3) if work else ""
+    return f"{case.rate:.3g}/s: {text}{f' ({who})' if who else ''}"
 
 
-def _assumed(case: _Case, set_by: SetBy) -> tuple[str, ...]:
+def _assumed(case: _Case, set_by: SetBy) -> Iterator[str]:
     """What was not measured, and the figures rest on."""
-    texts = ["messages and consumers are alike, and no other limit comes first"]
-    bound = _trip_bound(case)
+    yield "messages and consumers are alike, and no other limit comes first"
+    bound = case.trip_bound
     if set_by == "application" and bound is not None and bound < LONGEST_TRIP:
-        texts.append(
+        yield (
             f"a round trip takes less than {duration(bound)}; otherwise the receiver queue sets "
-            "the pace: a trace or `examine` tells"
+            "the pace: a trace tells"
         )
-    if set_by == "acknowledgements" and _at_once(case.limited) * 2 < (_limit(case.limited[0])):
-        texts.append("the application works on all that it holds, not on one message at a time")
+    if set_by == "acknowledgements" and not all(each.in_hand for each in case.limited):
+        yield "the application works on all that it holds, not on one message at a time"
     if set_by == "key":
-        texts.append("the busy messages have one key; several of them spread over more consumers")
-    return tuple(texts)
+        yield "the busy messages have one key; several of them spread over more consumers"
 
 
-def _trip_bound(case: _Case) -> float | None:
-    """The round trip from which on the queue sets the pace; None where the trip is known."""
-    size = _size(case.full)
-    if not case.full or size is None or _trip(case.full) is not None:
-        return None
-    return size * len(case.full) / (2 * case.rate)
-
-
-def _ceilings(case: _Case, set_by: SetBy, work: Workload | None) -> tuple[Ceiling, ...]:
+def _limits(case: _Case, work: Workload | None) -> Iterator[Limit]:
     """The evidence for each limit, and against the others."""
-    known = work.ceilings if work else {}
-    found = [
-        Ceiling("application", known.get("application"), _of_application(case)),
-        Ceiling("queue", known.get("queue"), _of_queue(case)),
-        Ceiling("acknowledgements", known.get("acknowledgements"), _of_limit(case)),
-    ]
+    rates = {name: rate for name, rate in work.ceilings.items() if rate < 1e9} if work else {}
+    served, bound, throttling = len(case.view.served), case.trip_bound, case.view.throttling
+    full = f"{len(case.full)} of {served} consumers have a full queue (no permits)"
+    trip = "no queue is full" if case.trip is None else f"a round trip: {duration(case.trip)}"
+    if bound is not None and case.full:
+        trip = f"only if a round trip takes more than {duration(bound)}, which is not reported"
+    held_back = "throttled reads are not reported"
+    if throttling is not None:
+        whose = listed(list(dict.fromkeys(each.whose for each in throttling.lately)), 3)
+        held_back = f"held back by the limit of: {whose or 'none in the window'}"
+    yield Limit("application", rates.get("application"), full)
+    yield Limit("queue", rates.get("queue"), trip)
+    at_limit = f"{len(case.limited)} of {served} consumers are at their limit"
+    yield Limit("acknowledgements", rates.get("acknowledgements"), at_limit)
     if case.view.type == "Key_Shared":
-        busy = f"{len(case.full)} of {len(case.view.served)} consumers have full queues"
-        found.append(Ceiling("key", known.get("key"), busy))
-    found.append(Ceiling("dispatch", known.get("dispatch"), _of_dispatch(case)))
+        yield Limit("key", rates.get("key"), f"{full}, {len(case.rest)} rest")
+    yield Limit("dispatch", rates.get("dispatch"), held_back)
     again = f"{case.again:.0%} of the deliveries" if case.again else "few or none were seen"
-    found.append(Ceiling("redeliveries", case.rate if case.again else None, again))
-    finite = [each if each.most != float("inf") else replace(each, most=None) for each in found]
-    return tuple(sorted(finite, key=lambda each: each.limit != set_by))
-
-
-def _of_application(case: _Case) -> str:
-    if not case.full:
-        return "no consumer is without permits for most of the time"
-    many = f"{len(case.full)} of {len(case.view.served)} consumers"
-    return f"{many} have a full queue (no permits), and acknowledge {case.rate:.3g}/s"
-
-
-def _of_queue(case: _Case) -> str:
-    trip, bound = _trip(case.full or case.rest), _trip_bound(case)
-    if trip is not None:
-        return f"a round trip takes {duration(trip)}"
-    if bound is not None:
-        return f"only if a round trip takes more than {duration(bound)}, which is not reported"
-    return "the round trip is not reported"
-
-
-def _of_limit(case: _Case) -> str:
-    if not case.limited:
-        return "no consumer is at its limit of unacknowledged messages"
-    return f"{len(case.limited)} of {len(case.view.served)} consumers are at their limit"
-
-
-def _of_dispatch(case: _Case) -> str:
-    throttling = case.view.throttling
-    if throttling is None:
-        return "throttled reads are not reported"
-    if not throttling.lately:
-        return "no read was held back in the window"
-    whose = listed(list(dict.fromkeys(each.whose for each in throttling.lately)), NAMED_MOST)
-    return f"the limit of the {whose} held reads back"
+    yield Limit("redeliveries", case.rate if case.again else None, again)

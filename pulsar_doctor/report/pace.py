@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from math import inf
 from typing import Any
 
@@ -16,10 +17,9 @@ HELPS_MOST = 3
 
 def pace_rows(pace: SubscriptionPace | None) -> Iterator[tuple[str, str]]:
     """Names and texts: what sets the pace, what helps, and what brings nothing."""
-    if pace is None:
-        return
-    yield "pace", printable(pace.summary)
-    yield from lever_rows(pace.levers)
+    if pace is not None:
+        yield "pace", printable(pace.summary)
+        yield from lever_rows(pace.levers)
 
 
 def lever_rows(levers: tuple[Lever, ...]) -> Iterator[tuple[str, str]]:
@@ -34,43 +34,16 @@ def lever_rows(levers: tuple[Lever, ...]) -> Iterator[tuple[str, str]]:
 def _helps(lever: Lever) -> str:
     """`2 consumers: 40/s, catches up in 5 min`."""
     rate = "no limit is known then" if lever.rate == inf else f"{lever.rate:.3g}/s"
-    text = f"{lever.changes}: {rate}"
-    if lever.catch_up_seconds is None:
-        return text
-    return f"{text}, catches up in {duration(lever.catch_up_seconds)}"
+    until = lever.catch_up_seconds
+    return f"{lever.changes}: {rate}{f', catches up in {duration(until)}' if until else ''}"
 
 
-def pace_json(pace: SubscriptionPace | None) -> dict[str, Any] | None:
-    """The whole table; None where nothing tells."""
-    if pace is None:
-        return None
-    return {
-        "set_by": pace.set_by,
-        "who": list(pace.who),
-        "rate": rounded(pace.rate),
-        "arrivals": rounded(pace.arrivals),
-        "summary": pace.summary,
-        "limits": [
-            {"limit": each.limit, "most": rounded(each.most), "why": each.why}
-            for each in pace.ceilings
-        ],
-        "levers": [lever_json(each) for each in pace.levers],
-        "assumptions": list(pace.assumptions),
-    }
-
-
-def lever_json(lever: Lever) -> dict[str, Any]:
-    """One remedy."""
-    return {
-        "lever": lever.lever,
-        "value": rounded(lever.value),
-        "rate": rounded(lever.rate),
-        "gain": rounded(lever.gain),
-        "catch_up_seconds": rounded(lever.catch_up_seconds),
-        "why": lever.why,
-    }
-
-
-def rounded(number: float | None) -> float | None:
-    """To the thousandth; None where no limit is known."""
-    return None if number is None or number == inf else round(number, 3)
+def rounded_json(value: Any) -> Any:
+    """A pace or a lever as JSON: numbers to the thousandth; null where no limit is known."""
+    if isinstance(value, float):
+        return None if value == inf else round(value, 3)
+    if isinstance(value, dict):
+        return {name: rounded_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded_json(each) for each in value]
+    return rounded_json(asdict(value)) if hasattr(value, "__dataclass_fields__") else value

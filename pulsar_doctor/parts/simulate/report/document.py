@@ -9,7 +9,7 @@ from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.simulated import Simulated
-from pulsar_doctor.report.pace import lever_json
+from pulsar_doctor.report.pace import rounded_json
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
 
 SCHEMA = "pulsar-doctor/simulate/2"
@@ -29,7 +29,7 @@ def document(report: Simulated) -> dict[str, Any]:
         ],
         "recommendation": report.recommended
         and {"receiver_queue_size": report.recommended, "reason": reason(report)},
-        "levers": [lever_json(each) for each in report.levers],
+        "levers": rounded_json(report.levers),
         "verdict": diagnosis_json(report.diagnosis) if report.diagnosis else None,
         "notes": list(report.notes),
     }
