@@ -43,7 +43,7 @@ LOCK = r"java\.util\.concurrent\.locks\.ReentrantLock"
 NO_OWNER = "which has no owner: who is to {} is not known"
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 WINDOW = ("--window", "1500ms", "--interval", "500ms", "--no-capture")
-SOON = ("--set", "nobody-receives.stuck_for=1s", "--set", "listener-stuck.stuck_for=1s")
+SOON = ("--set", "pool-stuck.stuck_for=1s", "--set", "listener-stuck.stuck_for=1s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ PROGRAMS = {
     "chain": listener("chain", *CHAIN, of_monitor=True),
     "lock": listener("monitor", *CHAIN[:2], rf"writer: {SLEEP}{FOR.format(1)}$", of_monitor=True),
     "pool": Program(
-        "nobody-receives",
+        "pool-stuck",
         (
             r"pool-\S+, pool-\S+ and 2 more: 4 threads, 3,000 tasks wait, each of the first 200 "
             r"with a message of its clients; the oldest is \d+:4 of \S+, published \S.* ago$",

@@ -291,10 +291,9 @@ def seated(
         return view
     threads = _Threads.of(told)
     consumers = (
-        replace(each, inside=_seen(view, each, threads, ends[each.address]))
-        if each.address in ends
-        else each
+        each if there is None else replace(each, inside=_seen(view, each, threads, there))
         for each in view.consumers
+        for there in [ends.get(each.address or "")]
     )
     return replace(view, sources=view.sources | {PROCESS}, consumers=tuple(consumers))
 

@@ -19,7 +19,8 @@ SAID = {
     "stall-check o --window x": "invalid value for '--window': 'x' is not a duration; write",
     "produce": "missing argument 'TOPIC'; see `pulsar-doctor produce --help`",
     "completion": "missing argument '{{bash|zsh|fish}}'. Choose from: bash, zsh, fish; see",
-    "examine": "give a PID, a client's address, a consumer's name, or --container; see `pulsar-doctor examine --help`",
+    "examine": "give a PID, a client's address, a consumer's name, or --container; see "
+    "`pulsar-doctor examine --help`",
     "holes": "name a TOPIC",
     "stall-check o --client-conf /nope": "cannot read client.conf /nope: No such file or directory",
     "stall-check --stats /nope": "cannot read /nope: No such file or directory",

@@ -73,6 +73,11 @@ class ExamineRequest:
         "--attach/--no-attach", default=None,
         help="Also read inside the process, after saying so; without it a terminal asks you.",
     )
+    goroutines: str | None = option(
+        "--goroutines", metavar="URL|FILE",
+        help="Of a Go program: read where its goroutines are, from the address of its pprof page "
+        "(http://HOST:PORT), or from a file that holds such a dump.",
+    )
     capture: bool = option(
         "--capture/--no-capture", default=True, show_default=True,
         help="Also read the packets of its connections, if that is allowed (Linux, CAP_NET_RAW).",
@@ -107,8 +112,9 @@ def command(asked: ExamineRequest) -> int:
     With --attach, also from inside. A JVM (HotSpot, Java 8 and later) reports each consumer's
     unsent permits, queue, waiting messages, whether it is paused, the line in which its listener or
     its application is blocked, and for how long. Python, with the extra [examine], reports the line
-    of each thread. Other programs, including native images of GraalVM, cannot be attached to; it
-    then says how to examine them. The process must be yours, or you must be root. It may be in a
+    of each thread. A Go program reports where its goroutines are by its own pprof page, or in a
+    file: --goroutines. Other programs, including native images of GraalVM, cannot be attached to;
+    it then says how to examine them. The process must be yours, or you must be root. It may be in a
     container: give its PID as this machine sees it, or --container, which finds the only JVM in the
     container, or else the only Python, or the only process.
 
@@ -121,6 +127,7 @@ def command(asked: ExamineRequest) -> int:
     pulsar-doctor examine 4711 --attach
     pulsar-doctor examine 127.0.0.1:58758 --attach
     pulsar-doctor examine billing-worker-3 orders --attach
+    pulsar-doctor examine 4711 --goroutines http://127.0.0.1:6060
     pulsar-doctor examine 4711 --attach -o json | jq .process.consumers
     pulsar-doctor examine --container billing-7c9f --attach
     pulsar-doctor examine $(pgrep -f billing.jar) --attach --admin-url http://broker:8080
@@ -137,8 +144,10 @@ def command(asked: ExamineRequest) -> int:
 
     with connected(settings(headed=True)) as where:
         process = _meant(asked, where)
+        if asked.goroutines is not None and process.kind != "go":
+            raise click.UsageError(f"process {process.pid} ({process.name}) is not a Go program")
         inside = _wanted(asked, will_do(process))
-        looking = Looking.at(process.pid, inside=inside)
+        looking = Looking.at(process.pid, inside=inside, goroutines=asked.goroutines)
         checkup = _checkup(looking, asked, where)
     return _report(checkup, asked)
 

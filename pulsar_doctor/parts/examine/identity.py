@@ -20,7 +20,11 @@ STOPPED = frozenset("tT")
 DEAD = frozenset("ZX")
 SECTION_NAMES_BYTES = 1 << 16
 MAPS_BYTES = 32 << 20  # 65,530 mappings with names of 400 bytes
-BUILT_BY: dict[bytes, ProcessKind] = {b"native-image": "native-image", b"go": "go", b"": "other"}
+BUILT_BY: dict[bytes, ProcessKind] = {
+    b"\0.svm_heap\0": "native-image",
+    b"\0.go.buildinfo\0": "go",
+    b"": "other",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,28 +127,16 @@ def _kind(pid: int) -> ProcessKind:
 
 
 def _built_by(pid: int) -> bytes:
-    """In a child, since its program may lie in a file system of its own."""
-    if _is_native_image(pid):
-        return b"native-image"
-    return b"go" if _is_go(pid) else b""
+    """In a child, since its program may lie in a file system of its own.
 
-
-def _is_go(pid: int) -> bool:
-    """Whether its program says in its first section that Go has built it."""
-    try:
-        with Path(f"/proc/{pid}/exe").open("rb") as file:
-            return b"\xff Go buildinf:" in file.read(8 << 20)
-    except OSError:
-        return False
-
-
-def _is_native_image(pid: int) -> bool:
-    """Whether its program has the section with the heap that GraalVM's native-image builds in."""
+    native-image builds in a section with its heap, and Go one that tells how it was built.
+    """
     try:
         with Path(f"/proc/{pid}/exe").open("rb") as program:
-            return b"\0.svm_heap\0" in _section_names(program)
+            names = _section_names(program)
     except (OSError, OverflowError, struct.error):
-        return False
+        return b""
+    return next(section for section in BUILT_BY if section in names)
 
 
 def _section_names(program: BinaryIO) -> bytes:

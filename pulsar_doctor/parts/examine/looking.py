@@ -13,7 +13,9 @@ from itertools import islice
 from typing import TypeVar
 
 from pulsar_doctor.evidence.process_told import Inspection, ProcessTold, Role, Sitting
+from pulsar_doctor.parts.examine import goroutines
 from pulsar_doctor.parts.examine.child import CannotAttach
+from pulsar_doctor.parts.examine.goroutines import Goroutine
 from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
@@ -48,8 +50,8 @@ HINTS = {
     "native-image": f"{THREADS}; kill -QUIT prints them if it was built with "
     "--enable-monitoring=threaddump, and ends it if not",
     "python": "where its threads are: --attach reads it by py-spy",
-    "go": "where its goroutines sit: by its pprof page, /debug/pprof/goroutine?debug=2, if it has "
-    "one; kill -QUIT prints them too, and ends it",
+    "go": "where its goroutines are, which no debugger shows: --goroutines http://HOST:PORT reads "
+    "them from its pprof page, if it has one; kill -QUIT prints them to its stderr, and ends it",
     "other": THREADS,
 }
 
@@ -69,12 +71,14 @@ class Looking:
     _dumps: list[tuple[float, Dump]] = field(default_factory=list)
     _looks: list[tuple[float, Inspection]] = field(default_factory=list)
     _python: tuple[PythonThread, ...] = ()
+    goroutines: str | None = None  # the URL or file of a dump
+    _dumped: list[tuple[float, dict[int, Goroutine]]] = field(default_factory=list)
     _not_told: list[str] = field(default_factory=list)
 
     @classmethod
-    def at(cls, pid: int, *, inside: bool) -> Looking:
+    def at(cls, pid: int, *, inside: bool, goroutines: str | None = None) -> Looking:
         """The first look. InputError where there is no such process."""
-        looking = cls(process(pid), inside)
+        looking = cls(process(pid), inside, goroutines=goroutines)
         looking._look()
         return looking
 
@@ -98,6 +102,8 @@ class Looking:
                 seconds=self._between(self._looks),
                 not_told=(*told.not_told, *last.not_told),
             )
+        if self._dumped:
+            return self._with_goroutines(told)
         if not self.inside:
             hint = HINTS[self.process.kind].replace("PID", str(self.process.pid))
             return replace(told, not_told=(*told.not_told, hint))
@@ -105,11 +111,14 @@ class Looking:
 
     def again(self) -> ProcessTold:
         """Looks a second time; all that it has told."""
-        if self.inside:
-            self._look()
+        self._look()
         return self.told()
 
     def _look(self) -> None:
+        if self.goroutines is not None:
+            source = self.goroutines
+            self._try(lambda: self._dumped.append(_now(goroutines.read(source))))
+            return
         if not self.inside:
             return
         kind = self.process.kind
@@ -160,6 +169,13 @@ class Looking:
             threads = tuple(each.sitting for each in self._python)
             return replace(told, threads=threads, threads_told=True, pools=pools_of(self._python))
         return told
+
+    def _with_goroutines(self, told: ProcessTold) -> ProcessTold:
+        (first, then), (last, now) = self._dumped[0], self._dumped[-1]
+        moved = round(last - first, 1) if "://" in (self.goroutines or "") else 0.0
+        threads = goroutines.sittings(then, now, moved)
+        pools = goroutines.pools_of(now.values())
+        return replace(told, threads=threads, threads_told=True, pools=pools)
 
     def _java(self) -> tuple[Sitting, ...]:
         """Where its threads are now, for how long, at least, and for whom they wait."""

@@ -1,0 +1,182 @@
+"""Where the goroutines of a Go program are, by a dump of its own.
+
+No debugger shows them: the threads of the process are the scheduler's. A program that imports
+net/http/pprof serves a dump at /debug/pprof/goroutine?debug=2, which stops it for milliseconds.
+SIGQUIT prints one to stderr and ends the program. Who holds a mutex is in none of them.
+
+For how long a goroutine waits is given in whole minutes, counted from the first garbage collection
+after it began. What is shorter is known by two dumps with the same frames.
+
+Sources: runtime/traceback.go (goroutineheader), runtime/mgcmark.go (waitsince), net/http/pprof.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from pulsar_doctor.evidence.process_told import Pool, Role, Sitting, method
+from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach, in_time
+from pulsar_doctor.wording.addresses import bare
+
+PAGE = "/debug/pprof/goroutine?debug=2"
+DUMP_BYTES = 32 << 20  # 50,000 goroutines
+FRAMES_KEPT = 12
+HEAD = re.compile(r"goroutine (\d+)[^\[\n]*\[([^],]+)(?:, (\d+) minutes)?[^]\n]*\]:$")
+CLIENT = "github.com/apache/pulsar-client-go/pulsar."
+CALLS: dict[Role, re.Pattern[str]] = {
+    "acknowledges": re.compile(r"\w+\.(?:Ack|Nack)\w*$"),
+    "receives": re.compile(r"\w+\.(?:Receive|Next)$"),
+}
+WAITS_FOR_WORK = frozenset({"chan receive", "select", "IO wait"})
+STANDARD = re.compile(  # Go's own packages; a module of one word may have such a name, too
+    r"(?:archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding"
+    r"|errors|expvar|flag|fmt|go|hash|html|image|index|internal|io|iter|log|maps|math|mime|net|os"
+    r"|path|plugin|reflect|regexp|runtime|slices|sort|strconv|strings|structs|sync|syscall|testing"
+    r"|text|time|unicode|unique|unsafe|vendor|weak)[/.]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goroutine:
+    """One of a dump. Frames are innermost first: `main.charge (main.go:20)`."""
+
+    id: int
+    state: str
+    minutes: int
+    frames: tuple[str, ...]
+    # Which of these are the application's own.
+    own: tuple[str, ...]
+
+    @property
+    def role(self) -> Role | None:
+        """What it does for a consumer; None where nothing in it is the application's."""
+        calls = [
+            method(each).removeprefix(CLIENT) for each in self.frames if each.startswith(CLIENT)
+        ]
+        for role, pattern in CALLS.items():
+            if any(map(pattern.match, calls)):
+                return role
+        return "application" if self.own else None
+
+    @property
+    def waits_for_work(self) -> bool:
+        """Whether it waits in its own code for a channel, as workers without work do."""
+        return self.state in WAITS_FOR_WORK and self.frames[:1] == self.own[:1]
+
+    def sitting(self, role: Role, seconds: float | None, *, since_look: bool) -> Sitting:
+        """Where it is, with the innermost call and the one that the application has made there."""
+        line, top = self.own[0] if self.own else None, self.frames[0] if self.frames else None
+        at = self.frames.index(line) if line else 0
+        calls = (*self.frames[:1], *self.frames[at - 1 : at]) if at else ()
+        inside = tuple(dict.fromkeys(map(method, calls))) or (f"a {self.state}",)
+        return Sitting(
+            f"goroutine {self.id}", role, self.state, top, line, self.frames[:FRAMES_KEPT], self.id,
+            seconds, inside, since_look=since_look,
+        )  # fmt: skip
+
+
+def read(source: str) -> dict[int, Goroutine]:
+    """A dump by a URL of its pprof page, or of a file. Raises CannotAttach."""
+    try:
+        dump = in_time(lambda: _fetched(source) if "://" in source else _of_file(Path(source)))
+    except TimeoutError:
+        why = f"{bare(source)} has not answered within {STEP_SECONDS:g} s"
+        raise CannotAttach(why) from None
+    found = parsed(dump.decode("utf-8", "replace"))
+    if not found:
+        raise CannotAttach(f"{bare(source)} holds no dump of goroutines, as debug=2 prints it")
+    return found
+
+
+def parsed(dump: str) -> dict[int, Goroutine]:
+    """Its goroutines by number; nothing where it is no such dump."""
+    found: dict[int, Goroutine] = {}
+    for block in re.split(r"\n\s*\n", dump.replace("\r\n", "\n")):
+        lines = block.strip("\n").split("\n")
+        start = next((at for at, line in enumerate(lines) if HEAD.match(line)), None)
+        if start is None or (head := HEAD.match(lines[start])) is None:
+            continue
+        number, state, minutes = head.groups()
+        frames = list(_frames(lines[start + 1 :]))
+        own = tuple(text for text, is_own in frames if is_own)
+        texts = tuple(text for text, _ in frames)
+        found[int(number)] = Goroutine(int(number), state, int(minutes or 0), texts, own)
+    return found
+
+
+def _frames(lines: Sequence[str]) -> Iterable[tuple[str, bool]]:
+    """Each call, above the line that says where; whether it is the application's."""
+    for call, place in pairwise(lines):
+        if call.startswith(("\t", "created by ")) or not place.startswith("\t"):
+            continue
+        name = call[: call.rfind("(")].replace("(*", "").replace(")", "")
+        path = place.strip().partition(" +")[0]
+        is_own = not (STANDARD.match(name) or "@v" in path or "/vendor/" in path)
+        yield f"{name} ({path.rpartition('/')[2]})", is_own
+
+
+def sittings(
+    then: dict[int, Goroutine], now: dict[int, Goroutine], seconds: float
+) -> tuple[Sitting, ...]:
+    """Where those are now that matter to a consumer. seconds: between both dumps."""
+    found = []
+    for each in now.values():
+        role = each.role
+        if role is None:
+            continue
+        before = then.get(each.id)
+        stayed = before is not None and replace(before, minutes=each.minutes) == each
+        known = 60.0 * each.minutes
+        looked = seconds if stayed and each.state != "running" else 0.0
+        longest = max(known, looked)
+        found.append(each.sitting(role, longest or None, since_look=looked > known))
+    return tuple(found)
+
+
+def pools_of(now: Iterable[Goroutine]) -> tuple[Pool, ...]:
+    """Goroutines that begin in one function: a pool, unless one of them waits for work."""
+    groups: dict[str, list[Goroutine]] = {}
+    for each in now:
+        if each.own and each.role == "application":
+            groups.setdefault(method(each.own[-1]), []).append(each)
+    several = (each for each in groups.values() if len(each) > 1)
+    return tuple(
+        Pool(tuple(one.id for one in each))
+        for each in several
+        if not any(one.waits_for_work for one in each)
+    )
+
+
+def page_of(url: str) -> str:
+    """Its pprof page, where only the address of the program was given."""
+    return url if "/debug/pprof" in url else url.rstrip("/") + PAGE
+
+
+def _of_file(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(DUMP_BYTES)
+    except OSError as error:
+        raise CannotAttach(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _fetched(url: str) -> bytes:
+    import httpx2
+
+    page, whole = page_of(url), bytearray()
+    try:
+        with httpx2.stream("GET", page, timeout=STEP_SECONDS, trust_env=False) as answer:
+            answer.raise_for_status()
+            for part in answer.iter_bytes():
+                whole += part
+                if len(whole) > DUMP_BYTES:
+                    raise CannotAttach(
+                        f"{bare(page)} answers with more than {DUMP_BYTES >> 20} MiB"
+                    )
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise CannotAttach(f"{bare(page)} cannot be read: {error}") from None
+    return bytes(whole)
