@@ -89,11 +89,11 @@ def _watch_on(case: Case) -> Iterator[str]:
 
 def _not_reported(case: Case) -> Iterator[str]:
     view, states = case.view, case.reads.states
-    # What waits to be sent again does not matter on Shared where something is unread.
-    unread = (view.type == "Shared" and state.unread for state in states)
-    replays = (state.replay is not None for state in states)
-    if any(state.unread is None for state in states) or not all(map(max, unread, replays)):
-        yield "what is left to send is not reported"
+    for state in states:
+        # What waits to be sent again does not matter on Shared where something is unread.
+        replay_matters = view.type != "Shared" or not state.unread
+        if state.unread is None or (replay_matters and state.replay is None):
+            yield "what is left to send is not reported"
     flags = [consumer.blocked_consumer_on_unacked_msgs for consumer in case.ready]
     if not case.alone and None in (view.unacked_limit and view.unacked_limit.blocked, *flags):
         yield "whether it is blocked on unacknowledged messages is not reported"

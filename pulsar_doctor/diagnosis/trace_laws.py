@@ -83,6 +83,24 @@ def dropped_meanwhile(view: SubscriptionView, within: float) -> Iterator[Rests]:
         )
 
 
+def left_behind(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """By a trace: the last consumer has left, and messages wait.
+
+    That is no stall for certain: a consumer may be attached by a way that the trace does not see.
+    Whoever has only just left may be about to return, or was ended together with the trace.
+    """
+    left = view.left_behind
+    if left is not None and left.seconds >= QUIET_AFTER.default:
+        are = "message is" if left.unacked == 1 else "messages are"
+        unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
+        published = "messages were published and sent to no consumer" if left.published else ""
+        yield Rests(
+            f"no consumer is attached since {left.last} left {duration(left.seconds)} ago, and "
+            f"{' and '.join(filter(None, (unacked, published)))}; whether another consumer is "
+            "attached is not in the trace"
+        )
+
+
 def _ready(view: SubscriptionView) -> str | None:
     """The first consumer that could receive; None: nobody could."""
     return next((each.label for each in view.served if each.may_receive), None)

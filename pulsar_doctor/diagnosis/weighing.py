@@ -37,8 +37,9 @@ from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
+from pulsar_doctor.diagnosis.holder_laws import moves
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
-from pulsar_doctor.diagnosis.laws import moves, resting
+from pulsar_doctor.diagnosis.laws import resting
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, no_more_than, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out

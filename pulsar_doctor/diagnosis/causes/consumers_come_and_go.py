@@ -34,7 +34,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
-from pulsar_doctor.diagnosis.laws import rounds_of
+from pulsar_doctor.diagnosis.holder_laws import rounds_of
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.measures import STATS, Measure

@@ -42,7 +42,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import holds_nothing
-from pulsar_doctor.diagnosis.laws import kept_without_ack, queue_untouched, silent_holder
+from pulsar_doctor.diagnosis.holder_laws import acks_stopped, queue_untouched, silent_holder
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -87,8 +87,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, "stalled" if certain else "warning")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
-        elif _may_receive(consumer) and (older := _older(view, consumer, limits)):
-            yield _acks_ended(consumer, older)
+        elif ended := _ended(view, consumer, limits):
+            yield ended
         elif still := _silent(view, consumer, limits["first_ack"], rests=rests):
             yield still
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
@@ -103,22 +103,12 @@ def _silent(
     return untouched or (silent_holder(view, consumer, pause) if rests else None)
 
 
-def _older(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> int:
-    """Messages that it has held since long before, of one that acknowledges no more."""
-    if view.hole is not None and view.hole.compacted:
-        return 0
-    older = kept_without_ack(view, consumer, max(limits["silent_for"], limits["first_ack"]))
-    return older if older > IN_HAND.default else 0
-
-
-def _acks_ended(consumer: ConsumerView, older: int) -> SilentHolder:
-    return SilentHolder(
-        say(
-            "{} has acknowledged nothing for {}, though it holds {:older messages} or more",
-            *(consumer.label, consumer.since_last_ack, older),
-        ),
-        consumer.label,
-    )
+def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> SilentHolder | None:
+    """That one which may receive acknowledges no more, though it holds many older messages."""
+    if not _may_receive(consumer) or (view.hole is not None and view.hole.compacted):
+        return None
+    within = max(limits["silent_for"], limits["first_ack"])
+    return acks_stopped(view, consumer, within, int(IN_HAND.default))
 
 
 def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
