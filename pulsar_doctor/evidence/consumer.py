@@ -191,13 +191,14 @@ class ConsumerView(Facts):
 
         With fewer permits than half of its queue some are there. A queue is no smaller than its
         permits and what it was sent since its last FLOW together: so much at its usual pace, of its
-        life and of now. What comes at that pace in these seconds is younger.
+        life and of now. What comes at that pace in these seconds is younger; where none comes now,
+        nothing tells how old a burst is.
         """
         permits, held = least(self.available_permits), most(self.unacked_messages)
         sent, life, flow = least(self.msg_out_counter), self.connected_for, self.since_last_flow
-        if permits is None or permits <= 0 or held is None:
+        rate, known = self.msg_rate_out, least(self.queued) or 0
+        if permits is None or permits <= 0 or held is None or not rate:
             return 0
-        rate, known = self.msg_rate_out or 0, least(self.queued) or 0
         if sent and life and flow and flow.exact:
             since = flow.seconds * min(rate, sent / life.seconds) / ABOUT
             known = max(known, math.floor(since - permits) // 2)
