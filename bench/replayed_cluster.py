@@ -209,6 +209,7 @@ def moving(topic: Topic, now: float) -> bytes:
     told = QUIET | moved | {
         "msgBacklog": HELD, "lastMarkDeleteAdvancedTimestamp": now_ms, "isDurable": True,
         "consumers": [QUIET_CONSUMER | moved], "nonContiguousDeletedMessagesRanges": 0,
+        "msgDelayed": 0, "msgInReplay": 0,
     }  # fmt: skip
     subscriptions = {f"subscription-{number}": told for number in range(topic.subscriptions)}
     return json.dumps({"publishers": [], "subscriptions": subscriptions}).encode()
