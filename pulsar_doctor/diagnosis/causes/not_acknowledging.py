@@ -84,7 +84,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if rests and silent:
             several = _held(view, consumer) > IN_HAND.default
             certain = several or consumer.quiet_at_least(limits["longest_job"])
-            yield _finding(view, consumer, "stalled" if certain else "warning")
+            yield _finding(view, consumer, None if certain else limits["longest_job"])
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
         elif ended := _ended(view, consumer, limits):
@@ -215,7 +215,8 @@ def _of_limit(
     return round(kept / limit, 3), None if pace is None else round(left * pace, 1)
 
 
-def _finding(view: SubscriptionView, consumer: ConsumerView, severity: Severity) -> Finding:
+def _finding(view: SubscriptionView, consumer: ConsumerView, longest: float | None) -> Finding:
+    """longest: how long a message that it holds may be worked on; None: it is a stall."""
     silent = consumer.quiet_for.seconds if consumer.quiet_for else 0.0
     held, permits = _held(view, consumer), least(consumer.available_permits)
     evidence = (
@@ -228,7 +229,10 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, severity: Severity)
         " send, and {:permits} are left",
         *(held, duration(silent), verdict(consumer), permits),
     )
-    return _found(view, consumer, said, evidence, severity)
+    if longest is None:
+        return _found(view, consumer, said, evidence, "stalled")
+    said = say("{}; from {} on (longest_job) that is a stall", said, duration(longest))
+    return _found(view, consumer, said, evidence, "warning")
 
 
 def _found(
