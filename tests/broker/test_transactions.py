@@ -73,7 +73,7 @@ def test_of_what_was_read_and_nobody_has_some_may_be_acknowledged_in_a_transacti
     assert (asked_for(broker)[BUFFER], asked_for(broker)[PENDING]) == (0, 1)
 
 
-SLOW = f"{V3}/slowTransactions/60000"
+SLOW = f"{V3}/slowTransactions/10000"
 TOPIC = "persistent://t/n/x"
 
 

@@ -18,8 +18,8 @@ from pulsar_doctor.broker.sampling.plan import Sampled
 from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.transactions import (
+    LISTED_SECONDS,
     NO_TRANSACTIONS,
-    SLOW_SECONDS,
     PendingAcks,
     SlowTransaction,
     Transactions,
@@ -94,7 +94,7 @@ async def _slow(admin: Admin) -> Fields | None:
     """Those of the cluster that may stay open for longer than most."""
     with suppress(DoctorError, TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await admin.slow_transactions(SLOW_SECONDS)
+            return await admin.slow_transactions(LISTED_SECONDS)
     return None
 
 

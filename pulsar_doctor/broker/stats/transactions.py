@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.values import Position
 
-SLOW_SECONDS = 60.0  # the time-out of a transaction where its client sets none
+LISTED_SECONDS = 10.0  # of the time-out: where no client sets one it is a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class PendingAcks:
 
 @dataclass(frozen=True, slots=True)
 class SlowTransaction:
-    """An open transaction of which the time-out is longer than `SLOW_SECONDS`.
+    """An open transaction of which the time-out is longer than `LISTED_SECONDS`.
 
     So the broker lists it, however old it is. One that is not listed ends within that time.
     """

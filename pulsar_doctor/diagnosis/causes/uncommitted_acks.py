@@ -16,7 +16,6 @@ Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0
 from __future__ import annotations
 
 from pulsar_doctor.broker.stats.observed import SHARING
-from pulsar_doctor.broker.stats.transactions import SLOW_SECONDS
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.transactions import age_of, end_of, lasts, list_slow, oldest
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
@@ -28,9 +27,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (
-    Threshold("open_for", SLOW_SECONDS, "seconds", "a younger transaction is information"),
-)
+THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Find the transaction (`pulsar-admin transactions slow-transactions -t 10s`): its application "

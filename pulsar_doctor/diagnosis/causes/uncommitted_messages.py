@@ -18,7 +18,6 @@ seen on 4.0.8.
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.transactions import SLOW_SECONDS
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.transactions import (
     age_of,
@@ -36,9 +35,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (
-    Threshold("open_for", SLOW_SECONDS, "seconds", "a younger transaction is information"),
-)
+THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Find the transaction (`pulsar-admin transactions slow-transactions -t 10s`): it ends when its "
@@ -57,12 +54,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if severity is not None:
         yield _finding(view, severity, waits)
         return
-    yield NothingMoves(
-        say(
-            "{:entries} could be behind {:open transactions} of a producer, and nothing is sent",
-            *(waits, view.open_transactions),
-        )
-    )
+    are = "are" if least(view.unreadable) else "may be"
+    text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
+    yield NothingMoves(say(text, waits, are, view.open_transactions))
 
 
 def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
