@@ -130,7 +130,9 @@ def _would_have_passed(view: SubscriptionView) -> bool:
     """Whether the oldest waits for far longer than all of them take at the pace of the minute."""
     entries = view.backlog.entries if view.backlog else None
     rate, oldest = view.msg_rate_out, view.oldest_seconds
-    return bool(entries and rate and oldest) and PASSED_TIMES * entries / rate < oldest
+    if not entries or not rate or not oldest:
+        return False
+    return PASSED_TIMES * entries / rate < oldest
 
 
 HYPOTHESIS = Hypothesis(

@@ -10,7 +10,8 @@ The statistics count open transactions of producers (ongoingTxnCount). From the 
 and `pulsar-admin transactions transaction-buffer-stats` follows that all that is unread lies behind
 the last readable position (maxReadPosition): then it is found. It is information while the
 transaction is younger than `open_for`, a warning beyond that, and stalled where its time-out has
-passed and it is still open. Without that position, or without its age, it is unknown.
+passed and it is still open. Without that position, or without its age, it is unknown. Where
+transactions are long by design, as between two checkpoints, set `open_for` to that time.
 
 Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEntriesWithSkipOrWait;
 seen on 4.0.8.
@@ -54,6 +55,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if severity is not None:
         yield _finding(view, severity, waits)
         return
+    if _sent_lately(view, limits) or view.sent_by_rate:
+        return
     are = "are" if least(view.unreadable) else "may be"
     text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
     yield NothingMoves(say(text, waits, are, view.open_transactions))
@@ -61,14 +64,18 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
     """By how old it is; None where that is not reported, and no movement shows that it is young."""
-    known, sent = oldest(view, None), view.since_delivery
+    known = oldest(view, None)
     if known is not None:
         old = age_of(view, known) >= limits["open_for"]
         return "stalled" if is_over(view, known) else "warning" if old else "info"
     if (view.watched_seconds or 0) >= limits["open_for"]:
         return "warning"
-    lately = sent is not None and sent.exact and sent.seconds < limits["open_for"]
-    return "info" if lately else None
+    return "info" if _sent_lately(view, limits) else None
+
+
+def _sent_lately(view: SubscriptionView, limits: Limits) -> bool:
+    sent = view.since_delivery
+    return sent is not None and sent.exact and sent.seconds < limits["open_for"]
 
 
 def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
