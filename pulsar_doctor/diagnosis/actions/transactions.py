@@ -12,6 +12,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence, say
 
+LATE_SECONDS = 10.0  # a coordinator aborts within a second after the time-out, if it is not busy
 LIST = cluster_line("transactions slow-transactions", "-t", "10s")
 SHOWS = (
     "List the open transactions with a time-out longer than 10 s: each with its partitions, "
@@ -65,7 +66,7 @@ def age_of(view: SubscriptionView, known: SlowTransaction) -> float:
 
 def is_over(view: SubscriptionView, known: SlowTransaction | None) -> bool:
     """Whether its coordinator should have aborted it."""
-    return known is not None and age_of(view, known) > known.timeout_seconds
+    return known is not None and age_of(view, known) > known.timeout_seconds + LATE_SECONDS
 
 
 def lasts(view: SubscriptionView, known: SlowTransaction | None) -> str | Sentence:
@@ -76,5 +77,6 @@ def lasts(view: SubscriptionView, known: SlowTransaction | None) -> str | Senten
     if is_over(view, known):
         until = say("its time-out of {} has passed", duration(known.timeout_seconds))
     else:
-        until = say("its time-out ends it within {}", duration(known.timeout_seconds - age))
+        left = max(0.0, known.timeout_seconds - age)
+        until = say("its time-out ends it within {}", duration(left))
     return say("; transaction {} has been open for {}, and {}", number, duration(age), until)
