@@ -69,7 +69,7 @@ def of(scene: Scene) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def standing(broker: Sandbox, pytestconfig: pytest.Config) -> Iterator[Standing]:
     version = pytestconfig.getoption("--pulsar-version")
-    possible = [s for s in IN_ORDER if s.is_of(version) and not s.coordinator]
+    possible = [s for s in IN_ORDER if s.is_of(version) and not s.conf]
     with ExitStack() as held:
         scenes: dict[str, Future[Scene]] = {}
         for turn in TURNS:

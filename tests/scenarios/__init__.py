@@ -3,13 +3,13 @@
 Not among them, because no healthy broker with real clients can be brought there:
 - broker-read-stuck: the broker would have to lose a read of its own;
 - permit-leak: the stats do not show what the application has taken;
-- left-in-replay: the broker would have to forget entries of its own replay queue;
-- entry-filter-puts-back: the broker would need a plug-in.
+- left-in-replay: the broker would have to forget entries of its own replay queue.
 Hand-made documents (tests/causes/*.yaml) stand for these.
 """
 
 from tests.scenarios import (
     acks,
+    entry_filter,
     healthy,
     key_shared,
     limits,
@@ -26,6 +26,7 @@ __all__ = [
     "Scenario",
     "Scene",
     "acks",
+    "entry_filter",
     "healthy",
     "key_shared",
     "limits",

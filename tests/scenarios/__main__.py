@@ -33,7 +33,7 @@ def record(played: Scenario, broker: Sandbox, path: Path) -> None:
     topic = f"persistent://public/default/{played.name}-{secrets.token_hex(3)}"
     with stage(played, broker.service_url, broker.admin_url, topic) as scene:
         answers = samples(played, scene)
-        window = read_once(broker, topic) if played.coordinator else None
+        window = read_once(broker, topic) if played.conf else None
     with Recorder(path) as recorder:
         for each in answers:
             recorder.add(each)
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         for each in chosen:
             print(each.name, each.expects.status, each.expects.code or "", *each.settings)
         return 0
-    conf = {"transactionCoordinatorEnabled": "true"} if any(s.coordinator for s in chosen) else None
+    conf = {name: value for s in chosen if s.conf for name, value in s.conf().items()}
     into = STATES / options.pulsar_version
     into.mkdir(exist_ok=True)
     with (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -48,8 +48,8 @@ class Scenario:
     settings: thresholds for `--set`, for what cannot wait five minutes. during: what happens in
     the middle of the window. turn: FIRST where it is much work that others would slow down, LAST
     where it does not hold long. since: the first version of Pulsar that can be in that state.
-    until: the version from which on it is no fault any more. coordinator: whether the broker must
-    have one of transactions; those are recorded, and not among the states of the shared brokers.
+    until: the version from which on it is no fault any more. conf: gives settings without which
+    the broker cannot be in that state; it is recorded, and no state of the shared brokers.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Scenario:
     turn: int = MIDDLE
     since: tuple[int, int] | None = None
     until: tuple[int, int] | None = None
-    coordinator: bool = False
+    conf: Callable[[], Mapping[str, str]] | None = None
 
     def is_of(self, version: str | None) -> bool:
         """Whether a broker of this version can be in that state. None: the default one."""
@@ -91,15 +91,13 @@ def scenario(
     turn: int = MIDDLE,
     since: tuple[int, int] | None = None,
     until: tuple[int, int] | None = None,
-    coordinator: bool = False,
+    conf: Callable[[], Mapping[str, str]] | None = None,
 ) -> Callable[[Play], Play]:
     """Enters the decorated function into SCENARIOS."""
 
     def enter(play: Play) -> Play:
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(
-            name, expects, play, settings, during, turn, since, until, coordinator
-        )
+        SCENARIOS[name] = Scenario(name, expects, play, settings, during, turn, since, until, conf)
         return play
 
     return enter

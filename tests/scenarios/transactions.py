@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.clients import RealClient, starting
@@ -12,6 +13,11 @@ from tests.scenarios.table import scenario, warning
 
 OPEN = None  # neither committed nor aborted
 MINUTE_MS = 60_000
+
+
+def coordinator() -> Mapping[str, str]:
+    """Settings of a broker that has one."""
+    return {"transactionCoordinatorEnabled": "true"}
 
 
 def java(scene: Scene) -> RealClient:
@@ -33,7 +39,7 @@ def until_old(scene: Scene) -> None:
     scene.until(old)
 
 
-@scenario("uncommitted-messages", warning("uncommitted-messages"), coordinator=True)
+@scenario("uncommitted-messages", warning("uncommitted-messages"), conf=coordinator)
 def _messages(scene: Scene) -> None:
     """A worker has permits, and 200 messages wait behind 10 of an open transaction."""
     scene.produce(50)
@@ -44,7 +50,7 @@ def _messages(scene: Scene) -> None:
     until_old(scene)
 
 
-@scenario("uncommitted-acks", warning("uncommitted-acks"), coordinator=True)
+@scenario("uncommitted-acks", warning("uncommitted-acks"), conf=coordinator)
 def _acks(scene: Scene) -> None:
     """Of 100 messages the first 50 are acknowledged in an open transaction."""
     client, name = java(scene), scene.topic.rpartition("-")[2]
