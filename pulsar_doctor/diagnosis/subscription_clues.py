@@ -159,7 +159,7 @@ def _at_the_broker(view: SubscriptionView) -> Found:
         text = f"an entry filter has put messages back {filtering.put_back} times"
         yield "filter_puts_back", "filter_rescheduled_msg_count", text
     if view.open_transactions:
-        text = say("the topic has {:open transactions} of producers", view.open_transactions)
+        text = say("the topic has {:open transactions} of a producer", view.open_transactions)
         yield "open_transaction", "ongoing_txn_count", text
 
 
