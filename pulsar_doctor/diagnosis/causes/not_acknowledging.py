@@ -8,6 +8,9 @@ then it is unknown, from a silence of `first_ack` on, which is longer than an or
 it goes on taking messages it is a warning. Producers go on, and nothing fails until the queue is
 full.
 
+One that holds fewer, and acknowledged later messages than these, has passed them over and does not
+hang: that is `ack-hole`, if nobody else is there.
+
 One that has acknowledged before is suspected, too, where the last ack is `silent_for` old, it holds
 more than those 16 messages that are not new, and is sent more.
 
@@ -80,7 +83,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     nothing_left = _nothing_left(view)
     for consumer in view.consumers or ():
         silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
-        rests, full = nothing_left and _holds_with_permits(consumer), consumer.never_gave_back
+        rests = nothing_left and _holds_with_permits(consumer) and not _passed_over(view, consumer)
+        full = consumer.never_gave_back
         if rests and silent:
             several = _held(view, consumer) > IN_HAND.default
             certain = several or consumer.quiet_at_least(limits["longest_job"])
@@ -101,6 +105,13 @@ def _silent(
     """That it takes nothing of its queue, or holds messages while nothing comes."""
     untouched = queue_untouched(consumer, pause)
     return untouched or (silent_holder(view, consumer, pause) if rests else None)
+
+
+def _passed_over(view: SubscriptionView, consumer: ConsumerView) -> bool:
+    """Whether it went on to acknowledge later ones, so that it does not hang: see `ack-hole`."""
+    hole, few = view.hole, _held(view, consumer) <= IN_HAND.default
+    alone = few and len(view.served) == 1 and consumer.never_acked is False
+    return alone and hole is not None and hole.ranges > 0
 
 
 def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> SilentHolder | None:
