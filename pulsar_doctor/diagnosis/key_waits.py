@@ -1,6 +1,6 @@
 """Entries of a Key_Shared subscription that wait for the consumers of their keys.
 
-The dispatcher reads an entry, and puts it into the replay queue where the consumer of its key
+The dispatcher reads an entry, and puts it into the replay queue where the consumer of the key
 cannot be sent any: it has no permits, or nobody has the key. No other consumer ever gets it.
 
 Source: PersistentStickyKeyDispatcherMultipleConsumers (filterAndGroupEntriesForDispatching).

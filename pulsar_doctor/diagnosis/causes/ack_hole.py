@@ -26,7 +26,7 @@ A younger gap is told as information, where acknowledgements of later entries ha
 client, or forgotten.
 
 It is silent while delayed messages are in the backlog: these are gaps, too, until they are due; and
-on Key_Shared where all that nobody holds waits for the consumers of its keys. A
+on Key_Shared where all that nobody holds waits for the consumers of the keys. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
 mark-delete back and is told.
 
@@ -298,10 +298,10 @@ def _unacked(view: SubscriptionView) -> int | None:
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """Ranges that are reported, and are none; what is between them was never sent, or is pending."""
+    """Ranges that are reported, and are none; what lies between was never sent, or is pending."""
     ranges = view.ranges
     if never_sent(view):
-        return "what is not acknowledged was sent to nobody: it waits for the consumer of its key"
+        return "what is not acknowledged was sent to nobody: it waits for the consumer of the key"
     if view.pending_acks and _nobody_holds_it(view):
         return "no consumer holds a message, and some are acknowledged in an open transaction"
     return "no acknowledged range lies behind mark-delete" if ranges and not ranges.count else None

@@ -267,7 +267,7 @@ def _its_keys_wait(
     if not consumer.never_asked or quiet is None or quiet.seconds < limits["quiet_after"]:
         return None
     if not may_receive(view, consumer):
-        return _cannot_tell(consumer, "it has never asked for a message, and its keys may wait")
+        return _cannot_tell(consumer, "it has sent no FLOW yet, and its keys may wait")
     long = quiet.seconds >= limits["refill_wait"] and kept_long(view, limits["refill_wait"])
     return _finding(view, consumer, "stalled" if long else "warning", 0.7)
 

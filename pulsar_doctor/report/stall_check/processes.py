@@ -26,7 +26,7 @@ NAMED_MOST = 5
 
 
 @dataclass(slots=True)
-class Process:
+class ProcessLine:
     """One connection, the consumers on it that verdicts name, and their topics, each once."""
 
     address: str
@@ -54,13 +54,13 @@ def print_processes(pen: Pen, unwell: Iterable[Folded], *, folded: bool) -> None
     pen.console.print()
 
 
-def processes_of(unwell: Iterable[Folded]) -> list[Process]:
+def processes_of(unwell: Iterable[Folded]) -> list[ProcessLine]:
     """Those that hold most topics first."""
-    known: dict[str, Process] = {}
+    known: dict[str, ProcessLine] = {}
     for folded in unwell:
         topic = folded.topic.removeprefix(PERSISTENT).removeprefix(DEFAULT_NAMESPACE)
         for address, consumer in (pair for each in folded.unwell for pair in _named(each)):
-            process = known.setdefault(address, Process(address))
+            process = known.setdefault(address, ProcessLine(address))
             process.consumers[printable(consumer)] = process.topics[printable(topic)] = None
     return sorted(known.values(), key=lambda each: -len(each.topics))
 
