@@ -66,6 +66,12 @@ class Alone:
     since_flow: Age | None  # since anybody asked for messages
     elsewhere: bool = False  # whether other partitions of the topic have consumers of it
 
+    @property
+    def asked_just_now(self) -> bool:
+        """Whether somebody was there at about the moment of the last sample."""
+        flow = self.since_flow
+        return flow is not None and flow.exact and flow.ms <= CLOCK_SLACK_MS
+
 
 # By which connections a consumer comes back: one and the same, or each time another one.
 Connections = Literal["one", "each"] | None  # None: not known

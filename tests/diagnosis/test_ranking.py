@@ -107,7 +107,7 @@ def test_more_for_a_suspect_makes_it_likelier() -> None:
 
 def test_every_rule_is_a_hypothesis_and_every_hypothesis_a_rule() -> None:
     told_by_themselves = {"lost-to-redeliver-race", "messages-dropped", "messages-expired"}
-    told_by_themselves |= {"permits-differ", "falls-behind"}
+    told_by_themselves |= {"permits-differ", "backlog-quota-reached", "falls-behind"}
     told_by_themselves |= {
         "parent-not-drained",
         "segment-load-uneven",

@@ -69,6 +69,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _connects(view, turnover)
     elif rounds is not None:
         yield _rounds(view, rounds) if rounds.sure else Unknown(_says(rounds))
+    elif not view.watched and view.alone and view.alone.asked_just_now:
+        yield Unknown(
+            "nobody is attached at this moment, and messages were requested just now: a window "
+            "shows whether consumers come and go (--window 10s)"
+        )
 
 
 def _says(rounds: Rounds) -> str:
