@@ -23,7 +23,7 @@ from pulsar_doctor.checkup.case import SavedCase
 from pulsar_doctor.checkup.result import REST, STATUSES
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.known.versions import RUST_BEFORE
-from pulsar_doctor.evidence import by_wire, measures, stats_consumer
+from pulsar_doctor.evidence import by_wire, measures, stats_consumer, stats_reading
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.wording.typed_json import FORMS, Value, form_of, of_json, to_json
@@ -65,10 +65,10 @@ OWN_CURSORS = {*cursors.BY_NAME, *cursors.ON_TOPICS}
 # What kind of name fields hold, by their names in a case, or in a broker's answer.
 FIELDS = {
     "topic": "topic dead_letter_topic not_loaded unreachable notes",
-    "subscription": "subscription",
+    "subscription": "subscription filled_by",
     "consumer": "label name consumer named last who consumerName activeConsumerName",
     "producer": "producerName",
-    "host": "address local remote local_address remote_address admin_url ownerBroker",
+    "host": "address hosts local remote local_address remote_address admin_url ownerBroker",
     "context": "context",
     "file": "files",
     "thread": "thread owner deadlock deadlocks",
@@ -140,7 +140,8 @@ class Pseudonyms:
             return self._text(value, field, within)
         if isinstance(value, list):
             first, *rest = value or [None]
-            paired = field in ("unreachable", "notes") or KINDS.get(field) == "host"
+            paired = KINDS.get(field) == "host" and field != "hosts"  # an address and its port
+            paired |= field in ("unreachable", "notes")
             if isinstance(first, str) and paired:
                 behind = [LEFT_OUT if isinstance(each, str) else each for each in rest]
                 return [self._text(first, field, within), *behind]
@@ -181,7 +182,9 @@ def _words() -> frozenset[str]:
     """The words of the program that a case may have in its fields."""
     form_of(SavedCase)
     hints = [hint for kind in [*FORMS] for hint in get_type_hints(kind).values()]
-    return frozenset((*FACTS, *(cause.code for cause in load()), *_literals(hints)))
+    counters = (counter for _, counter in stats_reading.COUNTERS)
+    codes = (cause.code for cause in load())
+    return frozenset((*FACTS, *codes, *counters, *_literals(hints)))
 
 
 def _literals(hints: list[Any]) -> set[str]:
