@@ -48,11 +48,11 @@ def reached(waits: int | None, limit: int | None) -> bool:
 
 
 def _by_size(topic: TopicStats, limit: int) -> tuple[str, ...]:
-    """Those that would reach it alone; otherwise the one with most, as counters differ a little."""
+    """The one with most, and all with about as much that would reach it alone."""
     sizes = {name: each.backlog_size or 0 for name, each in _waiting(topic).items()}
-    alone = tuple(name for name, size in sizes.items() if size >= limit)
     most = max(sizes.values(), default=0)
-    return alone or tuple(name for name, size in sizes.items() if size == most)
+    about = min(most, max(limit, most / 2))
+    return tuple(name for name, size in sizes.items() if size >= about)
 
 
 def _by_age(topic: TopicStats) -> tuple[str, ...]:
