@@ -6,8 +6,9 @@ is acknowledged, while the consumer itself may go on receiving: from outside it 
 forgets them.
 
 The check looks into the process. In a JVM the agent reports the tasks that wait and the messages in
-them. In Python only the threads of a ThreadPoolExecutor are seen: there the consumer has to hold
-more messages than the pool has threads, and the confidence is lower. It is found once no thread of
+them. In Python only the threads of a ThreadPoolExecutor are seen, in Go several goroutines that
+begin in one function: there the consumer has to hold more messages than the pool has threads, and
+the confidence is lower. It is found once no thread of
 the pool has run for `stuck_for` and no acknowledgement has come since then, and stalled from
 `stalled_after` on. One that works in its rhythm, as far as acks tell, is not found.
 
