@@ -12,19 +12,27 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.process_told import Address
 from pulsar_doctor.parts.examine.containers import listed_processes
-from pulsar_doctor.parts.examine.identity import process
+from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.sockets import Socket, inodes, plain, sockets
 from pulsar_doctor.wording.addresses import shown
 from pulsar_doctor.wording.printable import listed
 
 NAMED_MOST = 10
+
+
+def process_of(client: str, consumers: Callable[[], Iterable[ReportedConsumer]]) -> Process:
+    """By its PID, its address, or a consumer's name; consumers: reads those of the broker."""
+    if client.isascii() and client.isdigit():
+        return process(int(client))
+    address = address_of(client)
+    return process(of_consumer(client, consumers()) if address is None else at_address(address))
 
 
 def address_of(text: str) -> Address | None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -37,6 +37,7 @@ from pulsar_doctor.cli._options import (
     window_option,
 )
 from pulsar_doctor.errors import DoctorError, needing, require_linux
+from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.gate import stderr, stdout
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def command(asked: ExamineRequest) -> int:
 
     with connected(settings(headed=True)) as where:
         process = _meant(asked, where)
-        if asked.goroutines is not None and process.kind != "go":
-            raise click.UsageError(f"process {process.pid} ({process.name}) is not a Go program")
+        if asked.goroutines is not None:
+            _dumped(process, asked.goroutines)
         inside = _wanted(asked, will_do(process))
         looking = Looking.at(process.pid, inside=inside, goroutines=asked.goroutines)
         checkup = _checkup(looking, asked, where)
@@ -153,21 +154,14 @@ def command(asked: ExamineRequest) -> int:
 
 
 def _meant(asked: ExamineRequest, where: Settings) -> Process:
-    from pulsar_doctor.parts.examine.by_client import address_of, at_address, of_consumer
+    from pulsar_doctor.parts.examine.by_client import process_of
     from pulsar_doctor.parts.examine.containers import in_container
-    from pulsar_doctor.parts.examine.identity import process
 
-    client = asked.client
     if asked.container is not None:
         return in_container(asked.container)
-    if client is None:
+    if asked.client is None:
         raise click.UsageError("give a PID, a client's address, a consumer's name, or --container")
-    if client.isascii() and client.isdigit():
-        return process(int(client))
-    address = address_of(client)
-    if address is not None:
-        return process(at_address(address))
-    return process(of_consumer(client, _consumers(asked, where)))
+    return process_of(asked.client, lambda: _consumers(asked, where))
 
 
 def _consumers(asked: ExamineRequest, where: Settings) -> Iterator[ReportedConsumer]:
@@ -181,9 +175,17 @@ def _consumers(asked: ExamineRequest, where: Settings) -> Iterator[ReportedConsu
         if not found.diagnoses and found.unreachable:
             raise DoctorError("; ".join(why for _, why in found.unreachable))
     except DoctorError as error:
-        why = f"{asked.client!r} is not a PID or an address, and no broker was asked for that name"
-        raise DoctorError(f"{why}: {error}") from None
+        what = f"{asked.client!r} is not a PID or an address, and no consumer's name is known"
+        raise DoctorError(f"{what}: {error}") from None
     return (each for one in found.diagnoses for each in one.consumers or ())
+
+
+def _dumped(process: Process, source: str) -> None:
+    """Says what reading its goroutines does. UsageError where it has none."""
+    if process.kind != "go":
+        raise click.UsageError(f"process {process.pid} ({process.name}) is not a Go program")
+    if "://" in source:
+        say(f"examine --goroutines asks {bare(source)} for two dumps: each stops it for a moment")
 
 
 def _topics(asked: ExamineRequest) -> tuple[str, ...]:
@@ -194,31 +196,32 @@ def _topics(asked: ExamineRequest) -> tuple[str, ...]:
 
 def _wanted(asked: ExamineRequest, will: str) -> bool:
     """Whether it may be asked itself; what will be done is said first."""
-    if asked.attach is False or (asked.attach is None and not will):
-        return False
     if asked.attach:
         if will:
             say(f"examine --attach {will}")
         return True
-    if not (sys.stdin.isatty() and stderr().isatty()):
+    if asked.attach is False or not (will and sys.stdin.isatty() and stderr().isatty()):
         return False
     say(f"--attach {will}")
     return click.confirm("Ask the process itself?", default=False, err=True)
 
 
 def _checkup(looking: Looking, asked: ExamineRequest, where: Settings) -> Checkup:
+    from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
 
     process = InProcess(looking.told(), looking.again)
-    judge = Judge(*checks(asked.changes), wires_by="capture", process=process)
-    judge = replace(judge, addresses=addresses_here())
+    here = addresses_here()
+    judge = Judge(*checks(asked.changes), wires_by="capture", process=process, addresses=here)
     with ExitStack() as stack:
         if asked.capture:
             _capture(process, where, asked, stack)
         try:
-            checkup = _by_broker(process, where, judge, asked)
+            plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
+            asking = live_request(where, plan, asked.save)
+            checkup = _read(asking, [*process.topics, *_topics(asked)], judge)
         except DoctorError as error:
             say(f"the broker could not be read, so this is from the process alone: {error}")
             checkup = Checkup("process")
@@ -250,13 +253,6 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
     process.captured = stack.enter_context(capture).wires
 
 
-def _by_broker(process: InProcess, where: Settings, judge: Judge, asked: ExamineRequest) -> Checkup:
-    from pulsar_doctor.broker.sampling import SamplingPlan
-
-    plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
-    return _read(live_request(where, plan, asked.save), [*process.topics, *_topics(asked)], judge)
-
-
 def _read(asking: LiveRequest, topics: Sequence[str], judge: Judge) -> Checkup:
     """These topics; without any, all that are loaded."""
     from pulsar_doctor.broker.fleet import Scope
@@ -279,20 +275,19 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     from pulsar_doctor.wording.gate import complain
 
     assert checkup.process is not None
-    head = not told("quiet")
     if asked.output == "table":
         screen.write(checkup.process, stdout())
     wanted = Wanted(
         asked.fail_on,
         verbose=told("verbose"),
-        header=head,
+        header=not told("quiet"),
         consumers=True,
         accept_unknown=asked.accept_unknown,
     )
     if not checkup.diagnoses:
-        ends = len(checkup.process.connections or ())
         complain(
-            f"no consumer of the cluster is known at the other end of its {ends} connections: "
+            "no consumer of the cluster is known at the other end of its "
+            f"{len(checkup.process.connections or ())} connections: "
             "behind a proxy or NAT the broker sees other addresses, and only --attach tells"
         )
     if checkup.diagnoses or asked.output == "json":

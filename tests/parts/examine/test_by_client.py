@@ -158,7 +158,7 @@ def test_a_name_needs_a_broker_and_an_address_does_not():
     where = ("--admin-url", "http://127.0.0.1:1")
     named = answered("examine", "worker", *where)
     assert (named.returncode, named.stdout) == (3, "")
-    assert "'worker' is not a PID or an address, and no broker was asked for that" in named.stderr
+    assert "'worker' is not a PID or an address, and no consumer's name is known" in named.stderr
     assert answered("examine", "127.0.0.1:9", *where).stderr.startswith(
         "pulsar-doctor: no connection of this machine has the address 127.0.0.1:9"
     )

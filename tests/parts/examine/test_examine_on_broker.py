@@ -45,7 +45,8 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(sys.platform != "linux", reason=wanting("/proc")),
 ]
-SOON = ("--set", "nobody-receives.stuck_for=1s", "--set", "listener-stuck.stuck_for=1s")
+EARLY = ("nobody-receives", "listener-stuck", "pool-stuck")
+SOON = tuple(word for each in EARLY for word in ("--set", f"{each}.stuck_for=1s"))
 WINDOW = ("--window", "2s", "--interval", "500ms", *SOON)
 
 
@@ -150,7 +151,7 @@ def test_a_pool_of_which_each_thread_waits_is_found_though_somebody_receives(
     application.order("pump", "pooled", 2)
     eventually(lambda: application.order("taken", "pooled") == "300")
     time.sleep(2)
-    document = examined(application, broker, "--set", "pool-stuck.stuck_for=1s")
+    document = examined(application, broker)
     found = findings(document)["pool-stuck", "pooled"]
     print(found["summary"])
     told = measured(found)
@@ -497,7 +498,12 @@ def test_shaded_clients_of_all_versions_are_read(broker, topic, version, runs_on
 
 @pytest.mark.parametrize(
     ("how", "code", "line"),
-    [("receive", "nobody-receives", "charge"), ("listener", "listener-stuck", "charge")],
+    [
+        ("receive", "nobody-receives", "charge"),
+        ("listener", "listener-stuck", "charge"),
+        ("shared", "listener-stuck", "charge"),
+        ("pool", "pool-stuck", "charge"),
+    ],
 )
 def test_a_python_worker_that_hangs_is_told_with_its_line(
     broker, client, topic, how, code, line, tmp_path
@@ -505,16 +511,18 @@ def test_a_python_worker_that_hangs_is_told_with_its_line(
     pytest.importorskip("pulsar")
     if not Path(sys.executable).with_name("py-spy").exists():
         pytest.skip(wanting("py-spy"))
-    producer = client.create_producer(topic, batching_enabled=False)
-    for _ in range(30):
-        producer.send(b"x")
+    topics = [topic, f"{topic}-other"] if how == "shared" else [topic]
+    for each in topics:
+        producer = client.create_producer(each, batching_enabled=False)
+        for _ in range(30):
+            producer.send(b"x")
     program = [sys.executable, CLIENTS / "stuck.py", broker.service_url, topic, how]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as worker:
         try:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
             time.sleep(2)
-            asked = ("examine", str(worker.pid), topic, "--attach", *WINDOW, "-o", "json")
+            asked = ("examine", str(worker.pid), *topics, "--attach", *WINDOW, "-o", "json")
             document = json.loads(pulsar_doctor(*asked, broker=broker).stdout)
         finally:
             worker.kill()
@@ -522,6 +530,7 @@ def test_a_python_worker_that_hangs_is_told_with_its_line(
     print(found["summary"])
     assert f"{line} (stuck.py:" in found["summary"]
     assert measured(found)["stood_for"] >= 2
+    assert ("its listener and that of other on" in found["summary"]) == (how == "shared")
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason=wanting("root"))

@@ -122,7 +122,8 @@ def test_a_program_that_go_has_built_is_known_by_its_section():
     with subprocess.Popen([gofmt], stdin=subprocess.PIPE) as program:
         eventually(lambda: process(program.pid).kind == "go")
         done = answered("examine", str(program.pid), "--attach", "--no-capture")
-        assert "--goroutines http://HOST:PORT reads them from its pprof" in done.stdout
+        said = " ".join(done.stdout.split())
+        assert "--goroutines http://HOST:PORT reads them from its pprof page" in said
         assert "gdb" not in done.stdout
 
 
