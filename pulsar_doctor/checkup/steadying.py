@@ -89,6 +89,7 @@ def worse_of(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
     return replace(
         before,
         backlog=now.backlog,
-        backlog_change=now.backlog_change,
+        balance=now.balance,
+        deadlines=now.deadlines,
         consumers=now.consumers,
     )

@@ -8,6 +8,7 @@ source never reports is listed in `not_told` and makes nothing unknown.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -96,7 +97,6 @@ class Diagnosis:
     unknown: tuple[Unknown, ...] = ()  # what the evidence did not decide
     incarnations: frozenset[int] = frozenset()  # consumers that were judged
     backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
-    backlog_change: int | None = None  # in the window
     account: Account | None = None  # where its messages are; None: nobody made one
     balance: Balance | None = None  # whether it keeps up; None: nobody made one
     deadlines: tuple[Deadline, ...] = ()  # of what falls behind, the soonest first
@@ -113,6 +113,16 @@ class Diagnosis:
     view: SubscriptionView | None = field(default=None, compare=False, repr=False)
     # of a segment: all segments of the scalable topic; None: not reported
     segments: tuple[TopicSegment, ...] | None = None
+
+    @property
+    def growth(self) -> int | None:
+        """By how much its backlog grows in a minute, or falls below 0; None: not reported."""
+        return None if self.balance is None else self.balance.a_minute
+
+    @property
+    def soonest(self) -> float:
+        """Seconds until what falls behind reaches its first limit."""
+        return min((each.seconds for each in self.deadlines), default=math.inf)
 
     @property
     def whole(self) -> str:
@@ -339,7 +349,6 @@ def weighed_by(
         unknown=unknown,
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
-        backlog_change=view.backlog_change,
         balance=balance,
         deadlines=deadlines,
         pace=pace_of(view),

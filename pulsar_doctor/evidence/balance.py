@@ -75,6 +75,12 @@ class Balance:
     seconds: float | None = None
 
     @property
+    def a_minute(self) -> int | None:
+        """By how much the backlog grows in a minute: in the window, or by the rates."""
+        rate = self.growth_entries or self.growth
+        return None if rate is None else round(rate.about * MINUTE)
+
+    @property
     def gathered_seconds(self) -> float | None:
         """In how long what waits gathers at the pace of now, at least; None: it does not grow."""
         growth, fewest = self.growth, least(self.waits_messages)

@@ -164,7 +164,7 @@ WHOLE = {
     "causes": [
         {
             "code": "prefetch-hogging", "severity": "stalled", "subscriptions": 1, "backlog": None,
-            "backlog_change": None, "largest": [
+            "growth": None, "largest": [
                 {"topic": TOPIC, "partition": None, "subscription": "billing", "backlog": None},
             ],
         }

@@ -114,6 +114,8 @@ def verdict(
     if status == "unknown":
         told["not_told"] = ("broker-read-stuck: one sample does not show whether it moves",)
         told["unknown"] = (Unknown("one sample does not show whether it moves"),)
+    if (growth := more.pop("growth", None)) is not None:
+        more["balance"] = Balance(growth_entries=Rate(growth / 60, None, None, 10.0))
     told = {"not_told": (), **told, **more}
     return Diagnosis(topic=topic, subscription=subscription, status=status, **told)
 
@@ -236,7 +238,7 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         findings=(found,) if status in ("stalled", "warning") else (),
         not_told=(draw(texts),) if status == "unknown" else (),
         consumers=draw(st.none() | st.lists(there, max_size=3).map(tuple)),
-        backlog_change=draw(st.none() | st.integers(-9, 9)),
+        growth=draw(st.none() | st.integers(-9, 9)),
         account=draw(st.none() | accounts),
         suspects=tuple(draw(st.lists(suspects, max_size=2))) if status == "unknown" else (),
         ruled_out=tuple(draw(st.lists(ruled_out, max_size=1))) if status == "unknown" else (),

@@ -76,7 +76,7 @@ HOG = """
   hog holds 496 of the 496 unacknowledged messages, and needs at least 19 min
   for them, while idle-1, idle-2 had nothing to do for 12 s
   where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
-  waits   the backlog: 496 entries, falling by 3
+  waits   the backlog: 496 entries, falling by 19 a minute
   fix     Restart its process with a queue of 1; its other consumers stop too
   check   pulsar-doctor stall-check prefetch-hogging-5b6f5b -s s
   more    pulsar-doctor explain prefetch-hogging; -v for details

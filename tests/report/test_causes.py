@@ -26,7 +26,7 @@ def dead(count: int, **more: Any) -> list[Diagnosis]:
 
 
 def of(at: int) -> dict[str, Any]:
-    return {"backlog": at * 10, "backlog_change": at % 3, "findings": NOBODY}
+    return {"backlog": at * 10, "growth": at % 3, "findings": NOBODY}
 
 
 def table(*diagnoses: Diagnosis, **wanted: Any) -> list[str]:
@@ -37,7 +37,9 @@ def table(*diagnoses: Diagnosis, **wanted: Any) -> list[str]:
 def test_forty_eight_dead_subscriptions_are_one_line_and_the_stall_stands_out() -> None:
     lines = table(*dead(48), verdict("stalled"))
     assert lines[0] == "✖ STALLED billing on orders: permits-exhausted of worker-3 (90% certain)"
-    at = lines.index("▲ WARNING 48 subscriptions: no-consumer, backlog 11280 in all, growing by 48")
+    at = lines.index(
+        "▲ WARNING 48 subscriptions: no-consumer, backlog 11280 in all, growing by 48 a minute"
+    )
     assert lines[at + 1 : at + 7] == [
         "largest dead-47 on public/test/t16, backlog 470",
         "dead-46 on public/test/t15, backlog 460",
@@ -68,7 +70,7 @@ def test_a_group_is_a_row_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     narrow = table(*dead(40), *others)
     at = narrow.index("▲ WARNING 40 subscriptions: dead-39, dead-38, dead-37 and 37 more")
-    assert narrow[at + 1] == "no-consumer, backlog 7800 in all, growing by 39"
+    assert narrow[at + 1] == "no-consumer, backlog 7800 in all, growing by 39 a minute"
 
 
 def test_one_name_on_many_topics_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +86,8 @@ def test_the_worst_come_first_then_what_costs_most_then_what_grows() -> None:
     found = [
         verdict("warning", "w", backlog=10**9),
         verdict("stalled", "small", backlog=1),
-        verdict("stalled", "grows", backlog=5, backlog_change=3),
-        verdict("stalled", "stands", backlog=5, backlog_change=0),
+        verdict("stalled", "grows", backlog=5, growth=3),
+        verdict("stalled", "stands", backlog=5, growth=0),
         verdict("stalled", "untold", backlog=None),
     ]
     random.Random(1).shuffle(found)
@@ -115,7 +117,7 @@ def test_json_has_every_cause_with_its_cost_and_the_largest_ten() -> None:
         ("warning", "no-consumer", 500),
     ]
     nobody = found[2]
-    assert (nobody["backlog"], nobody["backlog_change"]) == (10 * 499 * 250, 499)
+    assert (nobody["backlog"], nobody["growth"]) == (10 * 499 * 250, 499)
     assert [each["backlog"] for each in nobody["largest"]] == list(range(4990, 4890, -10))
     assert nobody["largest"][0] == {
         "topic": "persistent://public/test/t3", "partition": None, "subscription": "dead-499",

@@ -99,7 +99,7 @@ def test_a_whole_document() -> None:
                 "severity": "stalled",
                 "subscriptions": 1,
                 "backlog": 498,
-                "backlog_change": None,
+                "growth": None,
                 "largest": [
                     {
                         "topic": "persistent://public/default/orders",

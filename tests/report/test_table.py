@@ -13,12 +13,15 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Cluster, Taken
 from pulsar_doctor.diagnosis.answers import Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.balance import Balance
+from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.words import client
 from pulsar_doctor.wording.sentences import say
 from tests.report.checkups import (
+    FALLING,
     actions_on,
     caused,
     checkup,
@@ -378,12 +381,12 @@ def test_of_several_in_one_value_each_is_said_or_all_are_told() -> None:
 
 
 def test_how_the_backlog_moves_is_told_beside_it() -> None:
-    assert "  backlog  498 entries, growing by 12" in details(
-        [verdict("stalled", backlog_change=12)]
+    assert "  backlog  498 entries, growing by 12 a minute" in details(
+        [verdict("stalled", growth=12)]
     )
     told = replace(finding(), summary=say("it has taken {} of the {:entries}", 40, 498))
-    lines = details([verdict("stalled", findings=(told,), backlog_change=-3)])
-    assert "  backlog  falling by 3" in lines
+    lines = details([verdict("stalled", findings=(told,), growth=-3)])
+    assert "  backlog  falling by 3 a minute" in lines
     assert not any("backlog  " in line for line in details([verdict("stalled", findings=(told,))]))
 
 
@@ -434,12 +437,12 @@ def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"consumers": CONSUMERS, "backlog_change": -12},
-         ": backlog 498, falling by 12; 2 consumers with 15 permits, last ack 2 s ago"),
-        ({"consumers": CONSUMERS[:1], "backlog_change": 0},
+        ({"consumers": CONSUMERS, "growth": -12},
+         ": backlog 498, falling by 12 a minute; 2 consumers with 15 permits, last ack 2 s ago"),
+        ({"consumers": CONSUMERS[:1], "growth": 0},
          ": backlog 498, steady; 1 consumer with 10 permits, last ack 2 s ago"),
-        ({"backlog_change": 3}, ": backlog 498, growing by 3"),
-        ({"consumers": (), "backlog": 0, "backlog_change": 0}, ": backlog 0; nobody attached"),
+        ({"growth": 3}, ": backlog 498, growing by 3 a minute"),
+        ({"consumers": (), "backlog": 0, "growth": 0}, ": backlog 0; nobody attached"),
         ({"consumers": (*CONSUMERS, ReportedConsumer(label="c"))},
          ": backlog 498; 3 consumers, last ack 2 s ago"),
         ({"consumers": (*CONSUMERS[1:], *LATER)},
@@ -465,11 +468,39 @@ def test_a_healthy_line_carries_its_numbers(told: dict[str, Any], says: str) -> 
 
 
 @pytest.mark.usefixtures("very_wide")
+@pytest.mark.parametrize(
+    ("balance", "says"),
+    [
+        (Balance("catches-up", seconds=2400.0), ": backlog 498, catches up in about 40 min"),
+        (Balance("catches-up", seconds=20.0), ": backlog 498"),
+        (Balance("keeps-up"), ": backlog 498"),
+        (replace(FALLING, pace="not-known", seconds=300.0),
+         ": backlog 498, growing by 4800 a minute (a burst, or falling behind; 5 min more would "
+         "show it)"),
+    ],
+)  # fmt: skip
+def test_a_healthy_line_says_when_it_catches_up(balance: Balance, says: str) -> None:
+    [line] = table([verdict(balance=balance)])
+    assert line == f"✔ HEALTHY  billing (Shared) on persistent://public/default/orders{says}"
+
+
+def test_what_reaches_a_limit_soonest_is_the_first() -> None:
+    def falling(name: str, hours: float, **more: Any) -> Diagnosis:
+        deadline = Deadline("message-ttl", hours * 3600, "messages expire unread")
+        return verdict("warning", name, balance=FALLING, deadlines=(deadline,), **more)
+
+    told = [falling("late", 9, backlog=9000), falling("soon", 1), verdict("warning", "no")]
+    heads = [line for line in table(told) if "WARNING" in line]
+    assert [line.split()[2] for line in heads] == ["soon", "late", "no"]
+
+
+@pytest.mark.usefixtures("very_wide")
 def test_the_numbers_of_healthy_partitions_are_added_up() -> None:
-    each = {"consumers": CONSUMERS, "backlog_change": -2, "backlog": 4}
+    each = {"consumers": CONSUMERS, "growth": -2, "backlog": 4}
     [line] = table([verdict(partition=number, **each) for number in range(3)])[:1]
     assert line.endswith(
-        ", 3 partitions: backlog 12, falling by 6; 6 consumers with 45 permits, last ack 2 s ago"
+        ", 3 partitions: backlog 12, falling by 6 a minute; 6 consumers with 45 permits, "
+        "last ack 2 s ago"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
-from pulsar_doctor.report.words import backlog, cause, moved
+from pulsar_doctor.report.words import backlog, cause, moved, pace
 from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import joined, values_in
 
@@ -29,7 +30,8 @@ NONE = Count(0, 0)
 class Vitals:
     """The signs of life of a healthy subscription, all partitions. None: one does not report it."""
 
-    change: int | None = 0
+    growth: int | None = 0  # of the backlog, a minute
+    pace: str = ""  # of the only one, or of the last that does not keep up
     consumers: int | None = 0
     permits: Count | None = NONE
     unacked: Count | None = NONE
@@ -39,7 +41,8 @@ class Vitals:
     def add(self, diagnosis: Diagnosis) -> None:
         """One more partition, or the whole topic."""
         there = diagnosis.consumers
-        self.change = both(self.change, diagnosis.backlog_change)
+        self.growth = both(self.growth, diagnosis.growth)
+        self.pace = pace(diagnosis) or self.pace
         if there is None or self.consumers is None:
             self.consumers = self.permits = self.unacked = None
             return
@@ -53,7 +56,7 @@ class Vitals:
                 self.last_ack = min(self.last_ack or acked, acked, key=lambda age: age.ms)
 
     def words(self, backlog: int | None, following: str = "") -> str:
-        """`: backlog 3, falling by 2; 2 consumers with 1990 permits, last ack 2 s ago`.
+        """`: backlog 3, falling by 2 a minute; 2 consumers with 1990 permits, last ack 2 s ago`.
 
         following: the sentence below it, whose numbers are left out here.
         """
@@ -63,7 +66,8 @@ class Vitals:
     def _backlog(self, backlog: int | None, known: Set[str]) -> Iterator[str]:
         if backlog is None or str(backlog) in known:
             return
-        how = moved(self.change) or ("steady" if self.change == 0 and backlog > 0 else "")
+        still = "steady" if self.growth == 0 and backlog > 0 else ""
+        how = self.pace or moved(self.growth) or still
         yield f"backlog {backlog}{', ' if how else ''}{how}"
 
     def _consumers(self) -> Iterator[str]:
@@ -140,9 +144,14 @@ class Folded:
         return self.topic, self.subscription
 
     @property
-    def backlog_change(self) -> int | None:
-        """By how many entries it grew in the window; None where one partition does not tell."""
-        return self.vitals.change
+    def growth(self) -> int | None:
+        """By how much it grows in a minute; None where one partition does not report it."""
+        return self.vitals.growth
+
+    @property
+    def soonest(self) -> float:
+        """Seconds until the first of its limits is reached."""
+        return min((each.soonest for each in self.unwell), default=math.inf)
 
     @property
     def status(self) -> Status:
@@ -188,11 +197,11 @@ class Alike:
 
     @property
     def backlog_words(self) -> str:
-        """`498 entries, growing by 3`; without the number where a sentence has it already."""
+        """`498 entries, growing by 3 a minute`; without the number where a sentence has it."""
         if self.of.topic.startswith(NON_PERSISTENT):
             return "none: a non-persistent topic keeps nothing"
         said = "" if self._says_backlog() else self.of.entries
-        return ", ".join(part for part in (said, moved(self.of.vitals.change)) if part)
+        return ", ".join(part for part in (said, moved(self.of.growth)) if part)
 
     def _says_backlog(self) -> bool:
         """Whether a sentence has it."""
@@ -293,6 +302,12 @@ def _causes(diagnosis: Diagnosis) -> tuple[int, tuple[str, ...]]:
     return STATUSES.index(diagnosis.status), tuple(codes)
 
 
-def _worst_first(folded: Folded) -> tuple[int, int, int]:
-    growth = folded.backlog_change or 0
-    return STATUSES.index(folded.status), -(folded.backlog or 0), -growth
+def _worst_first(folded: Folded) -> tuple[int, float, int, int]:
+    return costliest_first(folded.status, folded.soonest, folded.backlog, folded.growth)
+
+
+def costliest_first(
+    status: str, soonest: float, backlog: int | None, growth: int | None
+) -> tuple[int, float, int, int]:
+    """The worst verdict first, then whose first limit is reached soonest, then what costs most."""
+    return STATUSES.index(status), soonest, -(backlog or 0), -(growth or 0)

@@ -6,6 +6,7 @@ the same groups, of single partitions, in as much memory as there are causes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -16,7 +17,7 @@ from pulsar_doctor.diagnosis.answers import Severity
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, reader_rests
 from pulsar_doctor.ledger.consumers import PERSISTENT
-from pulsar_doctor.report.stall_check.folding import Alike, Folded, FoldedFleet
+from pulsar_doctor.report.stall_check.folding import Alike, Folded, FoldedFleet, costliest_first
 from pulsar_doctor.report.words import READERS_REST, backlog, cause, moved
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -33,7 +34,8 @@ class _Named(NamedTuple):
     partition: int | None
     subscription: str
     backlog: int | None
-    backlog_change: int | None
+    growth: int | None
+    soonest: float
 
 
 Member = TypeVar("Member", Folded, _Named)
@@ -45,23 +47,25 @@ class Group(Generic[Member]):
 
     count: int = 0  # of all
     backlog: int | None = None  # of those that report it; None: none does
-    backlog_change: int | None = None  # of those that report it; None: none does
+    growth: int | None = None  # a minute, of those that report it; None: none does
+    soonest: float = math.inf  # seconds until one of them reaches a limit
     members: list[Member] = field(default_factory=list)  # the largest, if there are very many
 
     def add(self, member: Member) -> None:
         """One more."""
         self.count += 1
         self.backlog = _plus(self.backlog, member.backlog)
-        self.backlog_change = _plus(self.backlog_change, member.backlog_change)
+        self.growth = _plus(self.growth, member.growth)
+        self.soonest = min(self.soonest, member.soonest)
         self.members.append(member)
 
     def largest(self, most: int) -> list[Member]:
         """The largest backlogs first, of those as large who came first."""
         return nlargest(most, self.members, key=lambda member: member.backlog or 0)
 
-    def costliest_first(self, status: str) -> tuple[int, int, int]:
-        """Its place among others: the worst first, and of those as bad what costs most."""
-        return STATUSES.index(status), -(self.backlog or 0), -(self.backlog_change or 0)
+    def costliest_first(self, status: str) -> tuple[int, float, int, int]:
+        """Its place among others."""
+        return costliest_first(status, self.soonest, self.backlog, self.growth)
 
 
 @dataclass(slots=True)
@@ -132,11 +136,11 @@ class Unwell(Group[Folded]):
 
     @property
     def cost(self) -> str:
-        """`backlog 12345 in all, growing by 17`; of one subscription only the backlog."""
+        """`backlog 12345 in all, growing by 17 a minute`; of one subscription only the backlog."""
         if self.backlog is None or self.count == 1:
             return f"backlog {backlog(self.backlog)}"
         whole = all(each.backlog is not None for each in self.members)
-        least, how = "" if whole else "at least ", moved(self.backlog_change)
+        least, how = "" if whole else "at least ", moved(self.growth)
         return f"backlog {least}{backlog(self.backlog)} in all{', ' if how else ''}{how}"
 
     @property
@@ -158,7 +162,7 @@ class Causes:
             if key is not None:
                 group = self._known.setdefault(key, Group())
                 names = each.topic, each.partition, each.subscription
-                group.add(_Named(*names, each.backlog, each.backlog_change))
+                group.add(_Named(*names, each.backlog, each.growth, each.soonest))
                 if len(group.members) >= KEPT_MOST:
                     group.members = group.largest(LARGEST_MOST)
             yield each
@@ -172,9 +176,9 @@ class Causes:
                 "severity": severity,
                 "subscriptions": group.count,
                 "backlog": group.backlog,
-                "backlog_change": group.backlog_change,
+                "growth": group.growth,
                 "largest": [
-                    dict(zip(_Named._fields[:-1], each, strict=False))
+                    dict(zip(_Named._fields[:4], each, strict=False))
                     for each in group.largest(LARGEST_MOST)
                 ],
             }
@@ -223,7 +227,7 @@ def unwell_of(fleet: FoldedFleet) -> list[Unwell | Alike]:
     return sorted(entries, key=lambda each: STATUSES.index(each.status))
 
 
-def _worst_cause_first(known: tuple[CauseKey, Group[_Named]]) -> tuple[int, int, int]:
+def _worst_cause_first(known: tuple[CauseKey, Group[_Named]]) -> tuple[int, float, int, int]:
     (_, severity), group = known
     return group.costliest_first(severity or "unknown")  # what is information is no cause
 
