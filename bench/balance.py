@@ -171,7 +171,7 @@ SLOW: dict[str, Play] = {
     "slow-failover": worker("failover", 60, 0.05),
     "slow-key-shared": worker("key_shared", 60, 0.05, keys=KEYS),
     "slow-batches": worker("shared", 60, 0.05, batch=10),
-    "slow-20-s-each": worker("shared", 2, 20.0),
+    "slow-20-s-each": worker("shared", 1, 20.0),
     "slow-small-queue": worker("shared", 60, 0.05, queue=1),
 }
 
@@ -232,10 +232,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=12)
+    parser.add_argument("--only", help="of this name")
     parser.add_argument("--service-url")
     parser.add_argument("--admin-url")
     options = parser.parse_args()
     run, plays = uuid.uuid4().hex[:6], WELL | SLOW
+    plays = {name: play for name, play in plays.items() if options.only in (None, name)}
     topics = {name: f"persistent://public/default/bal-{name}-{run}" for name in plays}
     judged = {name: Judged() for name in plays}
     with ExitStack() as held:

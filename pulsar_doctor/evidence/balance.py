@@ -243,14 +243,12 @@ def _messages(view: SubscriptionView) -> Count | None:
 
 
 def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None) -> Rate | None:
-    """The same of what consumers did. The rates of one that has just come leave out its past.
+    """The same of what consumers did, who are sent what they ask for at once.
 
-    They are sent what they ask for at once, so that a short window shows such a part or none.
+    The rates of one that has just come, or left, leave out its past.
     """
-    young = any(
-        each.connected_for is None or each.connected_for.seconds < RATE_SECONDS
-        for each in view.served
-    )
+    lives = [each.connected_for for each in view.served]
+    young = not lives or any(each is None or each.seconds < RATE_SECONDS for each in lives)
     parts = (
         min(
             FLOW_MOST,

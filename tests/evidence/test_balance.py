@@ -67,6 +67,7 @@ def test_more_out_than_in_catches_up() -> None:
             "its consumer has just come, and the rates of the one before it went with it",
             {"consumers": (replace(K1, connected_for=Age(60_000, True)),)},
         ),
+        ("its consumer may have just left", {"consumers": ()}),
         ("the window shows more sent", {"watched_seconds": 10.0, "delivered": 1500}),
     ],
 )

@@ -45,7 +45,7 @@ class Fixture:
     internal: dict[str, Any] | None = None
     seconds: int = 30
     later: Changes = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
     topic: str = TOPIC
     partition: int | None = None
     beside: bool = True
@@ -83,7 +83,7 @@ class Fixture:
             for line in lines
             if "stats" in line
         ]
-        limits: dict[str, int] = next((line["limits"] for line in lines if "limits" in line), {})
+        limits: dict[str, Any] = next((line["limits"] for line in lines if "limits" in line), {})
         return self._of(answers, answers[0].topic, ClusterLimits(**limits))
 
     def _of(self, answers: list[StatsAnswer], topic: str, limits: ClusterLimits) -> Observed:

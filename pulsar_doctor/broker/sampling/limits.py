@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits
@@ -11,7 +12,7 @@ from pulsar_doctor.errors import DoctorError
 
 PATIENCE_SECONDS = 0.5  # after the window has ended
 
-ToldLimits = dict[str, int | None]  # field of ClusterLimits -> its value
+ToldLimits = dict[str, Any]  # field of ClusterLimits -> its value
 
 
 class LimitQuestions:

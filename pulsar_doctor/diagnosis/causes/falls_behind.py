@@ -84,5 +84,5 @@ def _measures(view: SubscriptionView, of: Balance) -> list[Measure]:
 
 
 def _measure(name: str, flow: Rate) -> Measure:
-    bound = "at least" if flow.most is None else None
-    return Measure(name, round(flow.about, 3), "messages/second", bound)
+    about = round(flow.about, 3)
+    return Measure(name, about, "messages/second", "at least" if flow.most is None else None)

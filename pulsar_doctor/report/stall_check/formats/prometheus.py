@@ -60,9 +60,9 @@ class _Spools:
             self.status.write(_sample(STATUS, value, **names, status=status))
         if diagnosis.backlog is not None:
             self.backlog.write(_sample(BACKLOG, diagnosis.backlog, **names))
-        growth = diagnosis.balance and diagnosis.balance.growth
-        if growth is not None:
-            self.growth.write(_sample(GROWTH, round(growth.about, 3), **names))
+        balance = diagnosis.balance
+        if balance is not None and balance.growth is not None:
+            self.growth.write(_sample(GROWTH, round(balance.growth.about, 3), **names))
         for each in diagnosis.deadlines:
             value = round(each.seconds)
             self.deadline.write(_sample(DEADLINE, value, **names, limit=each.limit))
