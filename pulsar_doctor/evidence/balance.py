@@ -20,6 +20,7 @@ from typing import Literal
 from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.window import RATE_SECONDS
 from pulsar_doctor.evidence.circulation import STEP, Sent
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, least, most
 
@@ -121,16 +122,16 @@ def _held(view: SubscriptionView, of: Balance, first: Rate | None) -> Balance | 
     Single active consumers do not report what they hold, and one ack may stand for many messages.
     """
     acked, comes_in, moved = of.acknowledged, of.comes_in, view.since_mark_delete
+    if not view.message_ack_rate or view.unacked is None or view.type not in SHARING:
+        return None
+    if acked is None or acked.most is None or comes_in is None or first is None or moved is None:
+        return None
     last = min((each.since_last_ack.ms for each in view.served if each.since_last_ack), default=0)
-    if not view.message_ack_rate or view.unacked is None or moved is None or first is None:
-        return None
-    if acked is None or comes_in is None or moved.seconds - last / 1000 > MINUTE:
-        return None
-    if acked.most is None:
+    if moved.seconds - last / 1000 > MINUTE:
         return None
     acked = _between(_counted(round(view.message_ack_rate * MINUTE), MINUTE), acked)
     grows = _less(comes_in, acked)
-    if view.type not in SHARING or not grows.rises or not _less(first, acked).rises:
+    if not grows.rises or not _less(first, acked).rises:
         return None
     return replace(of, growth=grows, waits_messages=view.unacked)
 
@@ -172,9 +173,10 @@ def _growth(view: SubscriptionView, comes_in: Rate | None, first: Rate | None) -
     """first: sent for the first time. No lower bound where what comes in need not be sent now."""
     if comes_in is None or first is None:
         return None
-    found = replace(_less(comes_in, first), seconds=min(comes_in.seconds, first.seconds))
+    found = _less(comes_in, first)
     delayed = view.type not in SINGLE_ACTIVE and most(view.delayed) != 0
-    return replace(found, least=None) if delayed or view.filtered else found
+    fewest = None if delayed or view.filtered else found.least
+    return Rate(found.about, fewest, found.most, min(comes_in.seconds, first.seconds))
 
 
 def _comes_in(view: SubscriptionView) -> Rate | None:
@@ -182,36 +184,35 @@ def _comes_in(view: SubscriptionView) -> Rate | None:
 
 
 def _sent(view: SubscriptionView) -> Rate | None:
-    lately = _lately(view)
-    if lately is not None and view.msg_rate_out is None and view.delivered is None:
+    if view.msg_rate_out is None and view.delivered is None and (lately := _lately(view)):
         return _counted(lately.messages, TRACED)
     return _of_consumers(view, view.msg_rate_out, view.delivered)
 
 
 def _again(view: SubscriptionView) -> Rate | None:
     """Sent again: by counters at least so many."""
-    lately = _lately(view)
-    if view.msg_rate_redeliver is None and lately is not None:
+    if view.msg_rate_redeliver is None and (lately := _lately(view)):
         return _counted(lately.again, TRACED)
     return _measured(view, view.msg_rate_redeliver, None)
 
 
 def _acknowledged(view: SubscriptionView) -> Rate | None:
     """Of a single active consumer one acknowledgement may stand for many messages."""
-    lately, done = _lately(view), [each.done for each in view.served]
-    known = None if None in done else sum(each or 0 for each in done)
-    if lately is not None and view.message_ack_rate is None and known is None:
+    done = [each.done for each in view.served]
+    known = sum(each or 0 for each in done) if done and None not in done else None
+    if view.message_ack_rate is None and known is None and (lately := _lately(view)):
         return _counted(lately.acknowledged, TRACED)
-    found = _of_consumers(view, view.message_ack_rate, known if view.consumers else None)
-    many = view.type in SINGLE_ACTIVE and found is not None
-    return replace(found, most=None) if found is not None and many else found
+    found = _of_consumers(view, view.message_ack_rate, known)
+    return replace(found, most=None) if found and view.type in SINGLE_ACTIVE else found
 
 
 def _lately(view: SubscriptionView) -> Sent | None:
     """The last minute of a trace, message by message; None where it shows less."""
-    circulation, there = view.circulation, [each.connected_for for each in view.served]
+    if view.circulation is None or view.circulation.recent is None:
+        return None
+    there = (each.connected_for for each in view.served)
     long = any(each is not None and each.seconds >= TRACED for each in there)
-    return circulation.lately(MINUTE) if circulation is not None and long else None
+    return view.circulation.lately(MINUTE) if long else None
 
 
 def _growth_entries(view: SubscriptionView) -> Rate | None:
@@ -249,16 +250,16 @@ def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None)
     """
     lives = [each.connected_for for each in view.served]
     young = not lives or any(each is None or each.seconds < RATE_SECONDS for each in lives)
-    parts = (
-        min(
-            FLOW_MOST,
-            (most(each.unacked_messages) or 0) + max(0, most(each.available_permits) or 0),
-        )
-        for each in view.served
-    )
-    found = _measured(view, rate, count, sum(parts) // 2)
+    part = sum(map(_asked_for, view.served)) // 2 if count is not None and rate is not None else 0
+    found = _measured(view, rate, count, part)
     long = (view.watched_seconds or 0.0) >= RATE_SECONDS and count is not None
     return replace(found, most=None) if found is not None and young and not long else found
+
+
+def _asked_for(each: ConsumerView) -> int:
+    """Messages that it has and may be sent, up to what is usual."""
+    held, permits = most(each.unacked_messages) or 0, most(each.available_permits) or 0
+    return min(FLOW_MOST, held + max(0, permits))
 
 
 def _measured(

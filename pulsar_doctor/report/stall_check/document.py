@@ -128,8 +128,12 @@ def _rate(rate: Rate | None) -> dict[str, float | None] | None:
     """What is measured, and between which bounds it is."""
     if rate is None:
         return None
+    least, most = (bound and round(bound, 3) for bound in (rate.least, rate.most))
     return {
-        name: None if value is None else round(value, 3) for name, value in asdict(rate).items()
+        "about": round(rate.about, 3),
+        "least": least,
+        "most": most,
+        "seconds": round(rate.seconds, 3),
     }
 
 
