@@ -457,7 +457,7 @@ def measured(state: State, service_url: str, admin_url: str) -> Outcome:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         stage = Stage(service_url, admin_url, f"persistent://{namespace}/slow", stack)
         stage.admin("PUT", f"namespaces/{namespace}", {})
-        stack.callback(stage.admin, "DELETE", f"namespaces/{namespace}?force=true")
+        stack.callback(stage.admin, "DELETE", f"namespaces/{namespace}")
         path = stage.topic.replace("://", "/")
         if state.partitions:
             stage.admin("PUT", f"{path}/partitions", state.partitions)

@@ -25,9 +25,11 @@ from pulsar_doctor.wording.printable import listed
 
 MOSTLY = 0.5  # of the samples
 AGAIN_LEAST = 0.1  # of the deliveries: fewer redeliveries do not set the pace
+AGAIN_MOST = 0.95  # with more nothing gets done, and no rate follows
 MANY = 20  # messages of a window, before it shows a share
 LONGEST_TRIP = 1.0  # seconds: no round trip between a client and its broker is longer
 NEAR = 0.8  # of a round
+QUEUE_LASTS = 30.0  # seconds: who holds so much is full, with whatever permits
 SECONDS_BEHIND = 1.0  # of messages that wait: fewer are on their way
 
 SetBy = Literal[LimitName, "arrivals", "redeliveries", "broker", "not-known"]
@@ -116,8 +118,9 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
     rest = tuple(each for each in served if each not in (*limited, *full))
     full = tuple(each for each in full if each.works or each.moved)  # others hang
     again = _again(view, balance)
-    rate = _deliveries(balance, full or limited) * (1 - again)
-    if not rate:
+    alone = not any(each.delivered for each in rest)
+    rate = _deliveries(balance, (full or limited) if alone else ()) * (1 - again)
+    if not rate or again > AGAIN_MOST:
         return None
     case = _Case(view, full, limited, rest, rate, again)
     set_by, work = _found(case)
@@ -138,8 +141,10 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
 
 
 def _full(consumer: ConsumerView) -> bool:
+    """Without permits in most samples, or with a queue that lasts for long."""
     share = consumer.full_share
-    return consumer.without_permits if share is None else share >= MOSTLY
+    full = consumer.without_permits if share is None else share >= MOSTLY
+    return full or (consumer.drain_seconds or 0) > QUEUE_LASTS
 
 
 def _at_limit(consumer: ConsumerView) -> bool:
@@ -154,18 +159,18 @@ def _again(view: SubscriptionView, balance: Balance) -> float:
     share = again.about / out.about if again and out and out.about else 0.0
     if sent is not None and sent.messages >= MANY:
         share = max(share, sent.again / sent.messages, sent.given_back / sent.messages)
-    return min(share, 0.99) if share >= AGAIN_LEAST else 0.0
+    return min(share, 1.0) if share >= AGAIN_LEAST else 0.0
 
 
 def _deliveries(balance: Balance, busy: Sequence[ConsumerView]) -> float:
-    """Messages a second that came back, acknowledged or not; else by paces, or as sent."""
+    """Messages a second that came back: by the paces of all that are busy, or as counted."""
     paces = [each.pace.seconds if each.pace else 0.0 for each in busy]
+    by_paces = sum(1 / pace for pace in paces) if paces and all(paces) else 0.0
     acked, out = balance.acknowledged, balance.goes_out
-    if acked is not None and acked.about and acked.about * acked.seconds >= len(busy):
-        return acked.about
-    if paces and all(paces):
-        return sum(1 / pace for pace in paces)
-    return 0.0 if out is None else out.about
+    if acked is None or not acked.about:
+        return by_paces or (0.0 if out is None else out.about)
+    fits = (acked.least or 0) <= by_paces and (acked.most is None or by_paces <= acked.most)
+    return by_paces if fits and by_paces else acked.about
 
 
 def _found(case: _Case) -> tuple[SetBy, Workload | None]:

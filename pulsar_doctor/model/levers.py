@@ -39,6 +39,16 @@ OWN_LEVER: dict[str, LeverName] = {
     "application": "consumers", "key": "at once", "queue": "receiver queue",
     "acknowledgements": "unacked limit", "dispatch": "dispatch rate",
 }  # fmt: skip
+# What each lever changes of a workload, and how it is called.
+FIELDS: dict[LeverName, tuple[str, str]] = {
+    "consumers": ("consumers", "{} consumers"),
+    "receiver queue": ("receiver_queue_size", "a receiver queue of {}"),
+    "at once": ("at_once", "{} messages at once in each consumer"),
+    "unacked limit": ("unacked_limit", "a limit of {} unacknowledged messages"),
+    "partitions": ("partitions", "{} partitions"),
+    "dispatch rate": ("dispatch_rate", "a dispatch rate of {:.3g}/s"),
+    "redeliveries": ("again_share", "no redeliveries"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +141,7 @@ class Lever:
     @property
     def changes(self) -> str:
         """`4 consumers`, `a receiver queue of 1`."""
-        return CHANGES[self.lever](self.value)
+        return FIELDS[self.lever][1].format(self.value)
 
 
 def smallest_queue(now: Workload, sizes: Sequence[int] = QUEUES) -> int:
@@ -148,12 +158,14 @@ def levers(now: Workload) -> tuple[Lever, ...]:
     """
     tried = [_lever(now, name, value) for name, value in _tries(now)]
     own = "redeliveries" if now.again_share else OWN_LEVER[now.set_by]
+    own = "receiver queue" if now.idle else own
     return tuple(sorted(tried, key=lambda each: (each.why is not None, each.lever != own)))
 
 
 def _tries(now: Workload) -> Iterator[tuple[LeverName, float | None]]:
-    for number in dict.fromkeys((2 * now.consumers, 3 * now.consumers, now.consumers_needed)):
-        if number and number > now.consumers:
+    there = now.consumers + now.idle
+    for number in dict.fromkeys((2 * there, 3 * there, now.consumers_needed)):
+        if number and number > there:
             yield "consumers", number
     yield "at once", 2 * now.at_once
     if now.receiver_queue_size is not None:
@@ -179,18 +191,24 @@ def _other_queue(now: Workload, size: int) -> int:
 
 
 def _lever(now: Workload, name: LeverName, value: float | None) -> Lever:
-    then = replace(now, **CHANGED[name](now, value))
-    gain = then.rate / now.rate if now.rate else inf
-    if now.rate == inf:
-        gain = 1.0
+    changed: dict[str, Any] = {FIELDS[name][0]: value or 0}
+    if now.idle:  # who has nothing to do gets a share of smaller queues, and of nothing else
+        queue = name == "receiver queue"
+        changed = {**changed, "consumers": now.consumers + (now.idle if queue else 0)}
+    if name == "partitions" and now.type in SINGLE_ACTIVE:  # each has its consumer
+        changed["consumers"] = round(now.consumers * (value or 0) / now.partitions)
+    then = replace(now, **changed)
+    gain = then.rate / now.rate if 0 < now.rate < inf else 1.0
     why = _why_nothing(now, name) if gain < NOTHING else None
     return Lever(name, value, then.rate, gain, then.catch_up_seconds, why)
 
 
 def _why_nothing(now: Workload, name: LeverName) -> str:
     """The limit that sets the pace all the same."""
-    if name in ("consumers", "partitions") and now.type in SINGLE_ACTIVE and name == "consumers":
+    if name == "consumers" and now.type in SINGLE_ACTIVE:
         return f"{now.type.capitalize()} sends all of a partition to one consumer"
+    if name == "consumers" and now.idle:
+        return f"{many(now.idle, 'consumer')} have nothing to do: what waits is in queues"
     return sets_the_pace(now)
 
 
@@ -215,34 +233,3 @@ def sets_the_pace(now: Workload) -> str:
 def _work(now: Workload) -> str:
     at_once = f", {now.at_once} at once" if now.at_once > 1 else ""
     return f"{duration(now.process_seconds)} for each message{at_once}"
-
-
-def _of_partitions(now: Workload, value: Any) -> dict[str, Any]:
-    """Each new one has a consumer of its own, if as many consumers are there."""
-    more = value / now.partitions
-    consumers = round(now.consumers * more) if now.type in SINGLE_ACTIVE else now.consumers
-    return {"partitions": value, "consumers": consumers}
-
-
-CHANGED = {
-    "consumers": lambda now, value: {"consumers": value},
-    "receiver queue": lambda now, value: {
-        "receiver_queue_size": value,
-        "consumers": now.consumers + now.idle,
-        "idle": 0,
-    },
-    "at once": lambda now, value: {"at_once": value},
-    "unacked limit": lambda now, value: {"unacked_limit": value},
-    "partitions": _of_partitions,
-    "dispatch rate": lambda now, value: {"dispatch_rate": value},
-    "redeliveries": lambda now, value: {"again_share": 0.0},
-}
-CHANGES = {
-    "consumers": lambda value: many(value, "consumer"),
-    "receiver queue": lambda value: f"a receiver queue of {value}",
-    "at once": lambda value: f"{value} messages at once in each consumer",
-    "unacked limit": lambda value: f"a limit of {value} unacknowledged messages",
-    "partitions": lambda value: f"{value} partitions",
-    "dispatch rate": lambda value: f"a dispatch rate of {value:.3g}/s",
-    "redeliveries": lambda value: "no redeliveries",
-}

@@ -27,8 +27,8 @@ def lever_rows(levers: tuple[Lever, ...]) -> Iterator[tuple[str, str]]:
     if helps := [each for each in levers if each.why is None]:
         yield "helps", "; ".join(map(_helps, helps[:HELPS_MOST]))
     if nothing := [each for each in levers if each.why is not None]:
-        named = " and ".join(dict.fromkeys(each.changes for each in nothing))
-        yield "no use", f"{named}: {nothing[0].why}"
+        each = {lever.lever: lever.changes for lever in reversed(nothing)}
+        yield "no use", f"{' or '.join(reversed(each.values()))}: {nothing[0].why}"
 
 
 def _helps(lever: Lever) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from pulsar_doctor.diagnosis.actions.activity import activity_of
 from pulsar_doctor.diagnosis.actions.commands import admin, check, examine, restarted
@@ -31,6 +32,7 @@ from pulsar_doctor.diagnosis.actions.settings import (
 )
 from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, in_pool, sentence
 from pulsar_doctor.diagnosis.answers import WHENS, Action
+from pulsar_doctor.diagnosis.pace import pace_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import listed
@@ -290,13 +292,20 @@ def smaller_queue(
 
 def more_workers(view: SubscriptionView) -> Action:
     """Where the work itself takes so long."""
-    text = "Make the work on one message faster, or add consumers until they keep up."
-    if view.type in ("Exclusive", "Failover"):
+    found = pace_of(view)
+    levers = found.levers if found else ()
+    more = next((each for each in levers if each.lever == "consumers"), None)
+    text = "Make the work on one message faster, or add consumers until they keep up"
+    if more is not None and more.why is None and more.rate < inf:
+        text += f" ({more.changes}: {more.rate:.3g}/s)"
+    elif more is not None and more.why is not None:
+        text = f"Make the work on one message faster; {more.changes} bring nothing: {more.why}"
+    elif view.type in ("Exclusive", "Failover"):
         text = (
             "Make the work on one message faster: with this type, one consumer does all of it; "
-            "with Shared or Key_Shared, or with more partitions, several do."
+            "with Shared or Key_Shared, or with more partitions, several do"
         )
-    return Action("later", text, check=check(view, "the backlog falls"))
+    return Action("later", f"{text}.", check=check(view, "the backlog falls"))
 
 
 def place(consumer: ConsumerView) -> str:

@@ -17,6 +17,7 @@ from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import ROOM_LEAST, STYLES
 from pulsar_doctor.report.stall_check.folding import Alike, parts_of
 from pulsar_doctor.report.stall_check.pen import Pen
@@ -73,7 +74,15 @@ def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list
         lines = [line for row in shortened for line in row_lines(pen, row)]
         if _height(pen, [*head, *lines]) <= most:
             break
-    return [*head, *lines]
+    return [*head, *lines, *_paced(pen, alike)]
+
+
+def _paced(pen: Pen, alike: Alike) -> list[Text]:
+    """What sets the pace and what helps, a line each, where messages move too slowly."""
+    pace = alike.shown.pace
+    if alike.status not in ("warning", "stalled") or pace is None or not pace.levers:
+        return []
+    return [line for row in pace_rows(pace) for line in row_lines(pen, BlockRow(*row))]
 
 
 def _ever_shorter(rows: Sequence[BlockRow]) -> Iterator[Sequence[BlockRow]]:
