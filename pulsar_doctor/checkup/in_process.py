@@ -78,6 +78,7 @@ class InProcess:
         """A view by other sources with what it tells; the same view where it tells nothing."""
         told, at = self.told, _place(view)
         self._told_of.add(at)
+        view = _with_trips(view, told)
         for inside in self._views:
             if _place(inside) == at:
                 return looked_into(view, inside)
@@ -106,6 +107,18 @@ class InProcess:
                 view = looked_into(view, *more)
             found.append(judged(view, views))
         return found
+
+
+def _with_trips(view: SubscriptionView, told: ProcessTold) -> SubscriptionView:
+    """The view with the round trips of the process's connections."""
+    trips = {f"/{shown(each.local)}": each.round_trip_us for each in told.connections or ()}
+    consumers = (
+        replace(each, round_trip_seconds=trip / 1e6)
+        if each.round_trip_seconds is None and (trip := trips.get(each.address or ""))
+        else each
+        for each in view.consumers or ()
+    )
+    return view if view.consumers is None else replace(view, consumers=tuple(consumers))
 
 
 def _topic(view: SubscriptionView) -> str:

@@ -280,7 +280,7 @@ def _assumed(case: _Case, set_by: SetBy) -> Iterator[str]:
     if set_by == "application" and bound is not None and bound < LONGEST_TRIP:
         yield (
             f"a round trip takes less than {duration(bound)}; otherwise the receiver queue sets "
-            "the pace: a trace tells"
+            "the pace: a trace or `examine` tells"
         )
     if set_by == "acknowledgements" and not all(each.in_hand for each in case.limited):
         yield "the application works on all that it holds, not on one message at a time"

@@ -220,6 +220,7 @@ class TcpConnection:
     unsent: int
     read_ms: int | None = None  # since data came last; None: not known
     written_ms: int | None = None  # since data was sent last; None: not known
+    round_trip_us: int | None = None  # as the kernel measures it; None: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The TCP connections of a process: their ends, and unread bytes.
 
 /proc/PID/net/tcp and tcp6 are those of its network namespace; its descriptors say which are its
-own. When data came last and went out last, only sock_diag tells, in our own namespace, without any
-right.
+own. When data came last and went out last, and how long a round trip takes, only sock_diag tells,
+in our own namespace, without any right.
 
 Sources: proc_net_tcp.txt; sock_diag(7); include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info).
 """
@@ -23,7 +23,11 @@ from pulsar_doctor.evidence.process_told import Address, TcpConnection
 ESTABLISHED = 1
 SOCK_DIAG, BY_FAMILY, DUMP, DONE, FAILED = 4, 20, 0x301, 3, 2
 INFO = 2  # the attribute that holds struct tcp_info
-SENT_AT, RECEIVED_AT = 44, 52  # its fields tcpi_last_data_sent and tcpi_last_data_recv: ms
+# Its fields tcpi_last_data_sent and tcpi_last_data_recv (ms) and tcpi_rtt (microseconds).
+SENT_AT, RECEIVED_AT, TRIP_AT = 44, 52, 68
+
+Age = tuple[int, int, int]
+Ages = dict[tuple[Address, Address], Age]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,9 @@ def connections(pid: int) -> list[TcpConnection] | None:
     return sorted(told, key=lambda each: (each.remote, each.local))
 
 
-def _aged(
-    connection: TcpConnection, ages: dict[tuple[Address, Address], tuple[int, int]]
-) -> TcpConnection:
-    read, written = ages.get((connection.local, connection.remote), (None, None))
-    return replace(connection, read_ms=read, written_ms=written)
+def _aged(connection: TcpConnection, ages: Ages) -> TcpConnection:
+    read, written, trip = ages.get((connection.local, connection.remote), (None, None, None))
+    return replace(connection, read_ms=read, written_ms=written, round_trip_us=trip)
 
 
 def inodes(pid: int) -> set[int] | None:
@@ -108,16 +110,16 @@ def same_network(pid: int) -> bool:
         return False
 
 
-def _ages() -> dict[tuple[Address, Address], tuple[int, int]]:
-    """Of all established connections here: ms since data came, and since data was sent."""
-    found: dict[tuple[Address, Address], tuple[int, int]] = {}
+def _ages() -> Ages:
+    """Of all established connections here: ms since data came and was sent; the round trip."""
+    found: Ages = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, struct.error):
             found.update(_asked(family))
     return found
 
 
-def _asked(family: int) -> Iterator[tuple[tuple[Address, Address], tuple[int, int]]]:
+def _asked(family: int) -> Iterator[tuple[tuple[Address, Address], Age]]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as kernel:
         kernel.settimeout(2.0)
         wanted = struct.pack(
@@ -135,7 +137,7 @@ def _asked(family: int) -> Iterator[tuple[tuple[Address, Address], tuple[int, in
                 at += (length + 3) & ~3
 
 
-def _one(family: int, message: bytes) -> Iterator[tuple[tuple[Address, Address], tuple[int, int]]]:
+def _one(family: int, message: bytes) -> Iterator[tuple[tuple[Address, Address], Age]]:
     """struct inet_diag_msg: family, state, timer, retransmissions, then ports and addresses."""
     local_port, remote_port = struct.unpack_from(">HH", message, 4)
     size = 4 if family == socket.AF_INET else 16
@@ -148,9 +150,9 @@ def _one(family: int, message: bytes) -> Iterator[tuple[tuple[Address, Address],
         length, kind = struct.unpack_from("=HH", message, at)
         if length < 4:
             return
-        if kind == INFO and length >= 4 + RECEIVED_AT + 4:
+        if kind == INFO and length >= 4 + TRIP_AT + 4:
             info = message[at + 4 : at + length]
             (sent,) = struct.unpack_from("=I", info, SENT_AT)
             (received,) = struct.unpack_from("=I", info, RECEIVED_AT)
-            yield ends, (received, sent)
+            yield ends, (received, sent, *struct.unpack_from("=I", info, TRIP_AT))
         at += (length + 3) & ~3

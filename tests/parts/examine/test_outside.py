@@ -62,6 +62,8 @@ def test_a_connection_is_told_with_what_nobody_has_read(pair):
     assert told.unsent == 0
     assert told.read_ms is not None
     assert 200 <= told.read_ms < 10_000
+    assert told.round_trip_us is not None
+    assert 0 < told.round_trip_us < 1_000_000
     other = [each for each in connections(os.getpid()) if each.local == ends[1]]
     assert [each.remote for each in other] == [ends[0]]
 
