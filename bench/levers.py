@@ -195,7 +195,8 @@ class Stage:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
         if not done.stdout:
             raise SystemExit(done.stderr)
-        return json.loads(done.stdout)["subscriptions"]
+        found: list[dict[str, Any]] = json.loads(done.stdout)["subscriptions"]
+        return found
 
 
 def _close(client: pulsar.Client) -> None:
@@ -240,7 +241,7 @@ def _more(stage: Stage, value: float | None, had: int, **how: Any) -> None:
 def key_shared(stage: Stage) -> Callable[[float | None], None]:
     stage.subscribe()
     stage.produce(12000, key=lambda number: f"key-{number % 997}")
-    how = {"kind": "key_shared", "work": 0.05, "size": 20}
+    how: dict[str, Any] = {"kind": "key_shared", "work": 0.05, "size": 20}
     for name in "ab":
         stage.consume(name, **how)
     return lambda value: _more(stage, value, 2, **how)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from pulsar_doctor.evidence.balance import Balance, balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -101,7 +101,7 @@ class _Case:
         known = self.trip is not None or not self.size
         return None if known else (self.size or 0) * len(self.full) / (2 * self.rate)
 
-    def plain(self, **limits: float | None) -> Workload:
+    def plain(self, **limits: Any) -> Workload:
         """Without any limit that is not given."""
         kind = (self.view.type or "shared").lower()
         return replace(Workload(type=kind, consumers=len(self.view.served)), **limits)
@@ -124,8 +124,9 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
         return None
     case = _Case(view, full, limited, rest, rate, again)
     set_by, work = _found(case)
-    arrivals, waits = balance.comes_in and balance.comes_in.about, balance.waits_messages
-    backlog = waits and (least(waits) or 0) + (most(view.unacked) or 0)
+    arrivals = None if balance.comes_in is None else balance.comes_in.about
+    waits = balance.waits_messages
+    backlog = None if waits is None else (least(waits) or 0) + (most(view.unacked) or 0)
     work = work and replace(work, arrivals=arrivals, backlog=backlog)
     at_it = {"acknowledgements": limited, "dispatch": ()}.get(set_by, full)
     return SubscriptionPace(

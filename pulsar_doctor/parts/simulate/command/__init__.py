@@ -142,7 +142,7 @@ def _reached(asked: SimulateRequest, seconds: Sequence[float], stop: float) -> i
     if 0 in seconds:
         return MESSAGES_MOST
     consumers = asked.consumers or 1
-    times = [*seconds[:consumers], *seconds[-1:] * (consumers - len(seconds))]
+    times = [seconds[min(each, len(seconds) - 1)] for each in range(consumers)]
     return sum(2 * _largest_queue(asked) + ceil(stop / each) for each in times)
 
 
