@@ -59,8 +59,13 @@ class SubscriptionPace:
     arrivals: float | None  # messages a second
     summary: str
     limits: tuple[Limit, ...]  # the one that sets the pace first
-    levers: tuple[Lever, ...]
     assumptions: tuple[str, ...]
+    work: Workload | None  # the same in numbers; None: no remedy follows from them
+
+    @property
+    def levers(self) -> tuple[Lever, ...]:
+        """What each remedy would bring; computed where somebody wants it."""
+        return levers(self.work) if self.work else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +113,16 @@ class _Case:
 
 
 def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
-    """None where nobody takes messages, or nothing tells how fast."""
+    """None where nothing waits, nobody takes messages, or nothing tells how fast."""
     served = [each for each in view.served if not each.closed]
     if not served or view.gap or view.refused or view.own or view.hides_partitions:
         return None
-    balance = balance_of(view)
     limited = tuple(each for each in served if _at_limit(each))
-    full = tuple(each for each in served if each not in limited and _full(each))
-    rest = tuple(each for each in served if each not in (*limited, *full))
+    full = tuple(each for each in served if _full(each) and not _at_limit(each))
+    if view.nothing_left and not (full or limited):
+        return None
+    balance = balance_of(view)
+    rest = tuple(each for each in served if not (_full(each) or _at_limit(each)))
     full = tuple(each for each in full if each.works or each.moved)  # others hang
     again = _again(view, balance)
     alone = not any(each.delivered for each in rest)
@@ -136,8 +143,8 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
         arrivals,
         _summary(case, set_by, work, at_it),
         tuple(sorted(_limits(case, work), key=lambda each: each.limit != set_by)),
-        levers(work) if work else (),
         tuple(_assumed(case, set_by)),
+        work,
     )
 
 

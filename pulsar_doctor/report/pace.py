@@ -38,6 +38,15 @@ def _helps(lever: Lever) -> str:
     return f"{lever.changes}: {rate}{f', catches up in {duration(until)}' if until else ''}"
 
 
+def pace_json(pace: SubscriptionPace | None) -> Any:
+    """The whole table; None where nothing tells."""
+    if pace is None:
+        return None
+    found = rounded_json({**asdict(pace), "levers": pace.levers})
+    del found["work"]
+    return found
+
+
 def rounded_json(value: Any) -> Any:
     """A pace or a lever as JSON: numbers to the thousandth; null where no limit is known."""
     if isinstance(value, float):

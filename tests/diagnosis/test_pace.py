@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -114,15 +112,10 @@ def test_where_others_idle_beside_a_full_queue_a_smaller_one_helps() -> None:
     assert (queue.value, queue.gain) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("why", "changes"),
-    [
-        ("nothing waits", {"left": exactly(0)}),
-        ("what came just now waits", {"left": exactly(3)}),
-    ],
-)
-def test_where_nothing_waits_producers_set_the_pace(why: str, changes: dict[str, Any]) -> None:
-    assert of(replace(RESTS, delivered=200, done=200), **changes).set_by == "arrivals", why
+def test_where_nothing_waits_there_is_no_pace_and_what_came_just_now_is_no_backlog() -> None:
+    fast = replace(RESTS, delivered=200, done=200)
+    assert pace_of(replace(VIEW, consumers=(fast,), left=exactly(0))) is None
+    assert of(fast, left=exactly(3)).set_by == "arrivals"
 
 
 def test_who_hangs_sets_no_pace() -> None:

@@ -14,7 +14,7 @@ from pulsar_doctor.evidence.balance import RATES, Rate
 from pulsar_doctor.evidence.numbers import REPORTED
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
-from pulsar_doctor.report.pace import rounded_json
+from pulsar_doctor.report.pace import pace_json
 
 
 def cluster_json(checkup: Checkup) -> dict[str, str | None] | None:
@@ -38,7 +38,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "backlog": diagnosis.backlog,
         "account": _account(diagnosis.account),
         "balance": _balance(diagnosis),
-        "pace": rounded_json(diagnosis.pace),
+        "pace": pace_json(diagnosis.pace),
         "findings": [finding_json(finding) for finding in diagnosis.findings],
         "suspects": [suspect.document() for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
