@@ -255,13 +255,13 @@ def _hot_share(case: _Case) -> float:
 def _queued(case: _Case) -> Workload | None:
     """The queues run empty: a round trip is longer than the rest of the queue lasts."""
     busy, size, trip = len(case.full or case.rest), case.size, case.trip
-    if size is None or not trip or not (case.full or case.waits):
+    if size is None or not trip:
         return None
     each, threshold = case.rate / busy, refill_threshold(size)
     work = max(0.0, size / each - trip) / max(1, threshold - 1)
     if NEAR * size / each <= trip:
         work = 0.0  # what is left of a round is no more than a round trip varies
-    elif threshold == 1 or trip <= (size - threshold + 1) * work:
+    elif threshold == 1 or trip <= (size - threshold + 1) * work or not case.full:
         return None
     return case.plain(
         consumers=busy,

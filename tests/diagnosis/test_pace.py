@@ -67,6 +67,8 @@ def test_a_round_trip_that_is_longer_than_half_a_queue_lasts_is_the_queue() -> N
         "receiver queue", 20, 2,
     )  # fmt: skip
     assert of(replace(far, round_trip_seconds=0.01), delivered=1000).set_by == "application"
+    on_its_way = replace(far, full_share=0.0, available_permits=exactly(10), done=990)
+    assert of(on_its_way, delivered=1000, left=None).set_by == "queue", "by a trace at the client"
 
 
 def test_a_consumer_at_its_limit_waits_for_its_acknowledgements() -> None:
