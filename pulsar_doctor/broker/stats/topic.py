@@ -204,8 +204,6 @@ class TopicStats:
     msg_rate_in: float | None = None
     backlog_quota_limit_size: int | None = None
     backlog_quota_limit_time: int | None = None  # seconds
-    oldest_backlog_message_age_seconds: int | None = None
-    oldest_backlog_message_subscription_name: str | None = None
     msg_throughput_in: float | None = None  # bytes a second
     owner_broker: str | None = None
     publishers: tuple[PublisherStats, ...] | None = None
