@@ -23,15 +23,15 @@ from pulsar_doctor.checkup.case import SavedCase
 from pulsar_doctor.checkup.result import REST, STATUSES
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.known.versions import RUST_BEFORE
-from pulsar_doctor.evidence import by_wire, measures, stats_consumer, stats_reading
+from pulsar_doctor.evidence import by_stats, by_wire, measures, stats_consumer, stats_reading
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.wording.typed_json import FORMS, Value, form_of, of_json, to_json
 
 LEFT_OUT = "left out by --redact"
-# A number with its bounds, a position, a list of ranges of positions, or a time.
+# A number with its bounds, a position, of a transaction, ranges of positions, or a time.
 HARMLESS = re.compile(
-    r"((at least |at most )?-?\d+( to -?\d+|\.\d+)?)?|-?\d+(:-?\d+){1,3}"
+    r"((at least |at most )?-?\d+( to -?\d+|\.\d+)?)?|-?\d+(:-?\d+){1,3}|\d+,\d+"
     r"|\[([\[(]-?\d+:-?\d+(\.\.|\u2025)-?\d+:-?\d+[\])],? ?)*\]"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-][\d:]+)?"
 )
@@ -53,6 +53,7 @@ OWN_WORDS = frozenset(
     {"Exclusive", "Shared", "Failover", "Key_Shared", "as told", "measured"}
     | {*STATUSES, measures.STATS, measures.WIRE, measures.PROCESS, "internal", "unknown"}
     | {by_wire.REFUSED, by_wire.GAP, by_wire.INCOMPLETE, by_wire.LIKELY, by_wire.BETWEEN_BOUNDS}
+    | {by_stats.STORES_NOTHING, *(counter for _, counter in stats_reading.COUNTERS)}
     | {stats_consumer.FLOW_UNSEEN, stats_consumer.CLOCK_UNSEEN, RUST_BEFORE}
     | {cursors.REPLICATOR, cursors.SHADOW, cursors.DEDUPLICATION, cursors.COMPACTION}
     | {"subscription", "topic", "broker", "available_permits", "unacked_messages", "backlog"}

@@ -39,13 +39,13 @@ def end_of(
     """How the transaction is ended. known: its number, where that is reported."""
     yield Action("now", SHOWS, command=LIST)
     first = "Drop what it has published, and abort it," if publishes else "Abort it"
-    number = known.number.split(",") if known else None
+    most, _, least = known.number.partition(",") if known else ("", "", "")
     yield Action(
         "today",
         f"{first} if its application is gone or has forgotten it. Nothing else helps before its "
         "time-out.",
-        command=cluster_line("transactions abort-transaction", "-m", number[0], "-l", number[1])
-        if number
+        command=cluster_line("transactions abort-transaction", "-m", most, "-l", least)
+        if least
         else None,
         side_effect=ABORTED,
         check=check,
