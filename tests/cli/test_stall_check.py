@@ -464,17 +464,18 @@ It is a stall, too, where other partitions of the topic have consumers of the su
 one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
 with autoUpdatePartitions(false) never learns of one that was added later, others within a minute.
 
-When a topic is unloaded the broker closes all consumers, and they come back within moments: where
-the topic was loaded anew in the window, and nobody has been there for less than `reconnect_wait`,
-it is unknown; so it is by one document where a FLOW came a moment before. Readers and other
-non-durable subscriptions, and the cursor of compaction, keep nothing that anybody waits for. A
-segment that waits for its sealed parents has another cause.
+When a topic is unloaded, or a consumer seeks, the broker closes all consumers, and they come back
+within moments: where one was there in the window, and nobody has been for less than
+`reconnect_wait`, it is unknown; so it is by one document where a FLOW came a moment before. Where
+it came at that very moment, consumers come and go. Readers and other non-durable subscriptions, and
+the cursor of compaction, keep nothing that anybody waits for. A segment that waits for its sealed
+parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
     "thresholds": [
         {
             "name": "reconnect_wait", "default": 5.0, "unit": "seconds",
-            "meaning": "after a load, consumers have reconnected by then",
+            "meaning": "consumers that come back have come by then",
         }
     ],
     "needs": ["the broker's stats"],

@@ -11,9 +11,10 @@ with autoUpdatePartitions(false) never learns of one that was added later, other
 
 When a topic is unloaded, or a consumer seeks, the broker closes all consumers, and they come back
 within moments: where one was there in the window, and nobody has been for less than
-`reconnect_wait`, it is unknown; so it is by one document where a FLOW came a moment before.
-Readers and other non-durable subscriptions, and the cursor of compaction, keep nothing that anybody
-waits for. A segment that waits for its sealed parents has another cause.
+`reconnect_wait`, it is unknown; so it is by one document where a FLOW came a moment before. Where
+it came at that very moment, consumers come and go. Readers and other non-durable subscriptions, and
+the cursor of compaction, keep nothing that anybody waits for. A segment that waits for its sealed
+parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """
