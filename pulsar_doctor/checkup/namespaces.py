@@ -76,7 +76,9 @@ def _of_fleet(
         checkup.read_once_seconds_ago = LIST_RENEWED_SECONDS
     checkup.stopped = fleet.stopped and request.decide_seconds is None
     checkup.not_loaded += fleet.not_loaded
-    checkup.notes += (*notes.of_letters(judge.subscription), *notes.of_unused())
+    checkup.notes += notes.of_letters(judge.subscription)
+    if judge.subscription is None and judge.process is None:
+        checkup.notes += notes.of_unused()
     checkup.unreachable += [(unread.topic, unread.reason) for unread in fleet.unread]
     if judge.subscription is not None and not found:
         say_missing(_nowhere(judge.subscription, fleet), request, alone=not fleet.unread)
