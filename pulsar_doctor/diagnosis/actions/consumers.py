@@ -85,6 +85,11 @@ DUMPS = {  # by the client: what dumps its threads, in short and in full
     FUNCTIONS: ("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
     SINKS: ("jcmd", "jcmd's Thread.print"),
 }
+# Causes as they look from outside; what is found inside the process of a consumer explains them.
+CONSEQUENCES = frozenset(
+    {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
+     "ack-hole", "permit-leak"}
+)  # fmt: skip
 ATTACHABLE = frozenset({JAVA, PYTHON, FUNCTIONS, SINKS})  # `examine --attach` reads their processes
 AGAIN = "its unacknowledged messages are delivered again, including those that it has finished"
 ELSEWHERE = "its messages are sent to the other consumers at once, or to it when it reconnects"

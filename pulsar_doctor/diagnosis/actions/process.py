@@ -18,10 +18,6 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
-CONSEQUENCES = frozenset(
-    {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
-     "ack-hole", "permit-leak"}
-)  # fmt: skip
 STUCK_FOR = Threshold(
     "stuck_for", 10.0, "seconds", "a thread that was in one place for less is working"
 )

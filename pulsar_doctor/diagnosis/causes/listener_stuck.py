@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import SET_BACK, in_order
+from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES, SET_BACK, in_order
 from pulsar_doctor.diagnosis.actions.process import (
-    CONSEQUENCES,
     GONE,
     STUCK_FOR,
     both_ledgers,

@@ -16,8 +16,8 @@ Source: ConsumerBase.receive and ConsumerImpl.internalReceive in the Java client
 
 from __future__ import annotations
 
+from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.process import (
-    CONSEQUENCES,
     STUCK_FOR,
     both_ledgers,
     lasted,

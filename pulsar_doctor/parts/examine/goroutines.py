@@ -25,7 +25,7 @@ from pulsar_doctor.wording.addresses import bare
 PAGE = "/debug/pprof/goroutine?debug=2"
 DUMP_BYTES = 32 << 20  # 50,000 goroutines
 FRAMES_KEPT = 12
-HEAD = re.compile(r"goroutine (\d+)[^\[\n]*\[([^],]+)(?:, (\d+) minutes)?[^]\n]*\]:$")
+HEAD = re.compile(r"goroutine (\d+) [^\[]*\[([^],]+)(?:, (\d+) minutes)?(?:,[^]]*)?\]:$")
 CLIENT = "github.com/apache/pulsar-client-go/pulsar."
 CALLS: dict[Role, re.Pattern[str]] = {
     "acknowledges": re.compile(r"\w+\.(?:Ack|Nack)\w*$"),
@@ -95,7 +95,7 @@ def read(source: str) -> dict[int, Goroutine]:
 def parsed(dump: str) -> dict[int, Goroutine]:
     """Its goroutines by number; nothing where it is no such dump."""
     found: dict[int, Goroutine] = {}
-    for block in re.split(r"\n\s*\n", dump.replace("\r\n", "\n")):
+    for block in dump.replace("\r\n", "\n").split("\n\n"):
         lines = block.strip("\n").split("\n")
         start = next((at for at, line in enumerate(lines) if HEAD.match(line)), None)
         if start is None or (head := HEAD.match(lines[start])) is None:
