@@ -52,6 +52,11 @@ class Rate:
         return (self.least or 0.0) <= a_second <= (math.inf if self.most is None else self.most)
 
     @property
+    def at_least(self) -> Rate:
+        """The same without an upper bound."""
+        return Rate(self.about, self.least, None, self.seconds)
+
+    @property
     def falls(self) -> bool:
         """Whether it is below 0 for certain."""
         return self.most is not None and self.most < 0
@@ -203,7 +208,7 @@ def _acknowledged(view: SubscriptionView) -> Rate | None:
     if view.message_ack_rate is None and known is None and (lately := _lately(view)):
         return _counted(lately.acknowledged, TRACED)
     found = _of_consumers(view, view.message_ack_rate, known)
-    return replace(found, most=None) if found and view.type in SINGLE_ACTIVE else found
+    return found.at_least if found and view.type in SINGLE_ACTIVE else found
 
 
 def _lately(view: SubscriptionView) -> Sent | None:
@@ -253,7 +258,7 @@ def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None)
     part = sum(map(_asked_for, view.served)) // 2 if count is not None and rate is not None else 0
     found = _measured(view, rate, count, part)
     long = (view.watched_seconds or 0.0) >= RATE_SECONDS and count is not None
-    return replace(found, most=None) if found is not None and young and not long else found
+    return found.at_least if found is not None and young and not long else found
 
 
 def _asked_for(each: ConsumerView) -> int:

@@ -106,7 +106,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         sent_less=sent_less(observed),
         key_order=key_order_of(observed),
         quota=quota_of(observed),
-        policies=policies_of(observed),
+        policies=policies_of(observed) if observed.window.last.topic.msg_rate_in else None,
         place=among_segments(observed),
         facts=BrokerFacts(observed),
     )

@@ -34,7 +34,8 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where it is certain and consumers work: otherwise it is stuck."""
-    if not view.msg_rate_in and not view.published:
+    nothing = view.backlog is not None and view.backlog.empty
+    if nothing or not (view.msg_rate_in or view.published):
         return
     balance = balance_of(view, limits[LONGEST_BURST.name])
     works = any(each.works for each in view.served)
