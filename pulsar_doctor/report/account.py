@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, sum_of
+from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.values import most
-from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.durations import duration, rate
 from pulsar_doctor.wording.printable import many, printable
 from pulsar_doctor.wording.sentences import joined, say
 
@@ -46,7 +47,7 @@ class AccountTable:
         yield from self.below
 
 
-def account_table(account: Account) -> AccountTable:
+def account_table(account: Account, balance: Balance | None = None) -> AccountTable:
     """All of it, safe to print; of many consumers those that hold most."""
     known = [each for each in account.places if each.messages or each.entries]
     unknown = [each for each in account.places if not (each.messages or each.entries)]
@@ -54,7 +55,8 @@ def account_table(account: Account) -> AccountTable:
     room = max(1, PLACES_MOST - (len(known) - len(held)))
     shown = [each for each in known if not each.consumer or each in held[:room]]
     rows = tuple((_named(each), _how_many(each), _moved(each)) for each in shown)
-    return AccountTable(_title(account), rows, tuple(_below(account, held[room:], unknown)))
+    below = (*_below(account, held[room:], unknown), *(_flows(balance) if balance else ()))
+    return AccountTable(_title(account), rows, below)
 
 
 def _held_most(place: Place) -> int:
@@ -107,6 +109,15 @@ def _below(account: Account, more: Sequence[Place], unknown: Sequence[Place]) ->
         yield f"in the window: {', '.join(flows)}"
     if account.contradiction:
         yield f"contradiction: {printable(account.contradiction)}"
+
+
+def _flows(of: Balance) -> Iterator[str]:
+    """`messages a second: 120 come in, 40 sent, 40 acknowledged`; nothing where none move."""
+    flows = {"come in": of.comes_in, "sent": of.goes_out, "acknowledged": of.acknowledged}
+    known = {name: flow for name, flow in flows.items() if flow is not None}
+    if any(flow.about for flow in known.values()):
+        told = (f"{rate(flow.about)} {name}" for name, flow in known.items())
+        yield f"messages a second: {', '.join(told)}"
 
 
 def _is_shown(flow: Flow) -> bool:

@@ -13,12 +13,13 @@ from pulsar_doctor.checkup.incident import Recordings, of_recordings
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.account import Account, Flow, Place, Rest
+from pulsar_doctor.evidence.balance import Balance, Rate
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.report.account import account_table
 from pulsar_doctor.report.incident.page import page
 from tests.checkup.test_case import judge
 from tests.checkup.test_recorded_states import FOLDER, recorded
-from tests.report.checkups import checkup, verdict, written
+from tests.report.checkups import FALLING, checkup, verdict, written
 
 NOTHING = Account(exactly(0), (), ())
 SMALL = 100  # bytes of JSON where nothing waits and nothing was watched
@@ -80,6 +81,14 @@ def test_details_have_a_row_for_each_place_below_one_name() -> None:
     rows = text[text.index("  account  ") :].splitlines()
     assert [row[11:] for row in rows if row] == lines(WHOLE)
     assert "account" not in written("table", checkup([verdict("stalled", account=WHOLE)]))
+
+
+def test_below_its_account_is_what_comes_in_and_goes_out() -> None:
+    moves = replace(FALLING, acknowledged=Rate(0.25, 0.1, None, 60.0))
+    text = written("table", checkup([verdict(account=WHOLE, balance=moves)]), verbose=True)
+    assert "messages a second: 120 come in, 40 sent, 0.25 acknowledged" in text
+    still = Balance(comes_in=Rate(0.0, 0.0, 0.1, 60.0))
+    assert account_table(WHOLE, still) == account_table(WHOLE)
 
 
 def test_of_healthy_partitions_the_one_with_the_largest_backlog_is_shown() -> None:

@@ -124,14 +124,11 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
 
 def account_of(found: Alike | Folded) -> AccountTable | None:
     """Where its messages are, of partitions the largest backlog; None: nobody made an account."""
-    if isinstance(found, Alike):
-        topic, part, account = found.of.topic, found.shown.part, found.shown.account
-    else:
-        topic, (_, part, account) = found.topic, found.fullest
-    if account is None:
+    shown = found.shown if isinstance(found, Alike) else found.fullest
+    if shown is None or shown.account is None:
         return None
-    table = account_table(account)
-    which = "" if part is None else f"{parts_of(topic)} {part}: "
+    table = account_table(shown.account, shown.balance)
+    which = "" if shown.part is None else f"{parts_of(shown.whole)} {shown.part}: "
     return replace(table, title=f"{which}{table.title}")
 
 

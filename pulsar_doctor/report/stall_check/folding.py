@@ -14,7 +14,6 @@ from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
 from pulsar_doctor.report.words import backlog, cause, moved, pace
@@ -112,8 +111,7 @@ class Folded:
     unwell: list[Diagnosis] = field(default_factory=list)  # verdicts that are not healthy
     info: Finding | None = None  # of the first healthy one with something to know
     doubt: Diagnosis | None = None  # the first healthy one that may hide something
-    # Of the healthy one with the largest backlog: that, its partition, where its messages are.
-    fullest: tuple[int, int | None, Account | None] = (-1, None, None)
+    fullest: Diagnosis | None = None  # the healthy one with the largest backlog
     vitals: Vitals = field(default_factory=Vitals)
 
     def add(self, diagnosis: Diagnosis) -> None:
@@ -124,8 +122,8 @@ class Folded:
         if diagnosis.status != "healthy":
             self.unwell.append(diagnosis)
             return
-        if (entries := diagnosis.backlog or 0) > self.fullest[0]:
-            self.fullest = entries, diagnosis.part, diagnosis.account
+        if self.fullest is None or (diagnosis.backlog or 0) > (self.fullest.backlog or 0):
+            self.fullest = diagnosis
         if diagnosis.findings:
             self.info = self.info or diagnosis.findings[0]
         if diagnosis.suspects:
