@@ -178,7 +178,7 @@ NAMES = {
     "seeks": {"consumers-come-and-go", "redelivery-storm"},
     "limited": {"dispatch-throttled", "broker-read-stuck"}, "gives-back": {"redelivery-storm"},
     "skips": {"ack-hole", "acks-held-back", "holes-over-limit"},
-    "slower": {"prefetch-hogging", "slow-but-progressing"}, "reader-hangs": set(),
+    "slower": {"prefetch-hogging", "slow-but-progressing", "falls-behind"}, "reader-hangs": set(),
 }  # fmt: skip
 SICK = ("hangs", "hangs", "hangs", "all-hang", "keeps", "leave", "gives-back", "skips", "slower",
         "seeks", "limited", "reader-hangs")  # fmt: skip

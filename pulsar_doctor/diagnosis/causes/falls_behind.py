@@ -5,10 +5,11 @@ stops the producers, messages expire unread, or the disk is full. Either the wor
 what comes in, or something holds it back: a hot key, a limit of dispatching, work done twice.
 
 A burst looks the same while it lasts. So this is found only where what waits would take longer than
-`longest_burst` to gather at the pace of now, or where a window of that length shows it. Both count
-that come in and go out for the first time: acknowledgements may come at checkpoints, and rates
-count messages while the backlog counts entries. Delayed messages, what an entry filter rejects, and
-a difference that chance explains are no growth; then a longer window (`--window`) tells.
+`longest_burst` to gather at the pace of now, or where a window of that length shows it. What counts
+is what comes in, less what is sent for the first time. Acknowledgements count where they come all
+the time and move mark-delete: a sink that acknowledges at checkpoints keeps up. Where messages are
+delayed, or rejected by an entry filter, or chance explains the difference, a longer window
+(`--window`) shows which it is.
 
 Source: PersistentTopic.updateRates (rates are of the last full minute), BacklogQuotaManager.
 """
