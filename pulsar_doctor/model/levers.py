@@ -208,7 +208,7 @@ def _why_nothing(now: Workload, name: LeverName) -> str:
     if name == "consumers" and now.type in SINGLE_ACTIVE:
         return f"{now.type.capitalize()} sends all of a partition to one consumer"
     if name == "consumers" and now.idle:
-        return f"{many(now.idle, 'consumer')} have nothing to do: what waits is in queues"
+        return f"what waits is in queues already ({many(now.idle, 'consumer')} idle)"
     return sets_the_pace(now)
 
 

@@ -48,9 +48,9 @@ def pace_json(pace: SubscriptionPace | None) -> Any:
 
 
 def rounded_json(value: Any) -> Any:
-    """A pace or a lever as JSON: numbers to the thousandth; null where no limit is known."""
+    """A pace or a lever as JSON: five digits of each number; null where no limit is known."""
     if isinstance(value, float):
-        return None if value == inf else round(value, 3)
+        return None if value == inf else float(f"{value:.5g}")
     if isinstance(value, dict):
         return {name: rounded_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -104,7 +104,8 @@ ACTIONS = [
     },
     {
         "when": "later",
-        "text": "Make the work on one message faster, or add consumers until they keep up.",
+        "text": "Make the work on one message faster; 4 consumers bring nothing: what waits is in "
+        "queues already (1 consumer idle).",
         "command": None,
         "side_effect": None,
         "undo": None,
@@ -176,12 +177,14 @@ WHOLE = {
         {
             "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Shared",
             "status": "stalled", "backlog": None, "account": Like(dict), "balance": Like(dict),
+            "pace": Like(dict),
             "findings": [HOGGING], "not_told": NOT_TOLD,
             "suspects": Like(list), "ruled_out": Like(list), "known_issues": [],
         },
         {
             "topic": TOPIC, "partition": None, "subscription": "audit", "type": "Shared",
             "status": "healthy", "backlog": None, "account": Like(dict), "balance": Like(dict),
+            "pace": None,
             "findings": [], "not_told": NOT_TOLD,
             "suspects": Like(list), "ruled_out": Like(list), "known_issues": [],
         },

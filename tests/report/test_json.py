@@ -129,6 +129,7 @@ def test_a_whole_document() -> None:
                 "backlog": 498,
                 "account": None,
                 "balance": None,
+                "pace": None,
                 "findings": [
                     {
                         "code": "permits-exhausted",
@@ -167,6 +168,7 @@ def test_a_whole_document() -> None:
                 "backlog": None,
                 "account": None,
                 "balance": None,
+                "pace": None,
                 "findings": [],
                 "suspects": [],
                 "ruled_out": [],

@@ -62,6 +62,7 @@ def test_whole_lines() -> None:
         "backlog": None,
         "account": None,
         "balance": None,
+        "pace": None,
         "findings": [],
         "suspects": [],
         "ruled_out": [],

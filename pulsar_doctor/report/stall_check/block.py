@@ -80,7 +80,7 @@ def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list
 def _paced(pen: Pen, alike: Alike) -> list[Text]:
     """What sets the pace and what helps, a line each, where messages move too slowly."""
     pace = alike.shown.pace
-    if alike.status not in ("warning", "stalled") or pace is None or not pace.levers:
+    if alike.status != "warning" or pace is None or not pace.levers:
         return []
     return [line for row in pace_rows(pace) for line in row_lines(pen, BlockRow(*row))]
 

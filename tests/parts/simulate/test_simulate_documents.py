@@ -80,7 +80,7 @@ WHOLE = {
          "catch_up_seconds": 0.96, "why": None},
         {"lever": "at once", "value": 2, "rate": 16.667, "gain": 2.0,
          "catch_up_seconds": 1.44, "why": None},
-        {"lever": "receiver queue", "value": 10, "rate": 8.333, "gain": 1.0,
+        {"lever": "receiver queue", "value": 10, "rate": 8.3333, "gain": 1.0,
          "catch_up_seconds": 2.88,
          "why": "the application sets the pace: 240 ms for each message"},
     ],

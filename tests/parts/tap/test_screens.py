@@ -284,6 +284,7 @@ def published(event: Event) -> str:
 VERDICT = (
     '"topic": "persistent://acme/shop/orders", "partition": 3, "subscription": "billing\\n", '
     '"type": "Shared", "status": "stalled", "backlog": null, "account": null, "balance": null, '
+    '"pace": null, '
     '"findings": [{"code": '
     '"permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow", "summary": '
     '"slow has 0 permits", "evidence": [{"name": "available_permits", "value": 0, "unit": '

@@ -54,6 +54,7 @@ SLOW = {  # the consumer, when it has three of four and has acknowledged one
 HEALTHY = {
     "topic": TOPIC, "partition": None, "subscription": "billing", "type": "Exclusive",
     "status": "healthy", "backlog": None, "account": Like(dict), "balance": Like(dict),
+    "pace": None,
     "findings": [],
     "suspects": [], "ruled_out": [], "known_issues": [],
     "not_told": NOT_TOLD, "consumers": Like(list),
