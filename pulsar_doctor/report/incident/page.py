@@ -32,6 +32,7 @@ from pulsar_doctor.report.stall_check.details import (
     heading,
     healthy_line,
     healthy_rows,
+    paced_rows,
 )
 from pulsar_doctor.report.stall_check.folding import FoldedFleet, fold
 from pulsar_doctor.report.stall_check.header import header
@@ -98,7 +99,8 @@ def _verdicts(pen: Pen, fleet: FoldedFleet) -> Iterator[PageVerdict]:
         details = _rows(detail_rows(pen, alike))
         yield title, rows, account_of(alike), heading(pen, alike).plain, details
     for folded in fleet.healthy:
-        title, rows = healthy_line(pen, folded).plain, _rows(healthy_rows(folded))
+        rows = _rows([*healthy_rows(folded), *paced_rows(folded)])
+        title = healthy_line(pen, folded).plain
         yield title, rows, account_of(folded), "", ()
 
 

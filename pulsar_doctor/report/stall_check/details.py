@@ -60,8 +60,14 @@ def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
 def print_healthy(pen: Pen, folded: Folded) -> None:
     """One line, and a second where there is something to know."""
     pen.console.print(healthy_line(pen, folded))
-    account = _account_rows(folded) if pen.verbose else ()
-    _print_rows(pen, [*healthy_rows(folded), *account])
+    more = [*paced_rows(folded), *_account_rows(folded)] if pen.verbose else ()
+    _print_rows(pen, [*healthy_rows(folded), *more])
+
+
+def paced_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
+    """What sets its pace, and what would help; of partitions that with the largest backlog."""
+    pace = folded.fullest.pace if folded.fullest else None
+    yield from ((name, Text(text)) for name, text in pace_rows(pace))
 
 
 def healthy_rows(folded: Folded) -> Iterator[tuple[str, Text]]:

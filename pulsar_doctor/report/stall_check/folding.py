@@ -12,8 +12,11 @@ from typing import ClassVar, Self
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.account import Account
+from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
 from pulsar_doctor.report.words import backlog, cause, moved, pace
@@ -99,6 +102,24 @@ def both(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
+@dataclass(frozen=True, slots=True)
+class Fullest:
+    """What is kept of the healthy partition with the largest backlog."""
+
+    backlog: int
+    whole: str
+    part: int | None
+    account: Account | None
+    balance: Balance | None
+    pace: SubscriptionPace | None
+
+    @classmethod
+    def of(cls, diagnosis: Diagnosis) -> Self:
+        """Of a verdict, which itself is not kept."""
+        entries, place = diagnosis.backlog or 0, (diagnosis.whole, diagnosis.part)
+        return cls(entries, *place, diagnosis.account, diagnosis.balance, diagnosis.pace)
+
+
 @dataclass(slots=True)
 class Folded:
     """One subscription of one topic, with all its partitions (segments of a scalable topic)."""
@@ -111,7 +132,7 @@ class Folded:
     unwell: list[Diagnosis] = field(default_factory=list)  # verdicts that are not healthy
     info: Finding | None = None  # of the first healthy one with something to know
     doubt: Diagnosis | None = None  # the first healthy one that may hide something
-    fullest: Diagnosis | None = None  # the healthy one with the largest backlog
+    fullest: Fullest | None = None
     vitals: Vitals = field(default_factory=Vitals)
 
     def add(self, diagnosis: Diagnosis) -> None:
@@ -122,8 +143,8 @@ class Folded:
         if diagnosis.status != "healthy":
             self.unwell.append(diagnosis)
             return
-        if self.fullest is None or (diagnosis.backlog or 0) > (self.fullest.backlog or 0):
-            self.fullest = diagnosis
+        if self.fullest is None or (diagnosis.backlog or 0) > self.fullest.backlog:
+            self.fullest = Fullest.of(diagnosis)
         if diagnosis.findings:
             self.info = self.info or diagnosis.findings[0]
         if diagnosis.suspects:

@@ -13,7 +13,7 @@ from pulsar_doctor.parts.examine.answers import Unreadable
 from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.jvm.dump import LINE_CHARACTERS, THREADS, dump
 from pulsar_doctor.parts.examine.jvm.inspection import CONSUMERS, POOLS, inspection
-from pulsar_doctor.parts.examine.python import threads
+from pulsar_doctor.parts.examine.python import checked_threads
 
 ONE = {"id": 1, "class": "a.ConsumerImpl", "topic": "t", "availablePermits": 3}
 GOOD = {"format": 1, "java": "17", "read_at_ms": 1, "objects": 1, "milliseconds": 1}
@@ -127,7 +127,7 @@ def test_half_a_character_is_replaced():
 )
 def test_stacks_that_make_no_sense_are_misread(text):
     with pytest.raises(Unreadable):
-        threads(text)
+        checked_threads(text)
 
 
 @pytest.mark.parametrize(
