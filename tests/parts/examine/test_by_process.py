@@ -20,6 +20,7 @@ from pulsar_doctor.evidence.process_told import (
     Pool,
     ProcessTold,
     Sitting,
+    TcpConnection,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
@@ -216,6 +217,17 @@ def test_of_two_of_one_name_the_address_decides():
     behind_nat = replace(mine, address="/192.0.2.1:9")
     (alone,) = looked_into(broker(behind_nat), view).consumers or ()
     assert alone.inside is not None
+
+
+def test_the_round_trip_of_a_connection_is_that_of_its_consumers():
+    far = TcpConnection(("10.0.0.7", 5000), ("10.0.0.1", 6650), 0, 0, round_trip_us=21_000)
+    told = looked([ONE], connections=(far,))
+    mine = ConsumerView(label="w", name="w", address="/10.0.0.7:5000")
+    traced = replace(mine, label="t", address="/10.0.0.7:5000", round_trip_seconds=0.5)
+    other = ConsumerView(label="x", name="x", address="/10.0.0.8:5000")
+    process = InProcess(told, lambda: told)
+    joined = process.joined(broker(mine, traced, other)).consumers or ()
+    assert [each.round_trip_seconds for each in joined] == [0.021, 0.5, None]
 
 
 def test_what_no_broker_tells_of_is_judged_by_the_process_and_its_packets():
