@@ -19,7 +19,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.model.clients import refill_threshold
-from pulsar_doctor.model.levers import Lever, LimitName, Workload, levers, sets_the_pace
+from pulsar_doctor.model.levers import Lever, LimitName, Workload, levers, per_second, sets_the_pace
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 
@@ -278,7 +278,7 @@ def _summary(
     if set_by == "redeliveries":
         text = f"{case.again:.0%} of the messages are sent again, which is work done twice"
     who = listed([each.label for each in at_it], 3) if work else ""
-    return f"{case.rate:.3g}/s: {text}{f' ({who})' if who else ''}"
+    return f"{per_second(case.rate)}: {text}{f' ({who})' if who else ''}"
 
 
 def _assumed(case: _Case, set_by: SetBy) -> Iterator[str]:

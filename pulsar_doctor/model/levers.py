@@ -110,6 +110,11 @@ class Workload:
         return min(rates, key=lambda name: rates[name] * (0.999 if name == "application" else 1))
 
     @property
+    def keeps_up(self) -> bool:
+        """Whether nothing waits, and what comes is no more than it can do."""
+        return bool(self.arrivals) and not self.backlog and self.rate >= (self.arrivals or 0)
+
+    @property
     def catch_up_seconds(self) -> float | None:
         """Until nothing waits; None where that is never, or not known."""
         if self.arrivals is None or self.backlog is None:
@@ -148,7 +153,10 @@ def smallest_queue(now: Workload, sizes: Sequence[int] = QUEUES) -> int:
     """The smallest receiver queue that costs nothing; never 0, which takes no batches."""
     able = sorted(size for size in sizes if size > 0) or [1]
     rates = {size: replace(now, receiver_queue_size=size).rate for size in able}
-    return next(size for size in able if rates[size] >= 0.99 * max(rates.values()))
+    enough = 0.99 * max(rates.values())
+    if now.arrivals and not now.backlog:  # with room for a burst
+        enough = min(enough, FURTHER * now.arrivals)
+    return next(size for size in able if rates[size] >= enough)
 
 
 def levers(now: Workload) -> tuple[Lever, ...]:
@@ -199,12 +207,14 @@ def _lever(now: Workload, name: LeverName, value: float | None) -> Lever:
         changed["consumers"] = round(now.consumers * (value or 0) / now.partitions)
     then = replace(now, **changed)
     gain = then.rate / now.rate if 0 < now.rate < inf else 1.0
-    why = _why_nothing(now, name) if gain < NOTHING else None
+    why = _why_nothing(now, name) if gain < NOTHING or now.keeps_up else None
     return Lever(name, value, then.rate, gain, then.catch_up_seconds, why)
 
 
 def _why_nothing(now: Workload, name: LeverName) -> str:
     """The limit that sets the pace all the same."""
+    if now.keeps_up:
+        return f"it keeps up with the {per_second(now.arrivals or 0)} that arrive"
     if name == "consumers" and now.type in SINGLE_ACTIVE:
         return f"{now.type.capitalize()} sends all of a partition to one consumer"
     if name == "consumers" and now.idle:
@@ -225,9 +235,14 @@ def sets_the_pace(now: Workload) -> str:
             f"at most {now.unacked_limit} messages may be unacknowledged, and each is for "
             f"{duration(now.held_seconds)}"
         ),
-        "dispatch": f"the broker sends no more than {now.dispatch_rate or 0:.3g}/s",
+        "dispatch": f"the broker sends no more than {per_second(now.dispatch_rate or 0)}",
     }
     return words[now.set_by]
+
+
+def per_second(rate: float) -> str:
+    """`0.483/s`, `1,600/s`."""
+    return f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
 
 
 def _work(now: Workload) -> str:

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
-from pulsar_doctor.model.levers import Lever
+from pulsar_doctor.model.levers import Lever, per_second
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
@@ -26,14 +26,17 @@ def lever_rows(levers: tuple[Lever, ...]) -> Iterator[tuple[str, str]]:
     """What helps, the first first; and what brings nothing, with the reason."""
     if helps := [each for each in levers if each.why is None]:
         yield "helps", "; ".join(map(_helps, helps[:HELPS_MOST]))
-    if nothing := [each for each in levers if each.why is not None]:
-        each = {lever.lever: lever.changes for lever in reversed(nothing)}
-        yield "no use", f"{' or '.join(reversed(each.values()))}: {nothing[0].why}"
+    nothing = {each.lever: each for each in reversed(levers) if each.why is not None}
+    reasons: dict[str | None, list[str]] = {}
+    for each in reversed(nothing.values()):
+        reasons.setdefault(each.why, []).append(each.changes)
+    if reasons:
+        yield "no use", "; ".join(f"{' or '.join(what)}: {why}" for why, what in reasons.items())
 
 
 def _helps(lever: Lever) -> str:
     """`2 consumers: 40/s, catches up in 5 min`."""
-    rate = "no limit is known then" if lever.rate == inf else f"{lever.rate:.3g}/s"
+    rate = "no limit is known then" if lever.rate == inf else per_second(lever.rate)
     until = lever.catch_up_seconds
     return f"{lever.changes}: {rate}{f', catches up in {duration(until)}' if until else ''}"
 

@@ -35,6 +35,7 @@ from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.diagnosis.pace import pace_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.model.levers import per_second
 from pulsar_doctor.wording.printable import listed
 
 SET_BACK = "set it back, and restart the consumer"
@@ -302,7 +303,7 @@ def more_workers(view: SubscriptionView) -> Action:
     more = next((each for each in levers if each.lever == "consumers"), None)
     text = "Make the work on one message faster, or add consumers until they keep up"
     if more is not None and more.why is None and more.rate < inf:
-        text += f" ({more.changes}: {more.rate:.3g}/s)"
+        text += f" ({more.changes}: {per_second(more.rate)})"
     elif more is not None and more.why is not None:
         text = f"Make the work on one message faster; {more.changes} bring nothing: {more.why}"
     elif view.type in ("Exclusive", "Failover"):

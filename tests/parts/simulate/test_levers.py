@@ -114,3 +114,13 @@ def test_consumers_that_idle_beside_a_full_queue_need_a_smaller_one():
     work = Workload(process_seconds=1.0, receiver_queue_size=1000, idle=3, arrivals=2.0, backlog=60)
     found = named(work, "receiver queue")
     assert (found.value, found.rate, found.catch_up_seconds) == (1, 4.0, 30.0)
+
+
+def test_where_all_that_arrives_is_done_nothing_brings_more() -> None:
+    work = Workload(
+        process_seconds=0.005, consumers=4, receiver_queue_size=1000, round_trip_seconds=0.001,
+        arrivals=100.0, backlog=0,
+    )  # fmt: skip
+    assert {each.why for each in levers(work)} == {"it keeps up with the 100/s that arrive"}
+    assert smallest_queue(Workload(round_trip_seconds=0.001, arrivals=100.0, backlog=0)) == 1
+    assert smallest_queue(Workload(round_trip_seconds=0.05, arrivals=100.0, backlog=0)) == 10

@@ -258,7 +258,7 @@ def test_the_smallest_queue_that_costs_nothing_is_recommended_and_never_0():
     assert recommended(scenario(1100, takes=600.0)) == 1
     assert recommended(scenario(1100, takes=600.0, batch=10)) == 1
     assert recommended(scenario(3000, takes=0.0001, round_trip=0.01)) == 1000
-    assert recommended(scenario(3000, takes=(600.0, 0.001), round_trip=0.01)) == 100
+    assert recommended(scenario(3000, takes=(600.0, 0.001), attach=(0, 0), round_trip=0.01)) == 100
 
 
 def test_arrivals_come_evenly_after_the_backlog_and_a_batch_with_its_last_message():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pulsar_doctor.model.formulas import flow_gap_seconds
-from pulsar_doctor.model.levers import sets_the_pace
+from pulsar_doctor.model.levers import per_second, sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.simulated import Simulated
@@ -37,7 +37,10 @@ def document(report: Simulated) -> dict[str, Any]:
 
 def reason(report: Simulated) -> str:
     """Why no larger queue is better."""
-    return f"no queue brings more than {report.work.rate:.3g}/s: {sets_the_pace(report.work)}"
+    work = report.work
+    if work.keeps_up:
+        return f"up to {per_second(work.rate)} with it, and {per_second(work.arrivals or 0)} arrive"
+    return f"no queue brings more than {per_second(work.rate)}: {sets_the_pace(work)}"
 
 
 def flow_gap(report: Simulated) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pulsar_doctor.model.clients import refill_threshold
+from pulsar_doctor.model.levers import per_second
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.report.document import document, flow_gap, reason
 from pulsar_doctor.parts.simulate.simulated import Simulated
@@ -105,7 +106,7 @@ def _levers(report: Simulated) -> Iterator[str]:
     work = report.work
     needed = work.consumers_needed
     if work.arrivals and needed and needed > work.consumers:
-        each = f"{work.arrivals:.3g}/s at {duration(work.process_seconds)} each"
+        each = f"{per_second(work.arrivals)} at {duration(work.process_seconds)} each"
         yield f"  {many(needed, 'consumer')} are needed for {each}: no queue size helps"
     yield from (f"  {name:<6} {text}" for name, text in lever_rows(report.levers))
 
