@@ -18,8 +18,15 @@ from pulsar_doctor.evidence.balance import Balance, balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
-from pulsar_doctor.model.clients import refill_threshold
-from pulsar_doctor.model.levers import Lever, LimitName, Workload, levers, per_second, sets_the_pace
+from pulsar_doctor.model.levers import (
+    Lever,
+    LimitName,
+    Workload,
+    levers,
+    per_second,
+    rounds,
+    sets_the_pace,
+)
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 
@@ -257,17 +264,18 @@ def _queued(case: _Case) -> Workload | None:
     busy, size, trip = len(case.full or case.rest), case.size, case.trip
     if size is None or not trip:
         return None
-    each, threshold = case.rate / busy, refill_threshold(size)
-    work = max(0.0, size / each - trip) / max(1, threshold - 1)
-    if NEAR * size / each <= trip:
+    messages, works = rounds(size)
+    seconds = messages * busy / case.rate  # of a round
+    work = max(0.0, seconds - trip) / max(1, works)
+    if NEAR * seconds <= trip:
         work = 0.0  # what is left of a round is no more than a round trip varies
-    elif threshold == 1 or trip <= (size - threshold + 1) * work or not case.full:
+    elif not works or trip <= (messages - works) * work or not case.full:
         return None
     return case.plain(
         consumers=busy,
         process_seconds=work,
         receiver_queue_size=size,
-        round_trip_seconds=size / each - (threshold - 1) * work,
+        round_trip_seconds=seconds - works * work,
     )
 
 

@@ -4,8 +4,8 @@ Each limit alone allows so many messages a second, its *ceiling*. The lowest one
 
 - *application*: its workers, each on one message at a time;
 - *key* (Key_Shared): the consumer of the busiest hashes has so large a share of the messages;
-- *queue*: a queue of q messages comes once in each round, which is the round trip and the work on
-  the messages that the client takes before it asks again (all but the first of a threshold);
+- *queue*: what a queue lets through in each round, which is the round trip and the work on the
+  messages that the client takes before it asks again (see `rounds`);
 - *acknowledgements*: the limit of unacknowledged messages, in the time from delivery to ack;
 - *dispatch*: a rate limit of the broker.
 
@@ -94,9 +94,8 @@ class Workload:
 
     def _by_queue(self, size: int) -> float:
         """Of one consumer. A queue of 0 asks when a worker is free."""
-        work = self.process_seconds / self.at_once
-        waits = work if size == 0 else (refill_threshold(size) - 1) * work
-        return max(size, 1) / (self.round_trip_seconds + waits)
+        messages, works = rounds(size)
+        return messages / (self.round_trip_seconds + works * self.process_seconds / self.at_once)
 
     @property
     def rate(self) -> float:
@@ -147,6 +146,20 @@ class Lever:
     def changes(self) -> str:
         """`4 consumers`, `a receiver queue of 1`."""
         return FIELDS[self.lever][1].format(self.value)
+
+
+def rounds(size: int) -> tuple[int, int]:
+    """Messages that a receiver queue lets through in each round, and how many are worked on in it.
+
+    They come in groups, one for each FLOW, which asks for `refill` of them. Of the queue so many
+    whole groups are under way at a time, and what is left of it is owed all along. A FLOW leaves
+    with the message that completes `refill`. A queue of 0 asks for one when it has done one.
+    """
+    if size == 0:
+        return 1, 1
+    refill = refill_threshold(size)
+    groups, owed = divmod(size, refill)
+    return groups * refill, refill - 1 - owed
 
 
 def smallest_queue(now: Workload, sizes: Sequence[int] = QUEUES) -> int:

@@ -36,6 +36,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pulsar_doctor.model.levers import Workload
 from pulsar_doctor.parts.consume.engines import Plan
 
 ON_TIME_MS = 50  # handed out no later than so is on time
@@ -155,7 +156,12 @@ def bound(plan: Plan, consumers: int, *, own_queue: bool) -> Bound | None:
 
 def _from_receipt(plan: Plan, consumers: int, delay: float, own_queue: bool) -> Bound:
     size, work = plan.receiver_queue_size, plan.process_seconds or 0.0
-    each = _receipt_cap(size, delay, work) if own_queue and size else _per_second(1, delay + work)
+    alone = Workload(
+        process_seconds=work,
+        receiver_queue_size=size if own_queue else 0,
+        round_trip_seconds=delay,
+    )
+    each = alone.rate
     if work and each == 1 / work:
         return Bound(consumers / work, f"consumers / process time = {consumers} / {work:g} s")
     many, refill = f"{consumers} x {size}", max(1, size // 2)
@@ -165,24 +171,6 @@ def _from_receipt(plan: Plan, consumers: int, delay: float, own_queue: bool) -> 
         formula = f"consumers / (delay + process time) = {consumers} / "
         pause = f" + {work:g} s" if work else ""
     return Bound(consumers * each, f"{formula}({delay:g} s{pause})")
-
-
-def _receipt_cap(queue: int, delay: float, work: float) -> float:
-    """The most that one consumer hands out of a queue in the order of due times, each second.
-
-    Messages come in groups of h, one group for each FLOW, and a group falls due at once. Of the
-    queue, k = q // h groups are under way at a time, and r = q - k h permits are owed all along (0
-    of an even queue, otherwise 1 from 5 on). The FLOW leaves with the message of a group that makes
-    h with those, d + (h - 1 - r) p after the group came.
-    """
-    refill = max(1, queue // 2)
-    groups, owed = divmod(queue, refill)
-    cycle = delay + (refill - 1 - owed) * work
-    return min(_per_second(1, work), _per_second(groups * refill, cycle))
-
-
-def _per_second(messages: int, seconds: float) -> float:
-    return messages / seconds if seconds else math.inf
 
 
 def limit_of_lateness(

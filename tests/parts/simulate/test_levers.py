@@ -30,7 +30,7 @@ def named(work: Workload, lever: str, at: int = 0) -> Lever:
     return [each for each in levers(work) if each.lever == lever][at]
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 10, 40, 100])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 7, 10, 11, 100])
 @pytest.mark.parametrize("round_trip", [0.001, 0.02, 0.1])
 @pytest.mark.parametrize("seconds", [0.001, 0.05])
 @pytest.mark.parametrize("consumers", [1, 3])
