@@ -205,7 +205,8 @@ def _found(case: _Case) -> tuple[SetBy, Workload | None]:
         return "application", _application(case)
     if not case.waits and case.view.left is not None:
         return "arrivals", None
-    return ("broker" if case.waits and case.view.watched else "not-known"), None
+    ready = len(case.rest) == len(case.view.served) and any(c.may_receive for c in case.rest)
+    return ("broker" if ready and case.waits and case.view.watched else "not-known"), None
 
 
 def _application(case: _Case) -> Workload:

@@ -123,7 +123,8 @@ def test_where_nothing_waits_there_is_no_pace_and_what_came_just_now_is_no_backl
 def test_who_hangs_sets_no_pace() -> None:
     hung = replace(BUSY, works=False, moved=False, delivered=0, done=0, pace=None)
     found = of(hung, replace(RESTS, done=200), type="Key_Shared", replay=Count(10, None))
-    assert found.set_by == "broker"
+    assert found.set_by == "not-known"
+    assert of(RESTS).set_by == "broker"
     assert pace_of(replace(VIEW, consumers=(hung,), delivered=0)) is None
 
 
