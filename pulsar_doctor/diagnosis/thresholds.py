@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pulsar_doctor.evidence import balance
-
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
@@ -44,13 +42,6 @@ RELEASE_WAITS = (
     replace(REFILL_WAIT, meaning="if the release is further away than this, it is a stall"),
     replace(SLOW_WAIT, meaning="if the release is nearer than this, it is healthy"),
     JUST_NOW,
-)
-FALLS_BEHIND = "falls-behind"  # the cause that this one is of
-LONGEST_BURST = Threshold(
-    "longest_burst",
-    balance.LONGEST_BURST,
-    "seconds",
-    "what gathers in less, at the pace of now, may be a burst",
 )
 
 # What clues and words turn on. Nobody sets these: the weights of clues are fitted with them.

@@ -52,15 +52,10 @@ from pulsar_doctor.diagnosis.status import (
     doubts_by_odds,
     status_of,
 )
-from pulsar_doctor.diagnosis.thresholds import (
-    FALLS_BEHIND,
-    LONG_SECONDS,
-    LONGEST_BURST,
-    Limits,
-)
+from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, Place, account_of
-from pulsar_doctor.evidence.balance import Balance, balance_of
+from pulsar_doctor.evidence.balance import LONGEST_BURST, Balance, balance_of
 from pulsar_doctor.evidence.deadlines import Deadline, deadlines_of
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
@@ -325,7 +320,7 @@ def weighed_by(
     weighed = _Weighed()
     for cause in causes:
         weighed.add(cause, _ask(cause, view, limits[cause.code]))
-    burst = limits.get(FALLS_BEHIND, {}).get(LONGEST_BURST.name, LONGEST_BURST.default)
+    burst = limits.get("falls-behind", {}).get("longest_burst", LONGEST_BURST)
     balance = balance_of(view, burst)
     deadlines = deadlines_of(view, balance)
     findings = tuple(with_context(view, finding, deadlines) for finding in weighed.decided(view))

@@ -30,11 +30,11 @@ TRACED = MINUTE + STEP / 2  # seconds of a trace that `lately` counts, about
 FLOW_MOST = 1000  # messages that a consumer asks for at once: two of these parts by default
 EVEN = 0.1  # of what comes in: a smaller difference is neither growth nor a fall
 
-Pace = Literal["keeps-up", "catches-up", "falls-behind", "not-known"]
+KeepsUp = Literal["keeps-up", "catches-up", "falls-behind", "not-known"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class FlowRate:
     """How many a second, between bounds; below 0 where something falls. None: no bound there."""
 
     about: float
@@ -52,9 +52,9 @@ class Rate:
         return (self.least or 0.0) <= a_second <= (math.inf if self.most is None else self.most)
 
     @property
-    def at_least(self) -> Rate:
+    def at_least(self) -> FlowRate:
         """The same without an upper bound."""
-        return Rate(self.about, self.least, None, self.seconds)
+        return FlowRate(self.about, self.least, None, self.seconds)
 
     @property
     def falls(self) -> bool:
@@ -66,14 +66,14 @@ class Rate:
 class Balance:
     """Flows in messages a second, and what they make of what waits. None: not reported."""
 
-    pace: Pace = "not-known"
-    comes_in: Rate | None = None
-    goes_out: Rate | None = None  # sent, also again
-    acknowledged: Rate | None = None
-    redelivered: Rate | None = None  # sent again: work that is done twice
-    expired: Rate | None = None
-    growth: Rate | None = None  # of the messages that wait to be sent, or to be acknowledged
-    growth_entries: Rate | None = None  # of the backlog without what is delayed
+    pace: KeepsUp = "not-known"
+    comes_in: FlowRate | None = None
+    goes_out: FlowRate | None = None  # sent, also again
+    acknowledged: FlowRate | None = None
+    redelivered: FlowRate | None = None  # sent again: work that is done twice
+    expired: FlowRate | None = None
+    growth: FlowRate | None = None  # of the messages that wait to be sent, or to be acknowledged
+    growth_entries: FlowRate | None = None  # of the backlog without what is delayed
     waits: Count | None = None  # entries that could be sent now
     waits_messages: Count | None = None  # the same in messages; with those held, if these decide
     delayed: Count | None = None  # entries that are not due
@@ -95,7 +95,7 @@ class Balance:
         return fewest / growth.most
 
 
-RATES = tuple(each.name for each in fields(Balance) if each.type == "Rate | None")
+RATES = tuple(each.name for each in fields(Balance) if each.type == "FlowRate | None")
 
 
 def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> Balance:
@@ -121,7 +121,7 @@ def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> 
     return replace(found, pace=pace, seconds=seconds)
 
 
-def _held(view: SubscriptionView, of: Balance, first: Rate | None) -> Balance | None:
+def _held(view: SubscriptionView, of: Balance, first: FlowRate | None) -> Balance | None:
     """The same by what consumers hold, if they acknowledge all the time, and less than comes in.
 
     Single active consumers do not report what they hold, and one ack may stand for many messages.
@@ -141,7 +141,7 @@ def _held(view: SubscriptionView, of: Balance, first: Rate | None) -> Balance | 
     return replace(of, growth=grows, waits_messages=view.unacked)
 
 
-def _pace(of: Balance, longest_burst: float) -> tuple[Pace, float | None]:
+def _pace(of: Balance, longest_burst: float) -> tuple[KeepsUp, float | None]:
     """What the flows make of what waits, and how long that takes or has to be watched."""
     growth, waits, comes_in = of.growth, of.waits_messages, of.comes_in
     if of.waits is not None and of.waits.most == 0:
@@ -159,7 +159,7 @@ def _pace(of: Balance, longest_burst: float) -> tuple[Pace, float | None]:
     return ("keeps-up", None) if few or _even(growth, comes_in) else ("not-known", longest_burst)
 
 
-def _even(growth: Rate, comes_in: Rate) -> bool:
+def _even(growth: FlowRate, comes_in: FlowRate) -> bool:
     """Whether what waits stays about the same."""
     return (
         growth.least is not None
@@ -174,34 +174,36 @@ def _backlog_falls(of: Balance) -> bool:
     return entries is not None and entries.about <= 0 and not (expired and expired.about)
 
 
-def _growth(view: SubscriptionView, comes_in: Rate | None, first: Rate | None) -> Rate | None:
+def _growth(
+    view: SubscriptionView, comes_in: FlowRate | None, first: FlowRate | None
+) -> FlowRate | None:
     """first: sent for the first time. No lower bound where what comes in need not be sent now."""
     if comes_in is None or first is None:
         return None
     found = _less(comes_in, first)
     delayed = view.type not in SINGLE_ACTIVE and most(view.delayed) != 0
     fewest = None if delayed or view.filtered else found.least
-    return Rate(found.about, fewest, found.most, min(comes_in.seconds, first.seconds))
+    return FlowRate(found.about, fewest, found.most, min(comes_in.seconds, first.seconds))
 
 
-def _comes_in(view: SubscriptionView) -> Rate | None:
+def _comes_in(view: SubscriptionView) -> FlowRate | None:
     return _measured(view, view.msg_rate_in, view.published)
 
 
-def _sent(view: SubscriptionView) -> Rate | None:
+def _sent(view: SubscriptionView) -> FlowRate | None:
     if view.msg_rate_out is None and view.delivered is None and (lately := _lately(view)):
         return _counted(lately.messages, TRACED)
     return _of_consumers(view, view.msg_rate_out, view.delivered)
 
 
-def _again(view: SubscriptionView) -> Rate | None:
+def _again(view: SubscriptionView) -> FlowRate | None:
     """Sent again: by counters at least so many."""
     if view.msg_rate_redeliver is None and (lately := _lately(view)):
         return _counted(lately.again, TRACED)
     return _measured(view, view.msg_rate_redeliver, None)
 
 
-def _acknowledged(view: SubscriptionView) -> Rate | None:
+def _acknowledged(view: SubscriptionView) -> FlowRate | None:
     """Of a single active consumer one acknowledgement may stand for many messages."""
     done = [each.done for each in view.served]
     known = sum(each or 0 for each in done) if done and None not in done else None
@@ -220,7 +222,7 @@ def _lately(view: SubscriptionView) -> Sent | None:
     return view.circulation.lately(MINUTE) if long else None
 
 
-def _growth_entries(view: SubscriptionView) -> Rate | None:
+def _growth_entries(view: SubscriptionView) -> FlowRate | None:
     """How the backlog changed in the window, without what is delayed."""
     change, seconds = view.backlog_change, view.watched_seconds
     if change is None or not seconds:
@@ -229,7 +231,7 @@ def _growth_entries(view: SubscriptionView) -> Rate | None:
         if view.delayed_change is None:
             return None
         change -= view.delayed_change
-    return Rate(change / seconds, change / seconds, change / seconds, seconds)
+    return FlowRate(change / seconds, change / seconds, change / seconds, seconds)
 
 
 def _messages(view: SubscriptionView) -> Count | None:
@@ -248,7 +250,7 @@ def _messages(view: SubscriptionView) -> Count | None:
     )
 
 
-def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None) -> Rate | None:
+def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None) -> FlowRate | None:
     """The same of what consumers did, who are sent what they ask for at once.
 
     The rates of one that has just come, or left, leave out its past.
@@ -269,7 +271,7 @@ def _asked_for(each: ConsumerView) -> int:
 
 def _measured(
     view: SubscriptionView, rate: float | None, count: int | None, part: int = 0
-) -> Rate | None:
+) -> FlowRate | None:
     """By the broker's last full minute, or by a window that is longer; where these differ, by both.
 
     part: messages that may move at once.
@@ -284,23 +286,23 @@ def _measured(
     return minute if window.may_be(minute.about) else _between(minute, window)
 
 
-def _between(minute: Rate, window: Rate) -> Rate:
+def _between(minute: FlowRate, window: FlowRate) -> FlowRate:
     """Of both; about as in the window, which is newer."""
     fewest, longest = minute.least or 0.0, math.inf if window.most is None else window.most
     bounds = min(fewest, window.least or 0.0), max(minute.most or 0.0, longest)
-    return Rate(window.about, *bounds, minute.seconds)
+    return FlowRate(window.about, *bounds, minute.seconds)
 
 
-def _counted(number: int, seconds: float, part: int = 0) -> Rate:
+def _counted(number: int, seconds: float, part: int = 0) -> FlowRate:
     """A count in so many seconds. Another such time would show some more, or fewer."""
     chance = 2 * math.sqrt(number) + 1 + part
-    return Rate(
+    return FlowRate(
         number / seconds, max(0.0, number - chance) / seconds, (number + chance) / seconds, seconds
     )
 
 
-def _less(one: Rate, other: Rate) -> Rate:
+def _less(one: FlowRate, other: FlowRate) -> FlowRate:
     """The difference of two rates."""
     fewest = None if one.least is None or other.most is None else one.least - other.most
     longest = None if one.most is None or other.least is None else one.most - other.least
-    return Rate(one.about - other.about, fewest, longest, one.seconds)
+    return FlowRate(one.about - other.about, fewest, longest, one.seconds)

@@ -28,7 +28,7 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, Rest
-from pulsar_doctor.evidence.balance import Balance, Rate
+from pulsar_doctor.evidence.balance import Balance, FlowRate
 from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import ReportedConsumer
@@ -68,9 +68,9 @@ accounts = st.builds(
 
 FALLING = Balance(
     "falls-behind",
-    comes_in=Rate(120.0, 117.155, 122.845, 60.0),
-    goes_out=Rate(40.0, 38.35, None, 60.0),
-    growth=Rate(80.0, 75.505, 84.511, 60.0),
+    comes_in=FlowRate(120.0, 117.155, 122.845, 60.0),
+    goes_out=FlowRate(40.0, 38.35, None, 60.0),
+    growth=FlowRate(80.0, 75.505, 84.511, 60.0),
     waits=Count(639_000, 639_000),
 )
 DEADLINES = (Deadline("message-ttl", 3600.0, "messages expire unread"),)
@@ -115,7 +115,7 @@ def verdict(
         told["not_told"] = ("broker-read-stuck: one sample does not show whether it moves",)
         told["unknown"] = (Unknown("one sample does not show whether it moves"),)
     if (growth := more.pop("growth", None)) is not None:
-        more["balance"] = Balance(growth_entries=Rate(growth / 60, None, None, 10.0))
+        more["balance"] = Balance(growth_entries=FlowRate(growth / 60, None, None, 10.0))
     told = {"not_told": (), **told, **more}
     return Diagnosis(topic=topic, subscription=subscription, status=status, **told)
 

@@ -13,7 +13,7 @@ from pulsar_doctor.checkup.incident import Recordings, of_recordings
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.account import Account, Flow, Place, Rest
-from pulsar_doctor.evidence.balance import Balance, Rate
+from pulsar_doctor.evidence.balance import Balance, FlowRate
 from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.report.account import account_table
 from pulsar_doctor.report.incident.page import page
@@ -84,10 +84,10 @@ def test_details_have_a_row_for_each_place_below_one_name() -> None:
 
 
 def test_below_its_account_is_what_comes_in_and_goes_out() -> None:
-    moves = replace(FALLING, acknowledged=Rate(0.25, 0.1, None, 60.0))
+    moves = replace(FALLING, acknowledged=FlowRate(0.25, 0.1, None, 60.0))
     text = written("table", checkup([verdict(account=WHOLE, balance=moves)]), verbose=True)
     assert "messages a second: 120 come in, 40 sent, 0.25 acknowledged" in text
-    still = Balance(comes_in=Rate(0.0, 0.0, 0.1, 60.0))
+    still = Balance(comes_in=FlowRate(0.0, 0.0, 0.1, 60.0))
     assert account_table(WHOLE, still) == account_table(WHOLE)
 
 

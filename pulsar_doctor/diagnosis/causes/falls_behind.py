@@ -18,14 +18,21 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import FALLS_BEHIND, LONGEST_BURST, Limits
-from pulsar_doctor.evidence.balance import MINUTE, Balance, Rate, balance_of
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.balance import LONGEST_BURST, MINUTE, Balance, FlowRate, balance_of
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import rate
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (LONGEST_BURST,)
+THRESHOLDS = (
+    Threshold(
+        "longest_burst",
+        LONGEST_BURST,
+        "seconds",
+        "what gathers in less, at the pace of now, may be a burst",
+    ),
+)
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Add consumers, or make the work on a message faster: more has to go out than comes in. If "
@@ -38,12 +45,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     nothing = view.backlog is not None and view.backlog.empty
     if nothing or not (view.msg_rate_in or view.published):
         return
-    balance = balance_of(view, limits[LONGEST_BURST.name])
+    balance = balance_of(view, limits["longest_burst"])
     works = any(each.works for each in view.served)
     if balance.pace != "falls-behind" or not works or view.own is not None or view.keeps_nothing:
         return
     yield Finding(
-        code=FALLS_BEHIND,
+        code="falls-behind",
         severity="warning",
         confidence=0.9,
         consumer=None,
@@ -85,6 +92,6 @@ def _measures(view: SubscriptionView, of: Balance) -> list[Measure]:
     return [backlog_measure(view), *found]
 
 
-def _measure(name: str, flow: Rate) -> Measure:
+def _measure(name: str, flow: FlowRate) -> Measure:
     about = round(flow.about, 3)
     return Measure(name, about, "messages/second", "at least" if flow.most is None else None)

@@ -58,7 +58,7 @@ class RecentFrames:
         return FramesMoved(*(sum(each[n] for each in late) for n in (1, 2, 3)))
 
 
-class Balance:
+class PermitBalance:
     """One consumer's permits without what its frames have moved. Changed in place."""
 
     __slots__ = ("_granted", "_known", "_spent", "agreed")

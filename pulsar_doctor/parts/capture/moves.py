@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pulsar_doctor.parts.capture.bounds import Balance, FramesMoved, RecentFrames
+from pulsar_doctor.parts.capture.bounds import FramesMoved, PermitBalance, RecentFrames
 from pulsar_doctor.parts.capture.told import ConsumerTold, ToldIdentity
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame
@@ -36,7 +36,7 @@ class Moves:
     named: bool = False
     likely: bool = False  # some of it is not proven
     recent: RecentFrames = field(default_factory=RecentFrames)
-    permits: Balance = field(default_factory=Balance)
+    permits: PermitBalance = field(default_factory=PermitBalance)
 
     @property
     def balance(self) -> int:
@@ -117,7 +117,7 @@ class SeenConnection:
         """Frames were missed: what moved is not known."""
         self.before.clear()
         for moves in self.numbers.values():
-            moves.permits, moves.begun_ns = Balance(), None
+            moves.permits, moves.begun_ns = PermitBalance(), None
 
 
 def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = False) -> None:

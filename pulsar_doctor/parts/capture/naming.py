@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.parts.capture.bounds import MARGIN_NS, Balance
+from pulsar_doctor.parts.capture.bounds import MARGIN_NS, PermitBalance
 from pulsar_doctor.parts.capture.connections import CapturedConnection
 from pulsar_doctor.parts.capture.listening import CaptureListener
 from pulsar_doctor.parts.capture.moves import (
@@ -217,7 +217,7 @@ class Naming:
             if wrong and number in unnamed:
                 del seen.named[number]
                 seen.numbers[number].named = False
-                seen.numbers[number].permits = Balance()
+                seen.numbers[number].permits = PermitBalance()
                 self._take_name(conn_id, seen, named, now_ns)
 
     def _take_name(self, conn_id: int, seen: SeenConnection, named: Named, now_ns: int) -> None:

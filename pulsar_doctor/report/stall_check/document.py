@@ -10,7 +10,7 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account, Rest
-from pulsar_doctor.evidence.balance import RATES, Rate
+from pulsar_doctor.evidence.balance import RATES, FlowRate
 from pulsar_doctor.evidence.numbers import REPORTED
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Starvation
@@ -124,7 +124,7 @@ def _balance(diagnosis: Diagnosis) -> dict[str, Any] | None:
     }
 
 
-def _rate(rate: Rate | None) -> dict[str, float | None] | None:
+def _rate(rate: FlowRate | None) -> dict[str, float | None] | None:
     """What is measured, and between which bounds it is."""
     if rate is None:
         return None

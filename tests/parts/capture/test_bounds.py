@@ -10,8 +10,8 @@ from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.capture.bounds import (
     BUCKET_NS,
     BUCKETS_MOST,
-    Balance,
     FramesMoved,
+    PermitBalance,
     RecentFrames,
 )
 from tests.ledger.rows import ack, flow, message, opened
@@ -44,7 +44,7 @@ def busy_consumer(draw: st.DrawFn) -> list[tuple[str, int, int]]:
 
 @given(st.integers(-20, 50), busy_consumer())
 def test_the_bounds_hold_the_truth_and_never_widen(begins, steps):
-    balance, granted, spent, truths, width = Balance(), 0, 0, [begins], None
+    balance, granted, spent, truths, width = PermitBalance(), 0, 0, [begins], None
     moves: list[tuple[int, int]] = []
     for kind, many, off in steps:
         if kind == "sample":
@@ -64,7 +64,7 @@ def test_the_bounds_hold_the_truth_and_never_widen(begins, steps):
 
 
 def test_a_sample_that_cannot_be_contradicts_those_before():
-    balance = Balance()
+    balance = PermitBalance()
     assert balance.sampled(Count(10, 12), 0, 0, sets_aside=False) == Count(10, 12)
     assert balance.sampled(Count(30, 31), 5, 0, sets_aside=False) is None
     assert not balance.agreed
