@@ -67,7 +67,8 @@ def print_healthy(pen: Pen, folded: Folded) -> None:
 def paced_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
     """What sets its pace, and what would help; of partitions that with the largest backlog."""
     pace = folded.fullest.pace if folded.fullest else None
-    yield from ((name, Text(text)) for name, text in pace_rows(pace))
+    if pace is not None and pace.work is not None:  # a limit, not the producers
+        yield from ((name, Text(text)) for name, text in pace_rows(pace))
 
 
 def healthy_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
