@@ -42,7 +42,7 @@ def _falls_behind(window: TopicWindow) -> bool:
 
 
 async def with_policies(admin: Admin, window: TopicWindow) -> TopicWindow:
-    """The same, with its backlog quota and the TTL of its messages."""
+    """The same, with backlog quota and TTL."""
     topic = full_name(window.topic, window.partition)
     if not topic.startswith(PERSISTENT):
         return window

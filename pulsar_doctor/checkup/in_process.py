@@ -68,7 +68,7 @@ class InProcess:
         return any(each.address in self._addresses for each in observed.now.consumers or ())
 
     def meet(self, those: Iterable[Observed]) -> None:
-        """All of its consumers that will be judged, so that each is known beside the others."""
+        """All consumers in it that will be judged, so that each is known beside the others."""
         for observed in those:
             topic = full_name(observed.topic, observed.partition)
             for each in observed.now.consumers or ():
@@ -109,9 +109,9 @@ class InProcess:
         return found
 
 
-def _with_trips(view: SubscriptionView, told: ProcessTold) -> SubscriptionView:
+def _with_trips(view: SubscriptionView, process: ProcessTold) -> SubscriptionView:
     """The view with the round trips of the process's connections."""
-    trips = {f"/{shown(each.local)}": each.round_trip_us for each in told.connections or ()}
+    trips = {f"/{shown(each.local)}": each.round_trip_us for each in process.connections or ()}
     consumers = (
         replace(each, round_trip_seconds=trip / 1e6)
         if each.round_trip_seconds is None and (trip := trips.get(each.address or ""))

@@ -143,7 +143,7 @@ class Judge:
         sources: Iterable[ReportedBy],
         places: Sequence[Place] | None = None,
     ) -> Diagnosis:
-        """On one view. sources: which reported it. places: of its messages, if known already."""
+        """On one view. sources: which reported it. places: of the messages, if known already."""
         kept = view if self.keep_views else None
         found = diagnose(view, self.causes, self.limits, places)
         if found.status != "healthy" and (placed := self._placed(view)) is not view:

@@ -45,7 +45,7 @@ def _of_fleet(
     request: LiveRequest, scope: Scope, judge: Judge, checkup: Checkup
 ) -> Iterator[Diagnosis]:
     found, notes = False, TopicNotes()
-    admin = request.admin()  # wrong credentials are told before a file is replaced
+    admin = request.admin()  # wrong credentials are reported before a file is replaced
     with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(request.save)) if request.save else None
         stack.callback(request.no_more_progress)

@@ -2,7 +2,7 @@
 
 Clients call a topic of dead letters TOPIC-SUBSCRIPTION-DLQ and one of retries
 TOPIC-SUBSCRIPTION-RETRY, unless they are given another name (RetryMessageUtil of the Java client).
-Where one of these was read beside its subscription, what waits there is said of that subscription.
+Where one of these was read beside its subscription, a note on that subscription names what waits.
 
 What no cursor needs is deleted with its ledger, unless retention keeps it, and a topic without
 subscription and producers is deleted after a minute by default, with all that it holds (seen on
@@ -46,16 +46,16 @@ class TopicNotes:
             self.unused.setdefault(window.topic, []).append(topic)
 
     def of_letters(self, only: str | None) -> Iterator[tuple[str, str]]:
-        """On each subscription whose dead letters or retries wait: its topic, and a sentence.
+        """On each subscription with dead letters or retries that wait: the topic, and a sentence.
 
         only: of this name.
         """
         for topic, name in sorted(self.subscriptions) if self.letters else ():
             for ending, what in LETTERS.items() if only in (None, name) else ():
                 there = f"{topic}-{name}{ending}"
-                said = _waiting(self.letters.get(there, ()), f"{there} ({what})")
-                if said:
-                    yield topic, f"{name} on {topic}: {said}"
+                text = _waiting(self.letters.get(there, ()), f"{there} ({what})")
+                if text:
+                    yield topic, f"{name} on {topic}: {text}"
 
     def of_unused(self) -> Iterator[tuple[str, str]]:
         """In a sweep: topics that nobody has subscribed to, though messages come in."""

@@ -36,7 +36,7 @@ class Hypothesis:
     found_at_once: bool = False
     # Whether it is suspected only where its check was made and could not decide.
     if_undecided: bool = False
-    # Which other cause nobody can tell from it without a look inside: they share one probability.
+    # Which other cause nobody can tell from it from outside: they share one probability.
     alike: OfConsumer | None = None
     # What another sample shows if it is this cause.
     confirmed: str = "if none of its counters moves, this is the cause; if they move, it is working"

@@ -13,7 +13,7 @@ means). Otherwise the status is unknown, and the likeliest cause is named. Messa
 - sent, over and over, to consumers that have left: not at all, if that was three times all that can
   be sent, and nobody has acknowledged any;
 - in the queue of a client to which more are sent: for 30 seconds, or its rhythm, while its
-  application takes and acknowledges none. With fewer permits than half of its queue, some are
+  application takes and acknowledges none. With fewer permits than half of the queue, some are
   there;
 - held, and not new, by a consumer that has acknowledged before: for five minutes since its last
   acknowledgement, or `first_ack_within`, if that is longer;

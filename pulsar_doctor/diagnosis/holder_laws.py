@@ -37,7 +37,7 @@ def lately(consumer: ConsumerView, seconds: float) -> bool:
 
 
 def quiet(consumer: ConsumerView, within: float) -> bool:
-    """Whether it has shown nothing for so long, and that is no rest of its rhythm."""
+    """Whether it has shown nothing for so long, and that is no rest in the rhythm."""
     return consumer.quiet_at_least(within) and not consumer.resting
 
 
@@ -77,7 +77,7 @@ def silent_holder(view: SubscriptionView, each: ConsumerView, pause: float) -> S
 def queue_untouched(each: ConsumerView, pause: float) -> SilentHolder | None:
     """That messages have been in its queue for so many seconds, and it has worked on none.
 
-    A client sends FLOW once its application has taken half of its queue. A sink that acknowledges
+    A client sends FLOW once its application has taken half of the queue. A sink that acknowledges
     late takes messages all the same.
     """
     worked = each.since_work

@@ -141,7 +141,7 @@ def _not_seen(view: SubscriptionView, within: float) -> Iterator[Unknown]:
 def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Entries were read, and no consumer holds them: a place in which nothing may rest.
 
-    While anything moves, numbers of two moments look like that. What is acknowledged in an open
+    While anything moves, numbers of two moments differ like that. What is acknowledged in an open
     transaction may rest: `uncommitted-acks` tells for how long.
     """
     if view.type not in SHARING or not is_quiet(view) or view.pending_acks:

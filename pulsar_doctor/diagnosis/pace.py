@@ -170,7 +170,7 @@ def _at_limit(consumer: ConsumerView) -> bool:
 def _again(view: SubscriptionView, balance: Balance) -> float:
     """The share of the deliveries that are redeliveries, by the window or the last minute."""
     sent = view.circulation.window if view.circulation else None
-    again, out = balance.redelivered, balance.goes_out
+    again, out = balance.redelivered, balance.sent_out
     share = again.about / out.about if again and out and out.about else 0.0
     if sent is not None and sent.messages >= MANY:
         share = max(share, sent.again / sent.messages, sent.given_back / sent.messages)
@@ -181,7 +181,7 @@ def _deliveries(balance: Balance, busy: Sequence[ConsumerView]) -> float:
     """Messages a second that came back: by the paces of all that are busy, or as counted."""
     paces = [each.pace.seconds if each.pace else 0.0 for each in busy]
     by_paces = sum(1 / pace for pace in paces) if paces and all(paces) else 0.0
-    acked, out = balance.acknowledged, balance.goes_out
+    acked, out = balance.acknowledged, balance.sent_out
     if acked is None or not acked.about:
         return by_paces or (0.0 if out is None else out.about)
     fits = (acked.least or 0) <= by_paces and (acked.most is None or by_paces <= acked.most)
@@ -236,7 +236,7 @@ def _acknowledging(case: _Case) -> Workload:
 
 
 def _keyed(case: _Case) -> Workload:
-    """The busiest consumer's share of all messages is that of its key and of an even rest."""
+    """The busiest consumer's share of all messages is that of the key and of an even rest."""
     share, many, work = _hot_share(case), len(case.view.served), _application(case)
     key = max(0.0, (share - 1 / many) / (1 - 1 / many))
     return replace(
@@ -315,8 +315,8 @@ def _limits(case: _Case, work: Workload | None) -> Iterator[Limit]:
         trip = f"only if a round trip takes more than {duration(bound)}, which is not reported"
     held_back = "throttled reads are not reported"
     if throttling is not None:
-        whose = listed(list(dict.fromkeys(each.whose for each in throttling.lately)), 3)
-        held_back = f"held back by the limit of: {whose or 'none in the window'}"
+        limits = listed(list(dict.fromkeys(each.whose for each in throttling.lately)), 3)
+        held_back = f"held back by the limit of: {limits or 'none in the window'}"
     yield Limit("application", rates.get("application"), full)
     yield Limit("queue", rates.get("queue"), trip)
     at_limit = f"{len(case.limited)} of {served} consumers are at their limit"

@@ -2,7 +2,7 @@
 
 Of a consumer on this machine its process is examined: that takes seconds, and shows whether it is
 paused and where its threads are. Otherwise another sample comes first: it only reads, and tells
-work from a hang. Where the subscription was watched for long already, somebody has to look at the
+work from a hang. Where the subscription was watched for long already, somebody has to examine the
 process, or at what the wire carries.
 """
 

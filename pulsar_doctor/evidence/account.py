@@ -90,7 +90,7 @@ class Account:
 
 
 def account_of(view: SubscriptionView, places: Sequence[Place] | None = None) -> Account:
-    """The account of one subscription at the moment of its view. places: if known already."""
+    """The account of one subscription at the moment of the view. places: if known already."""
     total = _total(view)
     there = occupied(view) if places is None else tuple(places)
     return Account(total, there, tuple(_flows(view)), _contradiction(view, total, there))
@@ -371,7 +371,7 @@ def expired_in_hand(view: SubscriptionView) -> int:
 
 
 def _fewest_held(view: SubscriptionView) -> int:
-    """By the counters of its consumers."""
+    """By the counters of consumers."""
     counted = (_entries_of(each.unacked_messages, each.entry_messages_most) for each in view.served)
     return sum(least(each) or 0 for each in counted)
 

@@ -7,7 +7,7 @@ count only where they come all the time and move mark-delete.
 
 A burst looks the same. So it is certain only if what waits took longer to gather, at the pace of
 now, than the longest burst that is allowed for; or if a window of that length shows it. The rates
-of the broker are of its last full minute, and the window may be of a few seconds: where both are
+of the broker are of the last full minute, and the window may be of a few seconds: where both are
 known, each flow is between both.
 """
 
@@ -68,7 +68,7 @@ class Balance:
 
     pace: KeepsUp = "not-known"
     comes_in: FlowRate | None = None
-    goes_out: FlowRate | None = None  # sent, also again
+    sent_out: FlowRate | None = None  # sent, also again
     acknowledged: FlowRate | None = None
     redelivered: FlowRate | None = None  # sent again: work that is done twice
     expired: FlowRate | None = None
@@ -104,7 +104,7 @@ def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> 
     first = _less(out, again) if out and again else out
     found = Balance(
         comes_in=comes_in,
-        goes_out=out,
+        sent_out=out,
         acknowledged=_acknowledged(view),
         redelivered=again,
         expired=_measured(view, view.msg_rate_expired, view.expired),
@@ -257,13 +257,13 @@ def _of_consumers(view: SubscriptionView, rate: float | None, count: int | None)
     """
     lives = [each.connected_for for each in view.served]
     young = not lives or any(each is None or each.seconds < RATE_SECONDS for each in lives)
-    part = sum(map(_asked_for, view.served)) // 2 if count is not None and rate is not None else 0
+    part = sum(map(_requested, view.served)) // 2 if count is not None and rate is not None else 0
     found = _measured(view, rate, count, part)
     long = (view.watched_seconds or 0.0) >= RATE_SECONDS and count is not None
     return found.at_least if found is not None and young and not long else found
 
 
-def _asked_for(each: ConsumerView) -> int:
+def _requested(each: ConsumerView) -> int:
     """Messages that it has and may be sent, up to what is usual."""
     held, permits = most(each.unacked_messages) or 0, most(each.available_permits) or 0
     return min(FLOW_MOST, held + max(0, permits))

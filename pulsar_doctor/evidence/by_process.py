@@ -50,7 +50,7 @@ class _Threads:
     all_listening: tuple[Sitting, ...]
     applications: tuple[Sitting, ...]
     deadlock: tuple[str, ...]
-    # By the number of a thread that calls listeners: the consumers whose listeners it calls.
+    # By the number of a thread that calls listeners: the consumers that it serves.
     called_by: dict[int, list[ClientConsumer]]
 
     @classmethod
@@ -184,7 +184,7 @@ def _inside(threads: _Threads, one: _One) -> Inside:
         deadlock=threads.deadlock,
         shares=threads.shared_by(heads) if listener else (),
         pools=pools,
-        pool_sits=threads.in_pools(pools),
+        pool_places=threads.in_pools(pools),
         virtual_threads=last.virtual_threads,
         moment_ms=last.read_at_ms,
     )
@@ -307,7 +307,7 @@ def _seen(
     view: SubscriptionView, consumer: ConsumerView, threads: _Threads, there: Collection[str]
 ) -> Inside:
     """there: all consumers at its address. Those of one client have one thread for listeners, as
-    a rule: where two run, nobody knows which of them is whose."""
+    a rule: where two run, nobody knows which has them."""
     waits, ears = (consumer.queued.least or 0) > 0, threads.all_listening
     own, held = named(consumer.name, view.full_topic), least(consumer.unacked_messages) or 0
     pools = tuple(each for each in threads.told.pools if len(each.threads) < held)
@@ -319,7 +319,7 @@ def _seen(
         sits=ears or threads.applications,
         shares=tuple(each for each in there if each != own) if waits and len(ears) == 1 else (),
         pools=pools,
-        pool_sits=threads.in_pools(pools),
+        pool_places=threads.in_pools(pools),
     )
 
 

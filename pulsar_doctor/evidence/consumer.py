@@ -189,7 +189,7 @@ class ConsumerView(Facts):
     def left_untaken(self, seconds: float) -> int:
         """Messages that have been in its client's queue for so long, at least.
 
-        With fewer permits than half of its queue some are there. A queue is no smaller than its
+        With fewer permits than half of the queue some are there. A queue is no smaller than its
         permits and what it was sent since its last FLOW together: so much at its usual pace, of its
         life and of now. What comes at that pace in these seconds is younger; where none comes now,
         nothing tells how old a burst is.

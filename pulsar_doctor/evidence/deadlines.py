@@ -15,7 +15,7 @@ from pulsar_doctor.evidence.policies import Policies
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
 
-LimitName = Literal["backlog-quota-size", "backlog-quota-age", "message-ttl"]
+PolicyName = Literal["backlog-quota-size", "backlog-quota-age", "message-ttl"]
 EXPIRES = "messages expire unread"
 EFFECTS = {
     None: "the backlog quota refuses producers or drops messages",
@@ -29,7 +29,7 @@ EFFECTS = {
 class Deadline:
     """A limit that takes effect in about so many seconds; 0: it does now."""
 
-    limit: LimitName
+    limit: PolicyName
     seconds: float
     effect: str
 

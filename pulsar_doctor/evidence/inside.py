@@ -30,18 +30,18 @@ class Inside:
     connected: bool | None = None  # whether it has a connection to its broker
     # Names of threads that the JVM found, where one of them works for a consumer.
     deadlock: tuple[str, ...] = ()
-    pools: tuple[Pool, ...] = ()  # those that have messages of its topic, or may have
-    pool_sits: tuple[Sitting, ...] = ()  # where their threads are, longest first
+    pools: tuple[Pool, ...] = ()  # those that have messages of the topic, or may have
+    pool_places: tuple[Sitting, ...] = ()  # where their threads are, longest first
     virtual_threads: int = 0  # of its process; where they are is not known
     moment_ms: int = 0  # when the pools were examined
 
-    # Other consumers of its process that the same listener thread serves, with their topics.
+    # Other consumers of the process that the same listener thread serves, with their topics.
     shares: tuple[str, ...] = ()
 
     @property
     def blocked_pool(self) -> Pool | None:
-        """The first of its pools in which no thread has run since one sample or longer."""
-        blocked = {each.id for each in self.pool_sits if each.seconds}
+        """The first pool in which no thread has run since one sample or longer."""
+        blocked = {each.id for each in self.pool_places if each.seconds}
         return next((each for each in self.pools if blocked.issuperset(each.threads)), None)
 
     @property

@@ -172,7 +172,7 @@ class Facts(PrintedFacts):
     full_share: float | None = row(
         "in which it has no permits, and is not at that limit", "of the samples", by=BROKER)
     round_trip_seconds: float | None = row(
-        "from a FLOW to its first message, or of its connection", "seconds", by=TRACE)
+        "from a FLOW to its first message, or of the connection", "seconds", by=TRACE)
     acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
 
     refill_threshold: int | None = permits(

@@ -88,7 +88,7 @@ class ThreadTold:
 class Pool:
     """A pool of threads for tasks of the application. By Java, one in which tasks wait."""
 
-    threads: tuple[int, ...]  # the ids of its threads, as `Sitting.id`
+    threads: tuple[int, ...]  # the ids of the threads, as `Sitting.id`
     waiting: int | None = None  # tasks; None: not known, as what follows
     looked: int = 0  # of the first tasks, how many were examined: lambdas and those of the JDK only
     holding: int = 0  # of these, how many hold a message of the client

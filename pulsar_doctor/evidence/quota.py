@@ -1,4 +1,4 @@
-"""The backlog quota of a topic, where it is reached, and whose backlog fills it.
+"""The backlog quota of a topic, where it is reached, and by which subscription.
 
 A broker holds or refuses producers then, or drops the oldest messages, whichever its policy says:
 statistics do not report which. A limit of -1 is none, and brokers before 3.3 report no limit.

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, topic_counters_fell
 from pulsar_doctor.evidence.standing import Standing
-from pulsar_doctor.evidence.subscription import Alone, Connections, Gone, Turnover
+from pulsar_doctor.evidence.subscription import Alone, ComesBackBy, Gone, Turnover
 
 
 def active_of(observed: Observed, consumers: Sequence[Standing]) -> int | None:
@@ -140,7 +140,7 @@ def _returned(lives: Sequence[frozenset[_Life]]) -> tuple[Sequence[_Life], int]:
     return named, times
 
 
-def _alike(addresses: Sequence[str | None]) -> Connections:
+def _alike(addresses: Sequence[str | None]) -> ComesBackBy:
     """Whether several come by one connection, or each by its own, but for a few."""
     if len(addresses) < 2 or None in addresses:
         return None

@@ -72,15 +72,15 @@ class ConsumerFacts(Paced):
 
     @property
     def blocked_share(self) -> float:
-        told = [bool(c.blocked_consumer_on_unacked_msgs) for c in self.course.values if c]
-        return sum(told) / len(told)
+        reported = [bool(c.blocked_consumer_on_unacked_msgs) for c in self.course.values if c]
+        return sum(reported) / len(reported)
 
     @property
     def full_share(self) -> float | None:
-        told = [c for c in self.course.values if c and c.available_permits is not None]
-        full = [c for c in told if (c.available_permits or 0) <= 0]
+        known = [c for c in self.course.values if c and c.available_permits is not None]
+        full = [c for c in known if (c.available_permits or 0) <= 0]
         full = [c for c in full if not c.blocked_consumer_on_unacked_msgs]
-        return len(full) / len(told) if told else None
+        return len(full) / len(known) if known else None
 
     @property
     def never_acked(self) -> bool | None:

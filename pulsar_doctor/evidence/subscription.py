@@ -67,14 +67,14 @@ class Alone:
     elsewhere: bool = False  # whether other partitions of the topic have consumers of it
 
     @property
-    def asked_just_now(self) -> bool:
+    def requested_just_now(self) -> bool:
         """Whether somebody was there at about the moment of the last sample."""
         flow = self.since_flow
         return flow is not None and flow.exact and flow.ms <= CLOCK_SLACK_MS
 
 
 # By which connections a consumer comes back: one and the same, or each time another one.
-Connections = Literal["one", "each"] | None  # None: not known
+ComesBackBy = Literal["one", "each"] | None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Turnover:
     times: int  # that one of a name and host connected anew in the window, at least
     seconds: float | None  # of the window
     as_sampled: bool = False  # whether about each sample shows another one: there may be many more
-    connections: Connections = None
+    connections: ComesBackBy = None
     hosts: tuple[str, ...] = ()  # from which they connected
     put_back: int = 0  # entries by which the backlog rose beyond what was published
 
@@ -168,7 +168,7 @@ class SubscriptionView:
     delayed_change: int | None = None  # of these, within that time
     replay: Count | None = None  # entries that are to be sent again
     replay_least: int | None = None  # of these, in every sample
-    oldest_seconds: int | None = None  # age of its oldest message, up to a minute ago
+    oldest_seconds: int | None = None  # age of the oldest message, up to a minute ago
     ranges: AckedRanges | None = None
     reads: BrokerReads | None = None  # None also where nothing is left to send
     throttling: Throttling | None = None

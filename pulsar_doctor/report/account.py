@@ -113,11 +113,11 @@ def _below(account: Account, more: Sequence[Place], unknown: Sequence[Place]) ->
 
 def _flows(of: Balance) -> Iterator[str]:
     """`messages a second: 120 come in, 40 sent, 40 acknowledged`; nothing where none move."""
-    flows = {"come in": of.comes_in, "sent": of.goes_out, "acknowledged": of.acknowledged}
+    flows = {"come in": of.comes_in, "sent": of.sent_out, "acknowledged": of.acknowledged}
     known = {name: flow for name, flow in flows.items() if flow is not None}
     if any(flow.about for flow in known.values()):
-        told = (f"{rate(flow.about)} {name}" for name, flow in known.items())
-        yield f"messages a second: {', '.join(told)}"
+        known_rates = (f"{rate(flow.about)} {name}" for name, flow in known.items())
+        yield f"messages a second: {', '.join(known_rates)}"
 
 
 def _is_shown(flow: Flow) -> bool:

@@ -127,7 +127,7 @@ def inside_of(fields: dict[str, Any]) -> Inside:
     lists["pools"] = tuple(
         Pool(**{**each, "threads": tuple(each["threads"])}) for each in fields.get("pools", ())
     )
-    lists["pool_sits"] = (
+    lists["pool_places"] = (
         tuple(replace(each, id=at) for at, each in enumerate(sits, 1)) if lists["pools"] else ()
     )
     rest = {name: value for name, value in fields.items() if name != "address"}

@@ -69,7 +69,7 @@ accounts = st.builds(
 FALLING = Balance(
     "falls-behind",
     comes_in=FlowRate(120.0, 117.155, 122.845, 60.0),
-    goes_out=FlowRate(40.0, 38.35, None, 60.0),
+    sent_out=FlowRate(40.0, 38.35, None, 60.0),
     growth=FlowRate(80.0, 75.505, 84.511, 60.0),
     waits=Count(639_000, 639_000),
 )

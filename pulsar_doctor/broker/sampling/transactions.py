@@ -44,7 +44,7 @@ async def with_transactions(admin: Admin, sampled: Sampled) -> Sampled:
 
 
 def _any_open(window: TopicWindow, known: Transactions) -> bool:
-    """Whether a transaction is open on a topic of which that was asked."""
+    """Whether a transaction is open on a topic of which that is known."""
     open_ones = window.window.last.topic.ongoing_txn_count or any(
         each.open for each in known.pending_acks
     )
@@ -62,15 +62,15 @@ def _aged(window: TopicWindow, known: Transactions, slow: Fields | None) -> Tran
     return known
 
 
-def _slow_of(topic: str, told: Fields | None) -> Iterator[SlowTransaction]:
+def _slow_of(topic: str, fields: Fields | None) -> Iterator[SlowTransaction]:
     """What one transaction does on the topic: publish, acknowledge, or both."""
-    number = NUMBER.fullmatch((told and told.text("txnId")) or "")
-    if told is None or number is None:
+    number = NUMBER.fullmatch((fields and fields.text("txnId")) or "")
+    if fields is None or number is None:
         return
-    opened, timeout = told.time_ms("openTimestamp"), told.at_least_0("timeoutAt")
+    opened, timeout = fields.time_ms("openTimestamp"), fields.at_least_0("timeoutAt")
     if opened is None or timeout is None:
         return
-    produced, acked = (told.inner(name) for name in ("producedPartitions", "ackedPartitions"))
+    produced, acked = (fields.inner(name) for name in ("producedPartitions", "ackedPartitions"))
     on_topic = acked.inner(topic) if acked else None
     subscriptions = tuple(on_topic.document) if on_topic else ()
     publishes = (None,) if produced and topic in produced.document else ()

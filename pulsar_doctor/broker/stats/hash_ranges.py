@@ -42,12 +42,12 @@ def _gaps(owned: Sequence[HashRange]) -> Iterator[HashRange]:
 
 def _ranges(consumer: Any) -> list[HashRange] | None:
     """The ranges of one consumer; None where one of them is not a range."""
-    told = consumer.get("keyHashRangeArrays") if isinstance(consumer, dict) else None
-    if not isinstance(told, list) or not all(map(_is_range, told)):
+    ranges = consumer.get("keyHashRangeArrays") if isinstance(consumer, dict) else None
+    if not isinstance(ranges, list) or not all(map(_is_range, ranges)):
         return None
-    return [(first, last) for first, last in told]
+    return [(first, last) for first, last in ranges]
 
 
-def _is_range(told: Any) -> bool:
-    pair = isinstance(told, list) and len(told) == 2
-    return pair and all(type(one) is int for one in told) and 0 <= told[0] <= told[1] <= LAST
+def _is_range(ranges: Any) -> bool:
+    pair = isinstance(ranges, list) and len(ranges) == 2
+    return pair and all(type(one) is int for one in ranges) and 0 <= ranges[0] <= ranges[1] <= LAST

@@ -29,7 +29,7 @@ class SlowTransaction:
     """
 
     number: str  # most and least significant bits, as `1,25`
-    subscription: str | None  # the one whose entries it acknowledges; None: it publishes
+    subscription: str | None  # the one in which it acknowledges; None: it publishes
     opened_ms: int  # since the epoch
     timeout_seconds: float  # then its coordinator aborts it
 

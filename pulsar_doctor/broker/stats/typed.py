@@ -35,9 +35,9 @@ def _function(told: Fields, name: str) -> FunctionInstance | None:
     return function_of(told.document.get(name))
 
 
-def _unowned(told: Fields, name: str) -> tuple[HashRange, ...] | None:
+def _unowned(fields: Fields, name: str) -> tuple[HashRange, ...] | None:
     """Only the gaps are of use: a broker that splits ranges lists hundreds of them."""
-    return unowned_hashes(told.document)
+    return unowned_hashes(fields.document)
 
 
 def _version(told: Fields, name: str) -> str | None:

@@ -86,7 +86,7 @@ DUMPS = {  # by the client: what dumps its threads, in short and in full
     FUNCTIONS: ("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
     SINKS: ("jcmd", "jcmd's Thread.print"),
 }
-# Causes as they look from outside; what is found inside the process of a consumer explains them.
+# Causes as they appear from outside; what is found inside the process of a consumer explains them.
 CONSEQUENCES = frozenset(
     {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
      "ack-hole", "permit-leak"}
@@ -144,7 +144,7 @@ def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """Of one that takes messages and has never acknowledged any."""
-    if (inside := look_inside(view, consumer)) is not None:
+    if (inside := inside_action(view, consumer)) is not None:
         yield inside
     yield from acknowledging(view, consumer)
     yield restart(view, consumer)
@@ -202,7 +202,7 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
             f"Find out why the application {place(consumer)} does not go on: {seen}.",
             check=check(view, "while it hangs, its counters stay the same"),
         )
-    if (inside := look_inside(view, consumer)) is not None:
+    if (inside := inside_action(view, consumer)) is not None:
         return inside
     clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
     tool, dump = next(DUMPS[each] for each in clients if each in DUMPS)
@@ -216,7 +216,7 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
     )
 
 
-def look_inside(view: SubscriptionView, consumer: ConsumerView) -> Action | None:
+def inside_action(view: SubscriptionView, consumer: ConsumerView) -> Action | None:
     """Examines its process; None where that cannot be done from this machine."""
     if (line := examined_by(view, consumer)) is None:
         return None

@@ -14,23 +14,23 @@ NAMED_MOST = 3  # threads in one sentence
 
 
 def has_sat(thread: Sitting) -> str:
-    """`x has sat in … under … for 41 s`; `x sits in …` where it ran just now, or nobody tells."""
+    """`x has sat in … under … for 41 s`; `x is in …` where it ran just now, or nobody tells."""
     if thread.seconds is None:
         return say("{} is in {}", thread.thread, thread.where)
     return say("{} has been in {} for {}", thread.thread, thread.where, duration(thread.seconds))
 
 
-def all_have_sat(sits: Sequence[Sitting], what: str) -> str:
+def all_have_sat(places: Sequence[Sitting], what: str) -> str:
     """`its thread x has sat in …`; of several, which nobody tells apart, the first few.
 
     Then who holds what they wait for, each of these threads once. Of threads that are all in one
     place: `each of its 4 threads has been in …`.
     """
-    if len(sits) > 1 and len({(each.where, each.waits, each.chain) for each in sits}) == 1:
-        least = min(sits, key=lambda each: each.seconds or 0.0)
-        return sentence([replace(least, thread=f"each of its {len(sits)} {what}s")])
-    who = f"its {what}" if len(sits) == 1 else f"of its {len(sits)} {what}s"
-    return say("{} {}", who, sentence(sits[:NAMED_MOST]))
+    if len(places) > 1 and len({(each.where, each.waits, each.chain) for each in places}) == 1:
+        least = min(places, key=lambda each: each.seconds or 0.0)
+        return sentence([replace(least, thread=f"each of its {len(places)} {what}s")])
+    who = f"its {what}" if len(places) == 1 else f"of its {len(places)} {what}s"
+    return say("{} {}", who, sentence(places[:NAMED_MOST]))
 
 
 def in_pool(own: Inside) -> str | None:
@@ -38,13 +38,13 @@ def in_pool(own: Inside) -> str | None:
     if not own.pools:
         return None
     pool = own.pools[0]
-    whose = "its messages wait in a pool" if pool.holding else "its process has a pool"
-    waits = say("{} of {}", whose, pool.text(own.moment_ms))
-    return joined("; ", (waits, sentence(own.pool_sits[:NAMED_MOST])))
+    where = "its messages wait in a pool" if pool.holding else "its process has a pool"
+    waits = say("{} of {}", where, pool.text(own.moment_ms))
+    return joined("; ", (waits, sentence(own.pool_places[:NAMED_MOST])))
 
 
 def sentence(named: Sequence[Sitting]) -> str:
-    """`x has sat in … for 41 s, y sits in …; z, which holds what x waits for, has sat in …`."""
+    """`x has sat in … for 41 s, y is in …; z, which holds what x waits for, has sat in …`."""
     owners = {each.thread: each for one in named for each in one.chain}
     for each in named:
         owners.pop(each.thread, None)

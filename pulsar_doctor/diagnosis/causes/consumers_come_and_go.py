@@ -38,7 +38,7 @@ from pulsar_doctor.diagnosis.holder_laws import rounds_of
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.subscription import Connections, SubscriptionView, Turnover
+from pulsar_doctor.evidence.subscription import ComesBackBy, SubscriptionView, Turnover
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
@@ -49,7 +49,7 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
 NAMED_MOST = 3
-BY_CONNECTION: Mapping[Connections, str] = {
+BY_CONNECTION: Mapping[ComesBackBy, str] = {
     "one": "always by the same connection, so its application seeks, or closes it and subscribes "
     "again",
     "each": "each time by another connection, so its process or client is made anew, or its "
@@ -57,7 +57,7 @@ BY_CONNECTION: Mapping[Connections, str] = {
     None: "it seeks, closes, crashes, or its connections break",
 }
 REMEDY = (
-    "Look into the log of the application for what comes before each new connection: a seek, a "
+    "Read the log of the application for what comes before each new connection: a seek, a "
     "close, an exception, a restart by its supervisor."
 )
 
@@ -69,7 +69,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _connects(view, turnover)
     elif rounds is not None:
         yield _rounds(view, rounds) if rounds.sure else Unknown(_says(rounds))
-    elif not view.watched and view.alone and view.alone.asked_just_now:
+    elif not view.watched and view.alone and view.alone.requested_just_now:
         yield Unknown(
             "nobody is attached at this moment, and messages were requested just now: a window "
             "shows whether consumers come and go (--window 10s)"
@@ -91,7 +91,7 @@ def _rounds(view: SubscriptionView, rounds: Rounds) -> Finding:
 
 def _connects(view: SubscriptionView, turnover: Turnover) -> Finding:
     sent = say(", and was sent {:messages} meanwhile", view.delivered) if view.delivered else ""
-    said = say(
+    summary = say(
         "a consumer connected again at least {:times}{}{}: {}",
         *(turnover.times, _how_often(turnover), sent, _how(view.type, turnover)),
     )
@@ -101,13 +101,13 @@ def _connects(view: SubscriptionView, turnover: Turnover) -> Finding:
         Measure("put_back", turnover.put_back or None, "entries"),
         Measure("delivered", view.delivered, "messages"),
     )
-    return _finding(view, 0.9, said, evidence, _look(turnover))
+    return _finding(view, 0.9, summary, evidence, _advice(turnover))
 
 
 def _finding(
     view: SubscriptionView,
     confidence: float,
-    said: str,
+    summary: str,
     evidence: tuple[Measure, ...],
     text: str,
 ) -> Finding:
@@ -116,14 +116,14 @@ def _finding(
         severity="warning",
         confidence=confidence,
         consumer=None,
-        summary=said,
+        summary=summary,
         evidence=evidence,
         remedy=REMEDY,
         actions=(Action("now", text, check=check_line(view, "it stays connected")),),
     )
 
 
-def _look(turnover: Turnover) -> str:
+def _advice(turnover: Turnover) -> str:
     hosts = listed(turnover.hosts, NAMED_MOST)
     return REMEDY.replace("the application", f"the application on {hosts}") if hosts else REMEDY
 

@@ -9,7 +9,7 @@ many of the others there are: those are for other checks. It explains its share 
 Where all delays are the same, the broker that keeps them in memory (the default) reads no further
 once it has 50,000 of them, of which none is due (delayedDeliveryFixedDelayDetectionLookahead): what
 was published later waits behind them, due or not, until the first is due. That is by design, and an
-unload changes nothing. It is told however small their share is.
+unload changes nothing. It is reported however small their share is.
 
 The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
 read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it tells 0. A

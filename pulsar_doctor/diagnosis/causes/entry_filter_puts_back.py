@@ -4,7 +4,7 @@ A filter (a JMS selector, a plug-in of the broker) is shown each entry before it
 accepts it, rejects it, or reschedules it: the broker puts it into the replay queue and reads it
 again after a delay. What no consumer's selector accepts so waits for ever: consumers have permits,
 the backlog stays, and the broker is busy reading. An unload alone changes nothing; a filter that is
-removed from the topic's policies is still asked until the topic is loaded anew.
+removed from the topic's policies is still used until the topic is loaded anew.
 
 The broker counts what the filter did since the topic was loaded. It is found where that is more
 than twice what waits and the filter put back more in the window than was sent. One document alone
@@ -31,12 +31,12 @@ NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"redelivery-storm", "ack-hole", "broker-read-stuck"})
 REMEDY = (
     "Find the filter (`pulsar-admin topicPolicies get-entry-filters-per-topic -ap`, or "
-    "entryFilterNames in broker.conf) and what it looks at, for example the selectors of the "
-    "consumers: attach a consumer whose selector accepts these messages, or remove the filter."
+    "entryFilterNames in broker.conf) and what it reads, such as the selectors of "
+    "consumers: attach a consumer with a selector that accepts these messages, or remove it."
 )
 REMOVE = (
     "Attach a consumer for which the filter accepts these messages, or remove the filter, and then "
-    "let the topic be loaded anew: until then the removed filter is still asked."
+    "let the topic be loaded anew: until then the removed filter is still used."
 )
 
 

@@ -36,7 +36,7 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Add consumers, or make the work on a message faster: more has to go out than comes in. If "
-    "that brings nothing, look for a hot key, a dispatch limit, or messages that are sent again."
+    "that brings nothing, check for a hot key, a dispatch limit, or messages that are sent again."
 )
 
 
@@ -62,7 +62,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _summary(view: SubscriptionView, of: Balance) -> str:
-    came, sent, growth = of.comes_in, of.goes_out, of.growth
+    came, sent, growth = of.comes_in, of.sent_out, of.growth
     assert came is not None and sent is not None and growth is not None  # noqa: PT018
     acked = of.acknowledged if of.acknowledged and of.acknowledged.most is not None else None
     same = acked and rate(acked.about) == rate(sent.about)
@@ -83,7 +83,7 @@ def _summary(view: SubscriptionView, of: Balance) -> str:
 def _measures(view: SubscriptionView, of: Balance) -> list[Measure]:
     flows = {
         "comes_in": of.comes_in,
-        "goes_out": of.goes_out,
+        "sent_out": of.sent_out,
         "acknowledged": of.acknowledged,
         "redelivered": of.redelivered,
         "growth": of.growth,

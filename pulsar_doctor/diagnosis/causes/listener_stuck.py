@@ -78,7 +78,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _shares(own: Inside) -> str:
-    """Whom else this thread keeps waiting: nothing shows whose message it works on."""
+    """Whom else this thread keeps waiting: nothing shows which message it works on."""
     if not own.shares:
         return ""
     others = listed(own.shares, NAMED_MOST)
@@ -90,7 +90,7 @@ def _more_threads(view: SubscriptionView, consumer: ConsumerView, own: Inside) -
     if name is not None:
         yield Action(
             "today",
-            f"Give its client a listener thread for each of its listeners: {name}.",
+            f"Give its client a listener thread for each listener: {name}.",
             side_effect="a listener that hangs no longer holds up the others",
             undo=SET_BACK,
             check=check_line(view, GONE),

@@ -89,7 +89,7 @@ def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Actio
     if who is not None:
         text = (
             f"If expired messages are not wanted any more, restart the process {place(who)}: it "
-            "goes on with what is still in the backlog."
+            "continues with what is still in the backlog."
         )
         effect = "what it holds is not processed: what has expired does not come again"
         yield Action("now", text, side_effect=effect, check=check_line(view, GONE))

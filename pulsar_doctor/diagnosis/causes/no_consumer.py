@@ -52,7 +52,7 @@ MISSED = (
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for a durable subscription with a backlog and nobody attached."""
     backlog, alone = view.backlog, view.alone
-    if view.attended or view.nothing_to_move or view.awaited or _comes_and_goes(view):
+    if view.attended or view.nothing_to_move or view.awaited or _is_there(view):
         return
     if alone is None:
         yield _attendance_not_reported(view)
@@ -103,9 +103,9 @@ def _was_here_just_now(view: SubscriptionView, alone: Alone, reconnect_wait: flo
     return not view.watched and flow is not None and flow.exact and flow.seconds < reconnect_wait
 
 
-def _comes_and_goes(view: SubscriptionView) -> bool:
-    """Whether one document lists nobody, and somebody asked for messages at that very moment."""
-    return bool(not view.watched and view.alone and view.alone.asked_just_now)
+def _is_there(view: SubscriptionView) -> bool:
+    """Whether one document lists nobody, and somebody requested messages at that very moment."""
+    return bool(not view.watched and view.alone and view.alone.requested_just_now)
 
 
 def _missed(alone: Alone, reconnect_wait: float) -> bool:
@@ -172,7 +172,7 @@ def _excluded(view: SubscriptionView) -> str | None:
         return f"{short}{count} {'consumer is' if count == 1 else 'consumers are'} attached"
     if view.attended:
         return "the broker names an active consumer"
-    if _comes_and_goes(view) and view.alone is not None:
+    if _is_there(view) and view.alone is not None:
         return f"messages were requested {view.alone.since_flow} ago, so somebody was there"
     by_broker = WIRE not in view.sources  # which forgets what was held when the last one leaves
     if by_broker and view.attended is None and (least(view.unacked) or 0) > 0:

@@ -70,7 +70,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _where(own: Inside) -> str:
     """Where the threads are that could; those of a pool with its messages come after these."""
     pool = in_pool(own)
-    sits = [each for each in own.sits if not (pool and each in own.pool_sits)]
+    sits = [each for each in own.sits if not (pool and each in own.pool_places)]
     if sits:
         where = all_have_sat(sits, "thread")
     elif own.virtual_threads:

@@ -5,7 +5,7 @@ is, and the application neither acknowledges nor asks for more. It hangs, forget
 works longer on one message than `silent_for`; from outside these look the same. It is a stall where
 it holds more messages than anybody works on at once (16), and with fewer after `longest_job`. Until
 then it is unknown, from a silence of `first_ack` on, which is longer than an ordinary pause. While
-it goes on taking messages it is a warning. Producers go on, and nothing fails until the queue is
+it keeps taking messages it is a warning. Producers go on, and nothing fails until the queue is
 full.
 
 One that holds fewer, and acknowledged later messages than these, has passed them over and does not
@@ -102,7 +102,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _silent(
     view: SubscriptionView, consumer: ConsumerView, pause: float, *, rests: bool
 ) -> SilentHolder | None:
-    """That it takes nothing of its queue, or holds messages while nothing comes."""
+    """That it takes nothing out of the queue, or holds messages while nothing comes."""
     untouched = queue_untouched(consumer, pause)
     return untouched or (silent_holder(view, consumer, pause) if rests else None)
 

@@ -124,7 +124,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     if each.never_asked:
         return f"{each.label} has never asked for a message, so it had no permits to lose"
     if each.one_by_one and not each.holds_nothing:
-        return f"{each.label} holds all that it asked for"
+        return f"{each.label} holds all that it requested"
     owed = told(each.permits_owed)
     if owed is not None and each.refill_threshold and owed < each.refill_threshold:
         return f"{each.label} owes {owed} permits, fewer than it asks for at once"

@@ -33,7 +33,7 @@ A zero queue asks when the application does. With a message in hand it is not ju
 holds nothing and has not asked for `refill_wait` is unknown, unless it is known that nothing waits:
 a trace does not show that. A queue of 1 asks after each message: as long as it works in its rhythm,
 no smaller queue could do better, however long one message takes. Where it is not told, a queue of 0
-and one of 1 look the same, and with one message in hand so do long work and a hang. After
+and one of 1 are the same, and with one message in hand so do long work and a hang. After
 `refill_wait` it is stalled if three messages or more took much less time each; otherwise it is
 unknown until `nothing_new_for`, unless each message before took as long.
 

@@ -51,7 +51,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         pool = None if own is None or own.deadlock or consumer.works else own.blocked_pool
         if own is None or pool is None:
             continue
-        threads = [each for each in own.pool_sits if each.id in pool.threads]
+        threads = [each for each in own.pool_places if each.id in pool.threads]
         stood = min(each.seconds or 0.0 for each in threads)
         if stood < limits["stuck_for"] or _heard_since(consumer, stood):
             continue

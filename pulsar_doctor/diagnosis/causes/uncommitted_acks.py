@@ -61,7 +61,7 @@ def _severity(view: SubscriptionView, limits: Limits) -> Severity:
 
 def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Finding:
     known = oldest(view, view.subscription)
-    what = say("{:entries} are", entries) if entries else "some of its messages are"
+    what = say("{:entries} are", entries) if entries else "some of the messages are"
     return Finding(
         code="uncommitted-acks",
         severity=severity,

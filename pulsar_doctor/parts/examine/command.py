@@ -153,29 +153,29 @@ def command(asked: ExamineRequest) -> int:
     return _report(checkup, asked)
 
 
-def _meant(asked: ExamineRequest, where: Settings) -> Process:
+def _meant(request: ExamineRequest, where: Settings) -> Process:
     from pulsar_doctor.parts.examine.by_client import process_of
     from pulsar_doctor.parts.examine.containers import in_container
 
-    if asked.container is not None:
-        return in_container(asked.container)
-    if asked.client is None:
+    if request.container is not None:
+        return in_container(request.container)
+    if request.client is None:
         raise click.UsageError("give a PID, a client's address, a consumer's name, or --container")
-    return process_of(asked.client, lambda: _consumers(asked, where))
+    return process_of(request.client, lambda: _consumers(request, where))
 
 
-def _consumers(asked: ExamineRequest, where: Settings) -> Iterator[ReportedConsumer]:
+def _consumers(request: ExamineRequest, where: Settings) -> Iterator[ReportedConsumer]:
     """Those that the broker reports: of the topics that were named, or of all that are loaded."""
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.judge import Judge
 
     now = live_request(where, SamplingPlan(0.0, limits=False, internal=False))
     try:
-        found = _read(now, _topics(asked), Judge(*checks()))
+        found = _read(now, _topics(request), Judge(*checks()))
         if not found.diagnoses and found.unreachable:
             raise DoctorError("; ".join(why for _, why in found.unreachable))
     except DoctorError as error:
-        what = f"{asked.client!r} is not a PID or an address, and no consumer's name is known"
+        what = f"{request.client!r} is not a PID or an address, and no consumer's name is known"
         raise DoctorError(f"{what}: {error}") from None
     return (each for one in found.diagnoses for each in one.consumers or ())
 

@@ -1,4 +1,4 @@
-"""Where the goroutines of a Go program are, by a dump of its own.
+"""Where the goroutines of a Go program are, by a dump that it makes.
 
 No debugger shows them: the threads of the process are the scheduler's. A program that imports
 net/http/pprof serves a dump at /debug/pprof/goroutine?debug=2, which stops it for milliseconds.
@@ -80,7 +80,7 @@ class Goroutine:
 
 
 def read(source: str) -> dict[int, Goroutine]:
-    """A dump by a URL of its pprof page, or of a file. Raises CannotAttach."""
+    """A dump by a URL of a pprof page, or of a file. Raises CannotAttach."""
     try:
         dump = in_time(lambda: _fetched(source) if "://" in source else _of_file(Path(source)))
     except TimeoutError:

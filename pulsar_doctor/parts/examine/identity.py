@@ -127,7 +127,7 @@ def _kind(pid: int) -> ProcessKind:
 
 
 def _built_by(pid: int) -> bytes:
-    """In a child, since its program may lie in a file system of its own.
+    """In a child, since its program may lie in another file system.
 
     native-image builds in a section with its heap, and Go one that tells how it was built.
     """

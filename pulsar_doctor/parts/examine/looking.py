@@ -79,11 +79,11 @@ class Looking:
     def at(cls, pid: int, *, inside: bool, goroutines: str | None = None) -> Looking:
         """The first look. InputError where there is no such process."""
         looking = cls(process(pid), inside, goroutines=goroutines)
-        looking._look()
+        looking._sample()
         return looking
 
     def told(self) -> ProcessTold:
-        """What it has told up to now."""
+        """What is known up to now."""
         seen = connections(self.process.pid)
         told = ProcessTold(
             pid=self.process.pid,
@@ -111,10 +111,10 @@ class Looking:
 
     def again(self) -> ProcessTold:
         """Looks a second time; all that it has told."""
-        self._look()
+        self._sample()
         return self.told()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         if self.goroutines is not None:
             source = self.goroutines
             self._try(lambda: self._dumped.append(_now(goroutines.read(source))))
@@ -123,7 +123,7 @@ class Looking:
             return
         kind = self.process.kind
         if kind == "python":
-            self._try(self._look_into_python)
+            self._try(self._read_python)
         elif kind == "jvm":
             self._try(self._look_into_jvm)
         else:
@@ -131,7 +131,7 @@ class Looking:
             who = f"process {self.process.pid} ({self.process.name}){IS.get(kind, '')}"
             self._say(f"{who} cannot be asked; {hint}")
 
-    def _look_into_python(self) -> None:
+    def _read_python(self) -> None:
         self._python = PySpy(self.process).threads()
 
     def _look_into_jvm(self) -> None:

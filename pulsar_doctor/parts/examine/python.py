@@ -57,7 +57,7 @@ class PythonThread:
     sitting: Sitting
     pool: (
         str | None
-    )  # how the names of all threads of its ThreadPoolExecutor begin; None: it has none
+    )  # how the names of all threads of the ThreadPoolExecutor begin; None: it has none
 
 
 class PySpy:
@@ -151,11 +151,11 @@ def pools_of(threads: Iterable[PythonThread]) -> tuple[Pool, ...]:
     return tuple(Pool(tuple(ids)) for ids in found.values())
 
 
-def _pool(told: dict[str, Any]) -> str | None:
+def _pool(thread: dict[str, Any]) -> str | None:
     name, file = WORKS_IN_POOL
-    frames = told.get("frames") or ()
+    frames = thread.get("frames") or ()
     if any(each.get("name") == name and file in (each.get("filename") or "") for each in frames):
-        return str(told.get("thread_name") or "").rpartition("_")[0]
+        return str(thread.get("thread_name") or "").rpartition("_")[0]
     return None
 
 

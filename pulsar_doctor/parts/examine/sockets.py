@@ -26,8 +26,8 @@ INFO = 2  # the attribute that holds struct tcp_info
 # Its fields tcpi_last_data_sent and tcpi_last_data_recv (ms) and tcpi_rtt (microseconds).
 SENT_AT, RECEIVED_AT, TRIP_AT = 44, 52, 68
 
-Age = tuple[int, int, int]
-Ages = dict[tuple[Address, Address], Age]
+ConnectionTime = tuple[int, int, int]
+ConnectionTimes = dict[tuple[Address, Address], ConnectionTime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def connections(pid: int) -> list[TcpConnection] | None:
     return sorted(told, key=lambda each: (each.remote, each.local))
 
 
-def _aged(connection: TcpConnection, ages: Ages) -> TcpConnection:
+def _aged(connection: TcpConnection, ages: ConnectionTimes) -> TcpConnection:
     read, written, trip = ages.get((connection.local, connection.remote), (None, None, None))
     return replace(connection, read_ms=read, written_ms=written, round_trip_us=trip)
 
 
 def inodes(pid: int) -> set[int] | None:
-    """The numbers of its sockets; None where we may not see its descriptors."""
+    """The numbers of the sockets; None where we may not see its descriptors."""
     found = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -110,16 +110,16 @@ def same_network(pid: int) -> bool:
         return False
 
 
-def _ages() -> Ages:
+def _ages() -> ConnectionTimes:
     """Of all established connections here: ms since data came and was sent; the round trip."""
-    found: Ages = {}
+    found: ConnectionTimes = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, struct.error):
-            found.update(_asked(family))
+            found.update(_of_family(family))
     return found
 
 
-def _asked(family: int) -> Iterator[tuple[tuple[Address, Address], Age]]:
+def _of_family(family: int) -> Iterator[tuple[tuple[Address, Address], ConnectionTime]]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as kernel:
         kernel.settimeout(2.0)
         wanted = struct.pack(
@@ -137,7 +137,7 @@ def _asked(family: int) -> Iterator[tuple[tuple[Address, Address], Age]]:
                 at += (length + 3) & ~3
 
 
-def _one(family: int, message: bytes) -> Iterator[tuple[tuple[Address, Address], Age]]:
+def _one(family: int, message: bytes) -> Iterator[tuple[tuple[Address, Address], ConnectionTime]]:
     """struct inet_diag_msg: family, state, timer, retransmissions, then ports and addresses."""
     local_port, remote_port = struct.unpack_from(">HH", message, 4)
     size = 4 if family == socket.AF_INET else 16

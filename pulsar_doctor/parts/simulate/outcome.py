@@ -87,9 +87,9 @@ class RunOutcome:
         return max(consumer.queued_most for consumer in self.consumers)
 
 
-def sizes_to_compare(told: Sequence[int], *others: int) -> list[int]:
-    """Those that were told, where there are several, or the usual ones too; and others."""
-    return sorted({*(() if len(told) > 1 else QUEUES), *told, *others})
+def sizes_to_compare(given: Sequence[int], *others: int) -> list[int]:
+    """Those that were given, where there are several, or the usual ones too; and others."""
+    return sorted({*(() if len(given) > 1 else QUEUES), *given, *others})
 
 
 def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:

@@ -169,7 +169,7 @@ class Folded:
 
     @property
     def soonest(self) -> float:
-        """Seconds until the first of its limits is reached."""
+        """Seconds until the first limit is reached."""
         return min((each.soonest for each in self.unwell), default=math.inf)
 
     @property
@@ -328,5 +328,5 @@ def _worst_first(folded: Folded) -> tuple[int, float, int, int]:
 def costliest_first(
     status: str, soonest: float, backlog: int | None, growth: int | None
 ) -> tuple[int, float, int, int]:
-    """The worst verdict first, then whose first limit is reached soonest, then what costs most."""
+    """The worst verdict first, then the first limit that is reached, then what costs most."""
     return STATUSES.index(status), soonest, -(backlog or 0), -(growth or 0)

@@ -258,7 +258,7 @@ def test_a_pool_that_holds_messages_of_its_topic_is_told_with_its_threads():
     mine = Pool((1,), 3000, 200, 200, "a.B", topic=ORDERS)
     other = replace(mine, topic="persistent://public/default/other")
     told = inside(looked([ONE], [ONE], threads=(SLEEPS,), pools=(other, mine)))
-    assert (told.pools, told.pool_sits, told.moment_ms) == ((mine,), (SLEEPS,), 1000)
+    assert (told.pools, told.pool_places, told.moment_ms) == ((mine,), (SLEEPS,), 1000)
     consumer = ConsumerView(label="w", inside=told)
     said = threads_seen(consumer)
     assert said is not None
@@ -274,7 +274,7 @@ WORKER = replace(SLEEPS, thread="pool-1", id=2)
     ("told", "says"),
     [
         (
-            Inside(sits=(WORKER, SLEEPS), pools=(POOL,), pool_sits=(WORKER,)),
+            Inside(sits=(WORKER, SLEEPS), pools=(POOL,), pool_places=(WORKER,)),
             "; its thread main has been in a.B.c (B.java:1) for 9 s; its messages wait in a pool "
             "of "
             "1 thread, 3,000 tasks wait, each of the first 200 with a message of its clients; "

@@ -126,24 +126,24 @@ def _of_numbers(asked: SimulateRequest) -> Given:
     return Given(scenario, QUEUE)
 
 
-def _largest_queue(asked: SimulateRequest) -> int:
+def _largest_queue(request: SimulateRequest) -> int:
     from pulsar_doctor.parts.simulate.outcome import sizes_to_compare
 
-    return sizes_to_compare(asked.queues)[-1]
+    return sizes_to_compare(request.queues)[-1]
 
 
-def _long_enough(asked: SimulateRequest, seconds: Sequence[float]) -> float:
+def _long_enough(request: SimulateRequest, seconds: Sequence[float]) -> float:
     """Until the largest queue was refilled twice, at the pace of the fastest consumer."""
-    return max(RATE_SECONDS, REFILLED * _largest_queue(asked) * min(seconds))
+    return max(RATE_SECONDS, REFILLED * _largest_queue(request) * min(seconds))
 
 
-def _reached(asked: SimulateRequest, seconds: Sequence[float], stop: float) -> int:
+def _reached(request: SimulateRequest, seconds: Sequence[float], stop: float) -> int:
     """Messages that consumers take until then, with all that fits into their queues, at most."""
     if 0 in seconds:
         return MESSAGES_MOST
-    consumers = asked.consumers or 1
+    consumers = request.consumers or 1
     times = [seconds[min(each, len(seconds) - 1)] for each in range(consumers)]
-    return sum(2 * _largest_queue(asked) + ceil(stop / each) for each in times)
+    return sum(2 * _largest_queue(request) + ceil(stop / each) for each in times)
 
 
 def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
