@@ -133,7 +133,8 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
     full = tuple(each for each in full if each.works or each.moved)  # others hang
     again = _again(view, balance)
     alone = not any(each.delivered for each in rest)
-    rate = _deliveries(balance, (full or limited) if alone else ()) * (1 - again)
+    out = balance.goes_out.about if again and balance.goes_out else 0.0
+    rate = (out or _deliveries(balance, (full or limited) if alone else ())) * (1 - again)
     if not rate or again > AGAIN_MOST:
         return None
     case = _Case(view, full, limited, rest, rate, again)
@@ -174,6 +175,8 @@ def _again(view: SubscriptionView, balance: Balance) -> float:
     share = again.about / out.about if again and out and out.about else 0.0
     if sent is not None and sent.messages >= MANY:
         share = max(share, sent.again / sent.messages, sent.given_back / sent.messages)
+        if share >= AGAIN_LEAST:  # then what is sent and does not end the backlog is done twice
+            share = max(share, 1 - sent.acknowledged / sent.messages)
     return min(share, 1.0) if share >= AGAIN_LEAST else 0.0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -105,6 +107,8 @@ def test_what_is_given_back_is_work_done_twice() -> None:
     again = Circulation(window=Sent(200, 100, 0, False, given_back=100))
     found = of(circulation=again)
     assert (found.set_by, found.rate, found.levers[0].gain) == ("redeliveries", 10, 2)
+    worse = Circulation(window=Sent(200, 20, 0, False, given_back=100))
+    assert of(circulation=worse).levers[0].gain == pytest.approx(10)
 
 
 def test_where_others_idle_beside_a_full_queue_a_smaller_one_helps() -> None:
