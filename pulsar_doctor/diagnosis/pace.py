@@ -19,15 +19,16 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.model.levers import (
-    Lever,
+    Lever as Lever,
+)
+from pulsar_doctor.model.levers import (
     LimitName,
     Workload,
     levers,
-    per_second,
     rounds,
     sets_the_pace,
 )
-from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.printable import listed
 
 MOSTLY = 0.5  # of the samples

@@ -22,7 +22,7 @@ from math import ceil, inf
 from typing import Any, Literal
 
 from pulsar_doctor.model.clients import refill_threshold
-from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.printable import many
 
 LimitName = Literal["application", "key", "queue", "acknowledgements", "dispatch"]
@@ -251,11 +251,6 @@ def sets_the_pace(now: Workload) -> str:
         "dispatch": f"the broker sends no more than {per_second(now.dispatch_rate or 0)}",
     }
     return words[now.set_by]
-
-
-def per_second(rate: float) -> str:
-    """`0.483/s`, `1,600/s`."""
-    return f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
 
 
 def _work(now: Workload) -> str:

@@ -32,6 +32,11 @@ def rate(a_second: float) -> str:
     return f"{a_second:.0f}" if abs(a_second) >= 10 else f"{a_second:.2g}"
 
 
+def per_second(rate: float) -> str:
+    """`0.483/s`, `1,600/s`."""
+    return f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
+
+
 def moment_of(ms: int) -> str | None:
     """Epoch milliseconds as RFC 3339 in UTC; None where no calendar has such a day."""
     try:

@@ -35,7 +35,7 @@ from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.diagnosis.pace import pace_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.model.levers import per_second
+from pulsar_doctor.wording.durations import per_second
 from pulsar_doctor.wording.printable import listed
 
 SET_BACK = "set it back, and restart the consumer"

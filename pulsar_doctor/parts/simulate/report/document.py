@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pulsar_doctor.model.formulas import flow_gap_seconds
-from pulsar_doctor.model.levers import per_second, sets_the_pace
+from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.simulated import Simulated
 from pulsar_doctor.report.pace import rounded_json
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
+from pulsar_doctor.wording.durations import per_second
 
 SCHEMA = "pulsar-doctor/simulate/2"
 FLOWS_MOST = 100  # of a consumer, in the document

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from pulsar_doctor.model.clients import refill_threshold
-from pulsar_doctor.model.levers import per_second
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.report.document import document, flow_gap, reason
 from pulsar_doctor.parts.simulate.simulated import Simulated
@@ -15,7 +14,7 @@ from pulsar_doctor.report.pace import lever_rows
 from pulsar_doctor.report.paper import console_on, print_page
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, drawn, percent
-from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.gate import stdout, tell_json
 from pulsar_doctor.wording.printable import many
 
