@@ -13,15 +13,17 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.reading import topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.checkup.identity import cluster_of
 from pulsar_doctor.checkup.named_topics import sample_named
 from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
-from pulsar_doctor.diagnosis.known.matching import is_affected
+from pulsar_doctor.diagnosis.known.matching import KnownIssue, is_affected, matching, on_broker
 from pulsar_doctor.diagnosis.known.versions import Version, client_of, version_of
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.evidence.by_stats import subscription_view
 
 ONCE = SamplingPlan(window_seconds=0, limits=False, internal=False)
 
@@ -51,6 +53,11 @@ class Upgrade:
     to: str
     removes: int
     left: tuple[str, ...]
+
+
+def fitting(observed: Observed, broker: str | None) -> tuple[KnownIssue, ...]:
+    """Known issues that the statistics of a subscription fit. broker: its version, as written."""
+    return on_broker(matching(subscription_view(observed)), broker)
 
 
 def in_use(topics: Iterable[TopicStats], broker: str | None) -> list[InUse]:

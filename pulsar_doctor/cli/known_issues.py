@@ -176,15 +176,14 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     """
     from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.samples import read
-    from pulsar_doctor.diagnosis.known.matching import matching, on_broker
-    from pulsar_doctor.evidence.by_stats import subscription_view
+    from pulsar_doctor.checkup.versions import fitting
     from pulsar_doctor.report.known_issues import GRADES, said
     from pulsar_doctor.report.paper import print_page
 
     samples = read(SampleFiles([file]))
     version = broker_version or samples.broker_version
     found = [
-        (observed, on_broker(matching(subscription_view(observed)), version))
+        (observed, fitting(observed, version))
         for window in samples.windows
         for observed in window.subscriptions()
         if subscription in (None, observed.subscription)

@@ -19,9 +19,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.model.levers import (
-    Lever as Lever,
-)
-from pulsar_doctor.model.levers import (
+    Lever,
     LimitName,
     Workload,
     levers,
@@ -134,7 +132,7 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
     full = tuple(each for each in full if each.works or each.moved)  # others hang
     again = _again(view, balance)
     alone = not any(each.delivered for each in rest)
-    out = balance.goes_out.about if again and balance.goes_out else 0.0
+    out = balance.sent_out.about if again and balance.sent_out else 0.0
     rate = (out or _deliveries(balance, (full or limited) if alone else ())) * (1 - again)
     if not rate or again > AGAIN_MOST:
         return None

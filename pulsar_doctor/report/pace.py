@@ -7,7 +7,8 @@ from dataclasses import asdict
 from math import inf
 from typing import Any
 
-from pulsar_doctor.diagnosis.pace import Lever, SubscriptionPace
+from pulsar_doctor.diagnosis.pace import SubscriptionPace
+from pulsar_doctor.model.levers import Lever
 from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.printable import printable
 
