@@ -19,7 +19,6 @@ from pulsar_doctor.checkup.recorded import (
     ReadTrace,
     of_samples,
     of_trace,
-    open_folder,
     read_trace,
 )
 from pulsar_doctor.checkup.redacting import LEFT_OUT, Pseudonyms
@@ -29,6 +28,7 @@ from pulsar_doctor.checkup.timelines.of_samples import timelines_of_samples
 from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, SHOWN_MOST, Timelines, together
 from pulsar_doctor.ledger.consumers import Consumer, full_name, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.trace.opening import open_folder
 from pulsar_doctor.wording.printable import many
 
 Say = Callable[[str], None]

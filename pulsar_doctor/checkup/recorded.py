@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import ReadSamples
@@ -20,15 +19,11 @@ from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
 from pulsar_doctor.checkup.topic_notes import topic_notes
 from pulsar_doctor.diagnosis.weighing import ReportedBy
-from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
-
-if TYPE_CHECKING:
-    from pulsar_doctor.trace.reading import Trace
-
-Say = Callable[[str], None]
+from pulsar_doctor.trace.opening import Say, open_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +62,6 @@ def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     began_ms = read.until_ms - round(read.seconds * 1000)
     taken = Taken(began_ms, read.until_ms, exact=True)
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)
-
-
-def open_folder(folder: Path, say: Say, *, proven_only: bool = False) -> Trace:
-    """A trace, to be read. say: takes what is missing from it, as soon as it is known.
-
-    proven_only: without what is only likely of a capture. Raises MissingExtra, TraceError.
-    """
-    with needing("trace", "reading a trace"):
-        from pulsar_doctor.trace.sealing import open_trace
-    return open_trace(folder, lambda note: say(f"pulsar-doctor: {note}"), proven_only=proven_only)
 
 
 def _asked_for(

@@ -9,7 +9,7 @@ process, or at what the wire carries.
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import admin, watch
-from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES, examined_by, place, threads_seen
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES, examined_by, place, threads_seen
 from pulsar_doctor.diagnosis.answers import Probe
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.evidence.consumer import ConsumerView

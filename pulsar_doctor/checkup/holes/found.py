@@ -10,11 +10,11 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.holes.account import CursorAccount, account
 from pulsar_doctor.checkup.holes.cursors import broker_cursors_of, subscriptions_of
 from pulsar_doctor.checkup.holes.held import BrokerCursor
-from pulsar_doctor.checkup.judge import full
 from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing
+from pulsar_doctor.ledger.consumers import full_name
 
 
 @dataclass(slots=True)
@@ -58,7 +58,9 @@ class Acknowledged:
             where = f"{what} on {window.topic}"
             if self.source == "files":
                 raise InputError(f"{where}: {error}") from None
-            self.unreachable.append((full(window), f"{where}: {error}"))
+            self.unreachable.append(
+                (full_name(window.topic, window.partition), f"{where}: {error}")
+            )
 
 
 def holes_in(windows: Iterable[TopicWindow], subscription: str | None) -> Acknowledged:

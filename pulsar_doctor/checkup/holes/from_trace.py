@@ -19,7 +19,6 @@ from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
 from pulsar_doctor.checkup.holes.trace_bounds import certain_of
-from pulsar_doctor.checkup.recorded import open_folder
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing, forecast
@@ -27,6 +26,7 @@ from pulsar_doctor.ledger.acks.ranges import Axis, Range
 from pulsar_doctor.ledger.acks.subscription import of_rows
 from pulsar_doctor.ledger.acks.written import Written
 from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.trace.opening import open_folder
 from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED, Row
 
 if TYPE_CHECKING:

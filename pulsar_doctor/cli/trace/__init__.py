@@ -148,6 +148,6 @@ def _verdicts(timeline: Timeline) -> Mapping[int, str]:
 
 
 def _open(folder: Path, *, proven_only: bool = False) -> Trace:
-    from pulsar_doctor.checkup.recorded import open_folder
+    from pulsar_doctor.trace.opening import open_folder
 
     return open_folder(folder, say, proven_only=proven_only)

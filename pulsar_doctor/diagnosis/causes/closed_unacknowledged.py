@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import place
+from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import is_segment
-from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, restart
+from pulsar_doctor.diagnosis.actions.consumers import more_workers, restart
+from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES, SET_BACK, in_order
+from pulsar_doctor.diagnosis.actions.consumers import SET_BACK, in_order
 from pulsar_doctor.diagnosis.actions.process import (
     GONE,
     STUCK_FOR,
@@ -30,6 +30,7 @@ from pulsar_doctor.diagnosis.actions.process import (
     sitting,
     unstuck,
 )
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.settings import LISTENER_THREADS, setting
 from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, all_have_sat
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding

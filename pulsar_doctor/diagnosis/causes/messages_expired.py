@@ -24,7 +24,8 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import policy_admin
-from pulsar_doctor.diagnosis.actions.consumers import more_workers, place, smaller_queue
+from pulsar_doctor.diagnosis.actions.consumers import more_workers, smaller_queue
+from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.account import expired_in_hand

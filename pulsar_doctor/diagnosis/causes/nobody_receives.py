@@ -16,7 +16,6 @@ Source: ConsumerBase.receive and ConsumerImpl.internalReceive in the Java client
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.process import (
     STUCK_FOR,
     both_ledgers,
@@ -26,6 +25,7 @@ from pulsar_doctor.diagnosis.actions.process import (
     sitting,
     unstuck,
 )
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.threads import all_have_sat, in_pool
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits

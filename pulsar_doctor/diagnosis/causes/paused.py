@@ -13,8 +13,8 @@ Source: ConsumerImpl.pause and increaseAvailablePermits in the Java client.
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.process import GONE, both_ledgers, numbers
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import PROCESS

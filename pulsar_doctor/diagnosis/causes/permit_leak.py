@@ -24,7 +24,8 @@ ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.consumers import anew, place
+from pulsar_doctor.diagnosis.actions.consumers import anew
+from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Probe, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.exclusions import has_permits

@@ -46,8 +46,9 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.activity import state
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import dump_threads, place, treatment
+from pulsar_doctor.diagnosis.actions.consumers import dump_threads, treatment
 from pulsar_doctor.diagnosis.actions.keys import waiting_for
+from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis

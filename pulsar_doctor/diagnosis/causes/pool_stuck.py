@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.process import STUCK_FOR, numbers, unstuck
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.threads import all_have_sat
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold

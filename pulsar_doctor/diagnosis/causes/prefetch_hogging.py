@@ -27,14 +27,8 @@ from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of, verdict
-from pulsar_doctor.diagnosis.actions.consumers import (
-    place,
-    restart,
-    slow,
-    threads_seen,
-    treatment,
-    unload,
-)
+from pulsar_doctor.diagnosis.actions.consumers import restart, slow, treatment, unload
+from pulsar_doctor.diagnosis.actions.processes import place, threads_seen
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis

@@ -11,8 +11,8 @@ Source: HotSpot's own search for cycles (`jcmd PID Thread.print`).
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.consumers import CONSEQUENCES
 from pulsar_doctor.diagnosis.actions.process import both_ledgers, numbers, unstuck
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import PROCESS, Measure

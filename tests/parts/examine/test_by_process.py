@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_doctor.checkup.in_process import InProcess
 from pulsar_doctor.checkup.judge import Judge
-from pulsar_doctor.diagnosis.actions.consumers import threads_seen
+from pulsar_doctor.diagnosis.actions.processes import threads_seen
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.evidence.by_process import full_topic, looked_into, seated, subscription_views

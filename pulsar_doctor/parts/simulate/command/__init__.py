@@ -177,9 +177,9 @@ def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
 
 def _chosen(trace_dir: Path, asked: SimulateRequest) -> tuple[Seen, Sequence[str]]:
     """The one subscription of the trace that is meant; and what is to be told of the trace."""
-    from pulsar_doctor.checkup.recorded import open_folder
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.parts.simulate.replaying import COLUMNS, chosen, seen
+    from pulsar_doctor.trace.opening import open_folder
 
     trace = open_folder(trace_dir, say)
     rows = trace.rows(COLUMNS)
