@@ -20,7 +20,7 @@ def _seeks(scene: Scene) -> None:
             consumer.receive(timeout_millis=PATIENCE_SECONDS * 1000)
             consumer.seek(pulsar.MessageId.earliest)
 
-    scene.background(run)
+    scene.seeking.append(scene.background(run))
     scene.until(lambda: scene.stats()["msgOutCounter"] > 300)
 
 

@@ -54,6 +54,7 @@ class Scene:
     stack: ExitStack = field(default_factory=ExitStack)
     closing: threading.Event = field(default_factory=threading.Event)
     threads: list[threading.Thread] = field(default_factory=list)
+    seeking: list[threading.Thread] = field(default_factory=list)
     without_queue: list[Any] = field(default_factory=list)
 
     # What the broker says.
@@ -203,8 +204,8 @@ class Scene:
             except _pulsar.Timeout:
                 continue
 
-    def background(self, run: Callable[[], None]) -> None:
-        """Runs it in a thread; closing the consumers ends it, whatever it waits for."""
+    def background(self, run: Callable[[], None]) -> threading.Thread:
+        """Runs it in a thread; closing the consumers ends it, whatever it waits for but a seek."""
 
         def guarded() -> None:
             try:
@@ -218,12 +219,15 @@ class Scene:
         thread = threading.Thread(target=guarded, name=self.topic.rpartition("/")[2], daemon=True)
         thread.start()
         self.threads.append(thread)
+        return thread
 
     def end_waiting(self) -> None:
-        """Closes the consumers without a queue, so that nobody waits in their receive().
+        """Waits for seeks, and closes consumers without a queue: nobody waits in their receive().
 
         A client that is closed under such a wait may forget to end it (seen, pulsar-client 3.13).
         """
+        for thread in self.seeking:
+            thread.join(JOIN_SECONDS)
         for consumer in self.without_queue:
             with suppress(_pulsar.PulsarException):
                 consumer.close()
