@@ -460,8 +460,8 @@ A durable subscription has a backlog, and no consumer is attached to it.
 
 A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
 backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
-so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
-left within the window.
+so (a job that runs at night, a subscription that was forgotten), or its application is restarted,
+and a stall when the last consumer left within the window, and none has come for `restart_wait`.
 
 It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
 one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
@@ -479,7 +479,11 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
         {
             "name": "reconnect_wait", "default": 5.0, "unit": "seconds",
             "meaning": "consumers that come back have come by then",
-        }
+        },
+        {
+            "name": "restart_wait", "default": 60.0, "unit": "seconds",
+            "meaning": "an application that is restarted is back by then",
+        },
     ],
     "needs": ["the broker's stats"],
     "explains": [],

@@ -166,8 +166,8 @@ def assert_each_is_told(name: str, diagnoses: list[Diagnosis], unread: Unread) -
     for row, fact in zip(told, known, strict=False):
         assert {"full_topic", "topic"} & row.keys()
         assert "subscription" in row
-        for name in ("account", "balance", "pace"):  # which no verdict here has
-            row.pop(name, None)
+        for field in ("account", "balance", "pace"):  # which no verdict here has
+            row.pop(field, None)
         assert row == {key: as_held(fact[key], held) for key in row}
 
 

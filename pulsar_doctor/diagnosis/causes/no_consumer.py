@@ -2,8 +2,8 @@
 
 A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
 backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
-so (a job that runs at night, a subscription that was forgotten), and a stall when the last consumer
-left within the window.
+so (a job that runs at night, a subscription that was forgotten), or its application is restarted,
+and a stall when the last consumer left within the window, and none has come for `restart_wait`.
 
 It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
 one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
@@ -36,6 +36,7 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "consumers that come back have come by then"),
+    Threshold("restart_wait", 60.0, "seconds", "an application that is restarted is back by then"),
 )
 NEEDS = frozenset({STATS})
 REMEDY = (
@@ -71,7 +72,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         since = "the topic was reloaded" if alone.reloaded else "the last one left just now"
         yield Unknown(f"no consumer has connected since {since}; check again in a moment")
     else:
-        yield _finding(view, alone, limits["reconnect_wait"])
+        yield _finding(view, alone, limits)
 
 
 def _attendance_not_reported(view: SubscriptionView) -> NotReported | Unknown:
@@ -113,21 +114,21 @@ def _missed(alone: Alone, reconnect_wait: float) -> bool:
     return alone.elsewhere and alone.seconds is not None and alone.seconds >= reconnect_wait
 
 
-def _finding(view: SubscriptionView, alone: Alone, reconnect_wait: float) -> Finding:
-    last, left = alone.since_flow, alone.left and not alone.reloaded
+def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
+    last, left, gone = alone.since_flow, alone.left and not alone.reloaded, alone.seconds or 0.0
     what, seen = "no consumer is attached", ""
     if left:
-        long = say("left at least {} ago", duration(alone.seconds)) if alone.seconds else "has left"
+        long = say("left at least {} ago", duration(gone)) if gone else "has left"
         what = say("the last consumer {}", long)
     elif last is not None:
         seen = say("; the last request for messages came {} ago", last)
-    missed = _missed(alone, reconnect_wait)
+    missed = _missed(alone, limits["reconnect_wait"])
     if missed:
         what = "no consumer is attached to this partition, while others of the topic have some"
     sure = 0.9 if view.durable else 0.6
     return Finding(
         code="no-consumer",
-        severity="stalled" if left or missed else "warning",
+        severity="stalled" if missed or (left and gone >= limits["restart_wait"]) else "warning",
         confidence=sure,
         consumer=None,
         summary=say("{}, with a backlog of {}{}", what, view.backlog, seen),
