@@ -31,6 +31,7 @@ MINUTE_NEEDS = 4  # messages of a minute: with fewer its pace may be twice as lo
 MINUTE = 60.0  # seconds, of which the broker's rates are
 MINUTE_MOSTLY = 90.0  # seconds of life, after which half of it does
 UPON_FLOW_MS = 1000
+BURSTS_SECONDS = 30.0  # of silence, which a burst of acks may be followed by
 SURE = 1.5  # times: bounds of what was done, between which one pace is as good as another
 
 
@@ -268,11 +269,16 @@ class Paced(Standing):
 
     @cached_property
     def may_fit(self) -> bool:
-        """Whether its last ack may be as old as usual, by its pace until then; needs no clock."""
+        """Whether its last ack may be as old as usual, by its pace until then; needs no clock.
+
+        One sample shows no gaps: who acknowledges in bursts is silent for longer than on average.
+        """
         now, returned = self.now, self.returned_in_life
         began_ms, acked_ms = now.connected_since_ms, now.last_acked_timestamp_ms
         acked = self.since(acked_ms)
         if not returned or acked is None or acked_ms is None or began_ms is None:
             return False
+        if returned >= 2 and self.acked is None and acked.seconds < BURSTS_SECONDS:
+            return True
         seconds = (acked_ms - began_ms) / returned / 1000
         return returned >= 2 and ack_wait.may_be_rhythm(acked.ms, seconds * self.messages_an_ack)
