@@ -93,6 +93,8 @@ def _found(moment: Moment) -> Iterator[tuple[Cause, int]]:
         yield ("redelivery-storm", None), moment.at_ns if lately >= SURE_LEAST else 0
     elif max(given_back, default=0) >= 0.5:  # half is acknowledged each time: no storm yet
         yield ("redelivery-storm", None), 0
+    if any(each.stays_ns and moment.at_ns > 2 * each.stays_ns for each in script.workers):
+        yield ("consumers-come-and-go", None), 0  # they crash in a loop, and may be gone now
     if not truth.consumers:
         if truth.waiting:
             yield ("no-consumer", None), moment.at_ns - truth.since

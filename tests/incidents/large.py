@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, Literal
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
+from pulsar_doctor.evidence.balance import LONGEST_BURST
 from pulsar_doctor.model.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.causes import EXPLAINS, Cause
 from tests.incidents.documents import THROTTLED, Document, iso
@@ -188,7 +189,9 @@ def _stats(case: Case, counts: list[_Counts], numbers: _Numbers, at: float) -> D
         "lastAckedTimestamp": _ms(max(acks, default=None)),
         "lastConsumedTimestamp": _ms(max(sent, default=None)),
         "lastConsumedFlowTimestamp": _ms(max((c.flow for c in counts), default=-case.alone)),
-        "lastMarkDeleteAdvancedTimestamp": _ms(None if case.holes else max(acks, default=None)),
+        "lastMarkDeleteAdvancedTimestamp": _ms(
+            None if case.holes else max(acks, default=_before(case))
+        ),
         "nonContiguousDeletedMessagesRanges": case.holes if numbers.held else 0,
         **dict.fromkeys(sorted(THROTTLED), 0),
         "dispatchThrottledMsgEventsByTopicLimit": held_back,
@@ -208,6 +211,12 @@ def _stats(case: Case, counts: list[_Counts], numbers: _Numbers, at: float) -> D
         "publishers": [],
         "subscriptions": {SUBSCRIPTION: told},
     }
+
+
+def _before(case: Case) -> float | None:
+    """When what was consumed before these came was acknowledged; None: there is no such."""
+    oldest = max((each.connected for each in case.members), default=0.0)
+    return -oldest - 60.0 if case.past else None
 
 
 def _consumer(case: Case, each: Member, told: _Counts) -> Document:
@@ -357,6 +366,15 @@ def _found(case: Case) -> Iterator[tuple[Cause, float]]:
         yield ("delayed-messages", None), 0
     if case.drift:
         yield ("backlog-counter-wrong", None), 0
+    if _falls_behind(case):
+        yield ("falls-behind", None), LONG
+
+
+def _falls_behind(case: Case) -> bool:
+    """Whether more comes in than is sent, and what waits is more than a burst brings."""
+    sent = sum(told.pace for each in case.members if not (told := _counts(case, each, 0)).again)
+    growth, batch = case.rate_in - sent, case.members[0].batch if case.members else 1
+    return sent > 0 and growth > 0 and case.waiting * batch >= LONGEST_BURST * growth
 
 
 def _of_member(case: Case, each: Member) -> Iterator[tuple[str, float]]:

@@ -17,7 +17,8 @@ that take turns are on several hosts.
 
 Where no sample met a new connection, the counters tell: it is found, too, where all that waits was
 sent to consumers that have left three times or more, and nothing was acknowledged since the topic
-was loaded. If something was, long ago, it is a suspect only.
+was loaded. It is a suspect only if something was, long ago, or if who is there has stayed for five
+minutes or gives messages back.
 
 A client reconnects by itself when its connection breaks or its topic is unloaded; a load of the
 topic within the window is not counted.
@@ -49,6 +50,7 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
 NAMED_MOST = 3
+YOUNG_SECONDS = 300.0  # one that stays longer has not come and gone
 BY_CONNECTION: Mapping[ComesBackBy, str] = {
     "one": "always by the same connection, so its application seeks, or closes it and subscribes "
     "again",
@@ -68,12 +70,21 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if turnover is not None and turnover.times >= limits["times"]:
         yield _connects(view, turnover)
     elif rounds is not None:
-        yield _rounds(view, rounds) if rounds.sure else Unknown(_says(rounds))
+        certain = rounds.sure and _leaves_early(view)
+        yield _rounds(view, rounds) if certain else Unknown(_says(rounds))
     elif not view.watched and view.alone and view.alone.requested_just_now:
         yield Unknown(
             "nobody is attached at this moment, and messages were requested just now: a window "
             "shows whether consumers come and go (--window 10s)"
         )
+
+
+def _leaves_early(view: SubscriptionView) -> bool:
+    """Whether who is there came lately, and gives nothing back: a storm counts the same, too."""
+    sent = view.circulation
+    gives_back = sent is not None and (sent.rate_redeliver or (sent.life and sent.life.again))
+    ages = [each.connected_for for each in view.served]
+    return not gives_back and any(age and age.seconds < YOUNG_SECONDS for age in ages)
 
 
 def _says(rounds: Rounds) -> str:
