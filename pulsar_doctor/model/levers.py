@@ -104,9 +104,10 @@ class Workload:
 
     @property
     def set_by(self) -> LimitName:
-        """The limit that sets the pace; the application where two are as low."""
+        """The limit that sets the pace; the application where another is hardly lower."""
         rates = self.ceilings
-        return min(rates, key=lambda name: rates[name] * (0.999 if name == "application" else 1))
+        own = rates["application"] / NOTHING
+        return min(rates, key=lambda name: own if name == "application" else rates[name])
 
     @property
     def keeps_up(self) -> bool:

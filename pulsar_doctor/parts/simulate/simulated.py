@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -44,7 +45,11 @@ def workload(scenario: Scenario, queues: Sequence[int]) -> Workload:
     times = [_mean_ns(scenario, messages, each) / 1e9 for each in range(consumers)]
     late = [each for each in scenario.entries if each.arrives_ns > 0]
     coming = sum(each.messages for each in late) / late[-1].arrives_ns * 1e9 if late else 0.0
-    each = 0.0 if 0 in times else consumers / sum(1 / one for one in times)
+    rates = [inf if one == 0 else 1 / one for one in times]
+    share = coming / consumers if scenario.type == "key_shared" else 0.0
+    if any(rate < share for rate in rates):  # what its keys bring, no other consumer takes
+        rates = [min(rate, share) for rate in rates]
+    each = consumers / sum(rates)
     work = Workload(
         type=scenario.type,
         consumers=consumers,

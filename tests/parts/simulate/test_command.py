@@ -26,6 +26,14 @@ def simulate(*arguments: str) -> dict:
     return document
 
 
+def test_the_keys_of_a_slow_consumer_wait_for_it_whatever_the_others_could_do():
+    times = ("--process-time", "10ms", "--process-time", "1s")
+    document = simulate("--rate", "50/s", *times, "--consumers", "2", "--type", "key_shared")
+    measured = max(run["per_second"] for run in document["runs"])
+    twice = next(each for each in document["levers"] if each["lever"] == "consumers")
+    assert twice["rate"] / twice["gain"] == pytest.approx(measured, rel=0.07)
+
+
 def test_a_backlog_of_slow_work_is_compared_over_queue_sizes():
     document = simulate("--backlog", "2000", "--process-time", "10m", "--round-trip", "0")
     runs = {run["receiver_queue_size"]: run for run in document["runs"]}
