@@ -46,7 +46,7 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
         return False
     if consumer.unacked_messages is not None and consumer.unacked_messages.most == 1:
         return False
-    wait, since_flow = consumer.seconds_of_waiting, consumer.since_last_flow
+    wait, sent = consumer.seconds_of_waiting, consumer.since_last_delivery
     asked = consumer.asked_lately
     if wait is None and consumer.seconds_of_waiting_over > slow_wait:
         return True
@@ -54,7 +54,9 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
         return False
     if wait is not None:
         return wait > slow_wait
-    return since_flow is not None and since_flow.seconds > slow_wait
+    since_flow = consumer.since_last_flow
+    without = sent is None or sent.seconds > slow_wait  # permits ran out at the last delivery
+    return without and since_flow is not None and since_flow.seconds > slow_wait
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
