@@ -23,6 +23,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
 )
 from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.thresholds import (
+    IN_HAND,
     PAUSE_SECONDS,
     QUIET_AFTER,
     Limits,
@@ -76,6 +77,27 @@ def _due_and_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
     if ready and not moved:
         text = "{:entries} could be sent and {} has permits, but nothing moved within {}"
         yield Rests(say(text, due, ready[0], duration(watched)))
+
+
+def _only_newer_ones_move(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """No more was sent than was published meanwhile, and more than that was due all the time.
+
+    A consumer that has permits is sent the oldest first. Where mark-delete moves, or a limit holds
+    reads back, they are on their way.
+    """
+    due = (least(view.left) or 0) - max(0, view.backlog_change or 0)
+    sent, came, stood = view.delivered, view.published, view.since_mark_delete
+    known = sent and came is not None and sent <= came and stood is not None
+    held_back = view.held_by_transaction or (view.throttling and view.throttling.lately)
+    if view.type not in SHARING or not known or held_back or told(view.delayed) != 0:
+        return
+    ready = view.served and all(each.may_receive_throughout for each in view.served)
+    if ready and due > IN_HAND.default and stood is not None and stood.seconds >= within:
+        text = (
+            "{:entries} were there all the time beside permits, and only newer ones were sent: "
+            "they are {}"
+        )
+        yield Rests(say(text, due, NOT_WITH_ANYBODY))
 
 
 def _nobody_asks(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -167,6 +189,7 @@ LAWS: tuple[Law, ...] = (
     _not_seen,
     *HOLDERS,
     _due_and_still,
+    _only_newer_ones_move,
     _nobody_asks,
     _never_above_zero,
     counted_below_zero,
