@@ -38,7 +38,7 @@ from pulsar_doctor.diagnosis.trace_laws import (
 from pulsar_doctor.evidence.account import is_quiet, with_nobody
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -89,7 +89,7 @@ def _only_newer_ones_move(view: SubscriptionView, within: float) -> Iterator[Res
     sent, came, stood = view.delivered, view.published, view.since_mark_delete
     known = sent and came is not None and sent <= came and stood is not None
     held_back = view.held_by_transaction or (view.throttling and view.throttling.lately)
-    if view.type not in SHARING or not known or held_back or told(view.delayed) != 0:
+    if view.type not in SHARING or not known or held_back or most(view.delayed) != 0:
         return
     ready = view.served and all(each.may_receive_throughout for each in view.served)
     if ready and due > IN_HAND.default and stood is not None and stood.seconds >= within:
