@@ -107,11 +107,10 @@ HUNG = """
 MAYBE = """
 ? UNKNOWN  s on zero-queue-long-work-645ae7: zero has 0 permits, quiet for 16 s: it asks for one message at a time:
 working and hanging look the same
-  where   127.0.0.1:60948, CPP 4.2.0, connected 16 s
   waits   the backlog: 20 entries
-  decide  Watch for 60 s more: if none of its counters moves, this is the cause; if they move, it is working.
+  decide  Watch for 60 s more: if messages are sent or acknowledgements arrive, nothing is wrong.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
-  more    pulsar-doctor explain permits-exhausted; -v for details
+  more    -v for details
 """  # noqa: E501
 
 
