@@ -18,8 +18,7 @@ from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
-from pulsar_doctor.evidence.policies import policies_of
-from pulsar_doctor.evidence.quota import quota_of
+from pulsar_doctor.evidence.policies import policies_of, quota_of
 from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, turnover_of

@@ -20,8 +20,7 @@ from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.own_cursor import OwnCursor
-from pulsar_doctor.evidence.policies import Policies
-from pulsar_doctor.evidence.quota import QuotaReached
+from pulsar_doctor.evidence.policies import Policies, QuotaReached
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.throttling import Throttling

@@ -23,7 +23,7 @@ from pulsar_doctor.diagnosis.actions.commands import namespace_admin, policy_adm
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.quota import QuotaReached
+from pulsar_doctor.evidence.policies import QuotaReached
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
