@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pulsar_doctor.evidence.balance import Balance, balance_of
+from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
@@ -118,7 +118,7 @@ class _Case:
         return replace(Workload(type=kind, consumers=len(self.view.served)), **limits)
 
 
-def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
+def pace_of(view: SubscriptionView, balance: Balance) -> SubscriptionPace | None:
     """None where nothing waits, nobody takes messages, or nothing tells how fast."""
     served = [each for each in view.served if not each.closed]
     if not served or view.gap or view.refused or view.own or view.hides_partitions:
@@ -127,7 +127,6 @@ def pace_of(view: SubscriptionView) -> SubscriptionPace | None:
     full = tuple(each for each in served if _full(each) and not _at_limit(each))
     if view.nothing_left and not (full or limited):
         return None
-    balance = balance_of(view)
     rest = tuple(each for each in served if not (_full(each) or _at_limit(each)))
     full = tuple(each for each in full if each.works or each.moved)  # others hang
     again = _again(view, balance)

@@ -277,18 +277,21 @@ def hypotheses_of(
     made. A cause that these sources cannot check is a suspect as any other: what nobody can see
     may still be wrong. sources: of the view; None: all there are.
     """
-    own = (
-        _where_settled(cause) if sources is None or cause.needs & sources else cause.hypothesis
+    return _hypotheses(tuple(causes), sources)
+
+
+@cache  # the same for each subscription of a cluster
+def _hypotheses(
+    causes: tuple[Cause, ...], sources: frozenset[str] | None
+) -> tuple[Hypothesis, ...]:
+    own = [
+        replace(cause.hypothesis, against=(*cause.hypothesis.against, NOTHING_FOUND))
+        if sources is None or cause.needs & sources
+        else cause.hypothesis
         for cause in causes
-    )
-    return (*(each for each in own if each is not None), HEALTHY_HYPOTHESIS)
-
-
-@cache
-def _where_settled(cause: Cause) -> Hypothesis | None:
-    """Its hypothesis, against which it speaks that no check finds anything."""
-    own = cause.hypothesis
-    return own and replace(own, against=(*own.against, NOTHING_FOUND))
+        if cause.hypothesis is not None
+    ]
+    return (*own, HEALTHY_HYPOTHESIS)
 
 
 def _advised(
@@ -317,9 +320,7 @@ def weighed_by(
     view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
 ) -> tuple[Diagnosis, dict[str, list[Unknown]]]:
     """The verdict with the rules' own grades, without suspects; and what is undecided, by code."""
-    weighed = _Weighed()
-    for cause in causes:
-        weighed.add(cause, _ask(cause, view, limits[cause.code]))
+    weighed = _answered(view, causes, limits)
     burst = limits.get("falls-behind", {}).get("longest_burst", LONGEST_BURST)
     balance = balance_of(view, burst)
     deadlines = deadlines_of(view, balance)
@@ -346,7 +347,7 @@ def weighed_by(
         backlog=view.backlog.entries if view.backlog else None,
         balance=balance,
         deadlines=deadlines,
-        pace=pace_of(view),
+        pace=pace_of(view, balance),
         consumers=consumers_of(view),
         segments=view.place.segments if view.place else None,
     )
@@ -364,12 +365,16 @@ def diagnose_wire(
     return [replace(diagnose(view, causes, limits), sources=(told_by,)) for view in views]
 
 
-def _ask(cause: Cause, view: SubscriptionView, limits: Limits) -> Iterable[CauseAnswer]:
-    if cause.needs == {PROCESS} and PROCESS not in view.sources:
-        return []  # of `examine` alone: not a line in every other verdict
-    if not cause.needs & view.sources:
-        return [NotReported(f"needs {' or '.join(sorted(cause.needs))}")]
-    return [] if _not_known(view) else cause.check(view, limits)
+def _answered(view: SubscriptionView, causes: Iterable[Cause], limits: CauseLimits) -> _Weighed:
+    """What each cause answers that these sources can check."""
+    weighed, checks = _Weighed(), _not_known(view) is None
+    for cause in causes:
+        if not cause.needs.isdisjoint(view.sources):
+            if checks:
+                weighed.add(cause, cause.check(view, limits[cause.code]))
+        elif cause.needs != {PROCESS}:  # of `examine` alone: not a line in every other verdict
+            weighed.not_told.append(f"{cause.code}: needs {' or '.join(sorted(cause.needs))}")
+    return weighed
 
 
 def _not_known(view: SubscriptionView) -> str | None:

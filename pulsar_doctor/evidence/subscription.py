@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from pulsar_doctor.broker.stats.age import Age
@@ -109,7 +110,7 @@ class Disagreement:
     older: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: what follows is kept once it was asked for
 class SubscriptionView:
     """What is known of one subscription of a topic, or of one of its partitions."""
 
@@ -201,7 +202,7 @@ class SubscriptionView:
         """Of a segment that nobody has: the sealed parents that must be drained before."""
         return self.place.awaited if self.place and self.attended is False else ()
 
-    @property
+    @cached_property
     def served(self) -> tuple[ConsumerView, ...]:
         """Those to whom messages go: no standbys. Nobody, too, where they are not told."""
         return tuple(each for each in self.consumers or () if each.active is not False)
@@ -282,12 +283,12 @@ class SubscriptionView:
         """Whether a rate alone shows that messages went out within the last minutes."""
         return self.rates_alone_tell and (self.msg_rate_out or 0) > 0
 
-    @property
+    @cached_property
     def keeps_nothing(self) -> bool:
         """Whether nobody waits for what it keeps: it is a reader's, or compaction's."""
         return self.durable is False or owner_of(self.subscription).kind == COMPACTION
 
-    @property
+    @cached_property
     def nothing_to_move(self) -> bool:
         """Whether all is acknowledged, or nobody promised to consume what is left.
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
+from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS
@@ -31,9 +32,13 @@ VIEW = SubscriptionView(
 )  # fmt: skip
 
 
+def perhaps(**changes: Any) -> SubscriptionPace | None:
+    view = replace(VIEW, **changes)
+    return pace_of(view, balance_of(view))
+
+
 def of(*consumers: ConsumerView, **changes: Any) -> SubscriptionPace:
-    there = consumers or (BUSY,)
-    found = pace_of(replace(VIEW, consumers=there, **changes))
+    found = perhaps(consumers=consumers or (BUSY,), **changes)
     assert found is not None
     return found
 
@@ -120,7 +125,7 @@ def test_where_others_idle_beside_a_full_queue_a_smaller_one_helps() -> None:
 
 def test_where_nothing_waits_there_is_no_pace_and_what_came_just_now_is_no_backlog() -> None:
     fast = replace(RESTS, delivered=200, done=200)
-    assert pace_of(replace(VIEW, consumers=(fast,), left=exactly(0))) is None
+    assert perhaps(consumers=(fast,), left=exactly(0)) is None
     assert of(fast, left=exactly(3)).set_by == "arrivals"
 
 
@@ -129,10 +134,10 @@ def test_who_hangs_sets_no_pace() -> None:
     found = of(hung, replace(RESTS, done=200), type="Key_Shared", replay=Count(10, None))
     assert found.set_by == "not-known"
     assert of(RESTS).set_by == "broker"
-    assert pace_of(replace(VIEW, consumers=(hung,), delivered=0)) is None
+    assert perhaps(consumers=(hung,), delivered=0) is None
 
 
 def test_nobody_and_sums_have_no_pace() -> None:
-    assert pace_of(replace(VIEW, consumers=())) is None
-    assert pace_of(replace(VIEW, hides_partitions=True)) is None
-    assert pace_of(replace(VIEW, gap="commands are missing")) is None
+    assert perhaps(consumers=()) is None
+    assert perhaps(hides_partitions=True) is None
+    assert perhaps(gap="commands are missing") is None

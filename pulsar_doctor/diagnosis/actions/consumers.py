@@ -39,6 +39,7 @@ from pulsar_doctor.diagnosis.actions.settings import (
 )
 from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.diagnosis.pace import pace_of
+from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import per_second
@@ -268,7 +269,7 @@ def smaller_queue(
 
 def more_workers(view: SubscriptionView) -> Action:
     """Where the work itself takes so long."""
-    found = pace_of(view)
+    found = pace_of(view, balance_of(view))
     levers = found.levers if found else ()
     more = next((each for each in levers if each.lever == "consumers"), None)
     text = "Make the work on one message faster, or add consumers until they keep up"
