@@ -5,8 +5,7 @@ is, and the application neither acknowledges nor asks for more. It hangs, forget
 works longer on one message than `silent_for`; from outside these look the same. It is a stall where
 it holds more messages than anybody works on at once (16), and with fewer after `longest_job`. Until
 then it is unknown, from a silence of `first_ack` on, which is longer than an ordinary pause. While
-it keeps taking messages it is a warning. Producers go on, and nothing fails until the queue is
-full.
+it keeps taking messages it is a warning. Producers go on; nothing fails until the queue is full.
 
 One that holds fewer, and acknowledged later messages than these, has passed them over and does not
 hang: that is `ack-hole`, if nobody else is there.
@@ -16,14 +15,15 @@ more than those 16 messages that are not new, and is sent more.
 
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
-more and has never acknowledged any is found too: once it is there for `begun` and has asked for
-more than its first FLOW did, since then it takes messages and keeps them; otherwise where it has
-held the first of them for twice `silent_for`, and from `first_ack` on it is unknown. `begun` and
-`first_ack` follow `healthy.first_ack_within`, where that is set to more than its default. Readers,
-other non-durable subscriptions and standbys are not judged. By the stats alone, what is held on
-Exclusive and Failover is known from the internal stats only. A trace does not tell what is left to
-send; but nothing is, or the broker does not read, where a consumer with permits is sent nothing for
-so long.
+more and has never acknowledged any is found too, if it has asked for more than its first FLOW did:
+since then it takes messages and keeps them. Until it is there for `silent_for`, and was sent more
+than comes in so long at the pace of now, its first checkpoint may still come: it is unknown, from
+`begun` on. Otherwise it is found where it has held the first of them for twice `silent_for`, and
+from `first_ack` on it is unknown. `begun` and `first_ack` follow `healthy.first_ack_within`, where
+that is set to more than its default. Readers, other non-durable subscriptions and standbys are not
+judged. By the stats alone, what is held on Exclusive and Failover is known from the internal stats
+only. A trace does not tell what is left to send; but nothing is, or the broker does not read, where
+a consumer with permits is sent nothing for so long.
 
 A client that cannot decrypt or decode messages looks the same by statistics. Java's client keeps
 what it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL), and acknowledges it with a
@@ -59,7 +59,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.values import at_least, least
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import Sentence, say
 
 THRESHOLDS = (
     Threshold("silent_for", 300.0, "seconds", "a consumer that was silent for less is working"),
@@ -149,27 +149,46 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
     since, there = consumer.holds_since, consumer.connected_for
     first_ack = limits["first_ack"]
     long, asks = max(2 * limits["silent_for"], first_ack), consumer.asked_again or consumer.refilled
-    silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
-    severity: Severity = "stalled" if silent else "warning"
     if since is not None and since.seconds >= long:
-        yield _never_finding(view, consumer, since, severity)
+        yield _never_finding(view, consumer, since, limits)
     elif there is not None and there.seconds >= limits["begun"] and asks:
-        yield _never_finding(view, consumer, there, severity)
+        yield _takes_more(view, consumer, there, limits)
     elif since is not None and since.exact:
         if since.ms - CLOCK_SLACK_MS >= first_ack * 1000:  # an older clock may say so of it
-            yield _none_yet(view, consumer, since)
+            yield _none_yet(view, consumer, since, long)
     elif there is None or not there.exact or there.seconds >= long:
         yield _since_when(consumer)
     elif there.seconds >= first_ack:
-        yield _none_yet(view, consumer, there)
+        yield _none_yet(view, consumer, there, long)
 
 
-def _none_yet(view: SubscriptionView, consumer: ConsumerView, since: Age) -> Unknown:
-    return Unknown(
-        f"{consumer.label} has acknowledged none of {view.kept_by(consumer)} messages in {since}, "
-        "its first ones: check again",
-        consumer.label,
+def _takes_more(
+    view: SubscriptionView, consumer: ConsumerView, there: Age, limits: Limits
+) -> Finding | Unknown:
+    """Of one that asks for more: at the pace of now all that it was sent tells since when."""
+    rate, sent = consumer.msg_rate_out, least(consumer.msg_out_counter)
+    pace = sent / rate if rate and sent else there.seconds
+    if consumer.closed or min(there.seconds, pace) >= limits["silent_for"]:
+        return _never_finding(view, consumer, there, limits)
+    since = there if there.seconds <= pace else f"about {duration(pace)}"
+    return _none_yet(view, consumer, since, limits["silent_for"])
+
+
+def _none_yet(
+    view: SubscriptionView, consumer: ConsumerView, since: Age | str, until: float
+) -> Unknown:
+    said = say(
+        "{} has acknowledged none of {:messages} in {}{}; a sink that acknowledges at checkpoints "
+        "looks the same until {}",
+        *(consumer.label, view.kept_by(consumer), since, _proof(consumer), duration(until)),
     )
+    return Unknown(said, consumer.label)
+
+
+def _proof(consumer: ConsumerView) -> Sentence:
+    """How many of them it has taken for certain."""
+    taken = consumer.in_hand.messages if consumer.in_hand is not None else 0
+    return say("; its FLOWs show that it took at least {} of them", taken) if taken else say("")
 
 
 def _nothing_left(view: SubscriptionView) -> bool:
@@ -190,8 +209,10 @@ def _holds_with_permits(consumer: ConsumerView) -> bool:
 
 
 def _never_finding(
-    view: SubscriptionView, consumer: ConsumerView, since: Age, severity: Severity
+    view: SubscriptionView, consumer: ConsumerView, since: Age, limits: Limits
 ) -> Finding:
+    silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
+    severity: Severity = "stalled" if silent else "warning"
     kept = view.kept_by(consumer)
     share, seconds = _of_limit(view, consumer, kept)
     evidence = (
@@ -202,11 +223,9 @@ def _never_finding(
         Measure("limit_reached_in", seconds, "seconds"),
     )
     how = FORGETS if activity_of(consumer) == "keeps" else verdict(consumer)
-    taken = consumer.in_hand.messages if consumer.in_hand is not None else 0
-    proof = say("; its FLOWs show that it took at least {} of them", taken) if taken else ""
     said = say(
         "has been sent messages for {} and has never acknowledged any, {} or more: {}{}",
-        *(since, kept, how, proof),
+        *(since, kept, how, _proof(consumer)),
     )
     return _found(view, consumer, said, evidence, severity)
 
