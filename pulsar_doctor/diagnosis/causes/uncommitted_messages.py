@@ -10,8 +10,9 @@ The statistics count open transactions of producers (ongoingTxnCount). From the 
 and `pulsar-admin transactions transaction-buffer-stats` follows that all that is unread lies behind
 the last readable position (maxReadPosition): then it is found. It is information while the
 transaction is younger than `open_for`, a warning beyond that, and stalled where its time-out has
-passed and it is still open. Without that position, or without its age, it is unknown. Where
-transactions are long by design, as between two checkpoints, set `open_for` to that time.
+passed and it is still open. Without that position, or without its age, it is unknown once nothing
+was sent for half a minute. Where transactions are long by design, as between two checkpoints, set
+`open_for` to that time.
 
 Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEntriesWithSkipOrWait;
 seen on 4.0.8.
@@ -30,7 +31,7 @@ from pulsar_doctor.diagnosis.actions.transactions import (
 )
 from pulsar_doctor.diagnosis.answers import Answers, Finding, NothingMoves, Severity
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least
@@ -55,7 +56,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if severity is not None:
         yield _finding(view, severity, waits)
         return
-    if _sent_lately(view, limits) or view.sent_by_rate:
+    if _sent_lately(view, PAUSE_SECONDS) or view.sent_by_rate:
         return
     are = "are" if least(view.unreadable) else "may be"
     text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
@@ -70,12 +71,12 @@ def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
         return "stalled" if is_over(view, known) else "warning" if old else "info"
     if (view.watched_seconds or 0) >= limits["open_for"]:
         return "warning"
-    return "info" if _sent_lately(view, limits) else None
+    return "info" if _sent_lately(view, PAUSE_SECONDS) else None
 
 
-def _sent_lately(view: SubscriptionView, limits: Limits) -> bool:
+def _sent_lately(view: SubscriptionView, within: float) -> bool:
     sent = view.since_delivery
-    return sent is not None and sent.exact and sent.seconds < limits["open_for"]
+    return sent is not None and sent.exact and sent.seconds < within
 
 
 def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
