@@ -15,8 +15,10 @@ was left to send, and in which nothing moved: nothing delivered, the read positi
 moved earlier in a long window does not count, once nothing has been sent for so long that something
 was due. Where neither a clock nor an earlier sample tells more, a rate above 0 says that messages
 go out, if it is not known who could receive, if all that was sent in that minute was acknowledged
-too, or if as much was sent as came in and hardly anything is left. Acks of what was delivered
-before do not count as movement, where the read position is told. A consumer that connected or asked
+too, or if as much was sent as came in and hardly anything is left. With a clock one document does
+where as much was sent as came in, nothing is due for certain, and the last delivery is no older
+than a few messages lie apart, or 5 s. Acks of what was delivered before do not count as movement,
+where the read position is told. A consumer that connected or asked
 within `still_for` is not waited for yet. Internal stats of the last sample alone do, where nothing
 was delivered in as many samples of the topic, or for `retried_within`, and what is unread was there
 before: a healthy reader passes through these flags only on its way to a delivery.
@@ -55,7 +57,7 @@ from pulsar_doctor.diagnosis.actions.limits import healing
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.read_doubts import Case, doubt_of
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
     rounded,
@@ -71,6 +73,7 @@ from pulsar_doctor.wording.sentences import say
 PAUSE = "dispatcherPauseOnAckStatePersistentEnabled"
 POLICY = "dispatcher-pause-on-ack-state-persistent"
 MOMENT, HELD = 1.0, 5.0  # seconds of what comes in: what is left for certain, or perhaps
+FEW_APART = 3.0  # messages: so many more have come, as a rule, since the last one was sent
 KEPT_UP = 0.95  # of the rate out: both are of one minute, and acks come a moment later
 THRESHOLDS = (
     Threshold("samples", 3.0, "samples", "fewer samples that show the same do not decide"),
@@ -126,7 +129,7 @@ def _moves(view: SubscriptionView, reads: BrokerReads) -> bool:
     """Whether anything was delivered or read, or has been just now."""
     kept_up = view.consumers is None or _kept_up(view) or _sent_what_came(view)
     by_rate = view.sent_by_rate and kept_up
-    return reads.moved or view.just_delivered or by_rate
+    return reads.moved or view.just_delivered or by_rate or _as_messages_come(view)
 
 
 def _kept_up(view: SubscriptionView) -> bool:
@@ -146,12 +149,30 @@ def _sent_what_came(view: SubscriptionView) -> bool:
     What is left is then no more than what comes within a moment, or within a few seconds where
     consumers may hold some of it. A limit of the rate, or a read that has stood since, leaves more.
     """
+    came, left = view.msg_rate_in or 0, view.left
+    few = left is not None and left.most is not None and left.most <= came * HELD
+    return few and _first_sent(view)
+
+
+def _first_sent(view: SubscriptionView) -> bool:
+    """The same, without what consumers may hold: no more is left for certain than a moment's."""
     came, sent, left = view.msg_rate_in, view.msg_rate_out or 0, view.left
-    if came is None or not view.message_ack_rate or left is None or left.most is None:
+    if came is None or not view.message_ack_rate or left is None:
         return False
     first = sent - (view.msg_rate_redeliver or 0)
-    few = (left.least or 0) <= came * MOMENT and left.most <= came * HELD
-    return first >= KEPT_UP * came and few
+    return first >= KEPT_UP * came and (left.least or 0) <= came * MOMENT
+
+
+def _as_messages_come(view: SubscriptionView) -> bool:
+    """Whether one document shows a delivery that is no older than a few messages lie apart.
+
+    Nothing has to be due then. Where no consumer's unacknowledged messages are reported, all that
+    waits may be in hand.
+    """
+    since, came = view.since_delivery, view.msg_rate_in
+    if view.watched or since is None or not since.exact or not came:
+        return False
+    return since.seconds <= min(max(HELD, FEW_APART / came), PAUSE_SECONDS) and _first_sent(view)
 
 
 def _stands(view: SubscriptionView) -> str:
