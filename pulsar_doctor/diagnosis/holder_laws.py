@@ -22,6 +22,7 @@ from pulsar_doctor.wording.sentences import say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
+UNUSUAL = 10.0  # times the longest gap that was seen between two acknowledgements
 
 
 def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:
@@ -160,8 +161,18 @@ def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
 
 def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer acknowledged messages long ago, none since, and holds some that are not new."""
-    found = (acks_stopped(view, each, max(ACKS_AGAIN_SECONDS, within)) for each in view.served)
+    found = (acks_stopped(view, each, _acks_again(each, within)) for each in view.served)
     yield from (each for each in found if each is not None)
+
+
+def _acks_again(each: ConsumerView, within: float) -> float:
+    """Seconds in which it has to acknowledge: by gaps that were seen, else as between checkpoints.
+
+    Whoever allows more time than the default until the first one allows it between two as well.
+    """
+    if each.ack_gap is None or within > FIRST_ACK_WITHIN.default:
+        return max(ACKS_AGAIN_SECONDS, within)
+    return min(ACKS_AGAIN_SECONDS, max(PAUSE_SECONDS, UNUSUAL * each.ack_gap))
 
 
 def acks_stopped(

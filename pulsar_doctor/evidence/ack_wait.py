@@ -6,11 +6,15 @@ that will be follows from the pace of the window, or from the pace of all a cons
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
+
+GAPS_NEEDED, SPREAD_SECONDS = 3, 30.0  # that tell a rhythm: so many gaps, over so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,16 @@ class AckWait:
             return self.silence
         ago = say(" (last ack or message {} ago)", self.acks.quiet) if self.acks.quiet else ""
         return say("in about {}{}", duration(self.seconds), ago)
+
+
+def longest_gap(moments: Sequence[float]) -> float | None:
+    """Seconds between two of these acks, the most; None where they are too few to tell a rhythm.
+
+    Those of one burst are, however many: a sink that acknowledges at checkpoints sends them.
+    """
+    if len(moments) <= GAPS_NEEDED or moments[-1] - moments[0] < SPREAD_SECONDS:
+        return None
+    return max(after - before for before, after in pairwise(moments))
 
 
 def in_rhythm(quiet_ms: int, pace_seconds: float) -> bool:

@@ -14,7 +14,7 @@ from statistics import median
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence import taken
-from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, may_be_rhythm
+from pulsar_doctor.evidence.ack_wait import Acks, in_rhythm, longest_gap, may_be_rhythm
 from pulsar_doctor.evidence.circulation import Circulation, Recent
 from pulsar_doctor.evidence.closed import closed_of
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -191,6 +191,7 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         holds_since=_age(_first_held_ns(ledger), now_ns),
         since_last_delivery=_age(ledger.last_message_ns, now_ns),
         acks=_acks(ledger, now, now_ns),
+        ack_gap=_ack_gap(ledger),
         max_unacked_messages_per_consumer=ledger.unacked_limit,
         resting=now_ns < ledger.due_ns,
         quiet_for=quiet,
@@ -222,6 +223,13 @@ def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
         an_ack=each,
         may_fit=usual is not None and may_be_rhythm(quiet_ms, usual.seconds * each),
     )
+
+
+def _ack_gap(ledger: Ledger) -> float | None:
+    """At most: buckets count the acks."""
+    moments = [bucket * BUCKET_NS / 1e9 for bucket, _, _, acked in ledger.recent if acked]
+    gap = longest_gap(moments)
+    return None if gap is None else gap + BUCKET_NS / 1e9
 
 
 def _first_held_ns(ledger: Ledger) -> int | None:

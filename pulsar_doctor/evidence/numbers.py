@@ -174,6 +174,8 @@ class Facts(PrintedFacts):
     round_trip_seconds: float | None = row(
         "from a FLOW to its first message, or of the connection", "seconds", by=TRACE)
     acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
+    ack_gap: float | None = row(
+        "between two of its acks, at most, where enough were seen", "seconds", Merge.FLOWS)
 
     refill_threshold: int | None = permits(
         "unsent permits at which it sends a FLOW", Merge.QUEUE, by=CLIENT)

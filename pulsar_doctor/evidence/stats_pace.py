@@ -86,11 +86,21 @@ class Paced(Standing):
             return not self._acks_ended if moved else self.moved is None and since.ms < JUST_NOW_MS
         return bool(self.now.message_ack_rate or (moved and self.observed.window.is_short))
 
+    @property
+    def _ack_moments(self) -> list[int]:
+        """The last ack of each sample, epoch milliseconds; each moment once."""
+        seen = (each.last_acked_timestamp_ms for each in self.course.values if each is not None)
+        return [moment for moment in dict.fromkeys(seen) if moment is not None]
+
+    @property
+    def ack_gap(self) -> float | None:
+        """At most: between two samples that differ there may have been more acks."""
+        return ack_wait.longest_gap([moment / 1000 for moment in self._ack_moments])
+
     @cached_property
     def acks_apart_ms(self) -> int | None:
         """The longest time between two acks that follow in the window; None: too few are known."""
-        seen = (each.last_acked_timestamp_ms for each in self.course.values if each is not None)
-        moments = [moment for moment in dict.fromkeys(seen) if moment is not None]
+        moments = self._ack_moments
         if len(moments) < ACKS_NEEDED:
             return None
         return max(after - before for before, after in pairwise(moments))
