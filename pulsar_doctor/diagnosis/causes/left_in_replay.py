@@ -10,6 +10,8 @@ the backlog is in the replay queue in every sample of the window, no consumer ho
 all of them have permits. No entry filter, rate limit, limit of unacknowledged messages, draining
 hash (4.x), open transaction or pause for delayed messages may keep the broker from reading them.
 A window shorter than `watched_for` does not tell: a message that was given back passes through it.
+It is unknown after `passed_over_for`, where a window shows that no more is sent than is published
+while entries are in the queue: then only newer ones are.
 
 Source: PersistentDispatcherMultipleConsumers.getMessagesToReplayNow, MessageRedeliveryController.
 """
@@ -31,6 +33,9 @@ from pulsar_doctor.wording.sentences import Sentence, say
 
 THRESHOLDS = (
     Threshold("stood_for", 300.0, "seconds", "mark-delete has stood still for so long"),
+    Threshold(
+        "passed_over_for", 60.0, "seconds", "from here on newer messages that pass them are a doubt"
+    ),
     Threshold("watched_for", 5.0, "seconds", "a shorter window does not show that they stay"),
 )
 NEEDS = frozenset({STATS})
@@ -45,19 +50,29 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where all of the backlog stays in the replay queue, and nothing holds it back."""
     replay, stood = told(view.replay) or 0, view.since_mark_delete
     ready = bool(view.served) and all(each.may_receive for each in view.served)
-    old = stood is not None and stood.seconds >= limits["stood_for"]
-    if stood is None or not (old and replay and ready) or _held_back(view):
+    if stood is None or not (replay and ready) or _held_back(view):
         return
-    if told(view.unacked) != 0 or view.backlog is None or view.backlog.entries != replay:
-        return
+    alone = told(view.unacked) == 0 and view.backlog is not None and view.backlog.entries == replay
     text = say(
         "{:entries} in the replay queue are held by nobody, and mark-delete has not moved for {}",
         *(replay, duration(stood.seconds)),
     )
-    if (view.watched_seconds or 0) < limits["watched_for"] or view.replay_least is None:
+    watched = (view.watched_seconds or 0) >= limits["watched_for"]
+    if stood.seconds < limits["stood_for"] or not alone:
+        long = stood.seconds >= limits["passed_over_for"]
+        if watched and long and _only_newer_ones_go(view):
+            yield Rests(f"{text}; only newer messages are sent")
+    elif not watched or view.replay_least is None:
         yield Rests(f"{text}; one sample does not show that they stay there")
     elif view.replay_least >= replay:
         yield _finding(view, text, stood)
+
+
+def _only_newer_ones_go(view: SubscriptionView) -> bool:
+    """Whether some were there in every sample, and no more was sent than was published."""
+    sent, came = view.delivered, view.published
+    ready = all(each.may_receive_throughout for each in view.served)
+    return bool(ready and view.replay_least and sent and came is not None and sent <= came)
 
 
 def _held_back(view: SubscriptionView) -> bool:
