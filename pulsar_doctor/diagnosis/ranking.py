@@ -281,13 +281,15 @@ def shares_of(totals: Sequence[float]) -> list[float]:
 
 
 def no_more_than(most: float, shares: Sequence[float], one: int) -> list[float]:
-    """The same where one of them, at that place, has so much at most.
+    """The same where one of them, at that place, has so much at most. The last: none of these.
 
     So it is with "nothing is wrong" where a fact forbids it, and with a suspect that has only just
     connected: of the states to which the weights are fitted few are like that.
     """
     if shares[one] <= most:
         return list(shares)
+    if shares[one] == 1:  # the others round to 0
+        return [*(most * (at == one) for at in range(len(shares) - 1)), 1 - most]
     others = (1 - most) / (1 - shares[one])
     return [most if at == one else share * others for at, share in enumerate(shares)]
 

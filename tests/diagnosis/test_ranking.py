@@ -12,13 +12,14 @@ from pulsar_doctor.diagnosis import fitted
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.fitted import sure
-from pulsar_doctor.diagnosis.ranking import shares_of, suspects_of, total_of
+from pulsar_doctor.diagnosis.ranking import no_more_than, shares_of, suspects_of, total_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, weighed_by
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.incidents.asking import CODES, HYPOTHESES, LIMITS, RULES, Samples, view
 from tests.incidents.causes import causes, is_right
+from tests.incidents.large import large
 from tests.incidents.moments import Moment, incident
 from tests.incidents.questions import ALL, BOTH_STATS, INTERNAL, STATS, WIRE
 
@@ -149,3 +150,20 @@ def test_a_skipped_cause_is_neither_suspected_nor_ruled_out(skipped: str) -> Non
         said = diagnose(seen, rest, LIMITS)
         assert skipped not in {each.code for each in (*said.suspects, *said.ruled_out)}
     assert any(skipped in {each.code for each in said.suspects} for said in diagnoses()[::5])
+
+
+@pytest.mark.parametrize("shares", [[1.0, 0.0], [0.0, 1.0, 0.0]])
+def test_what_a_suspect_of_all_may_not_have_is_with_no_known_cause(shares: list[float]) -> None:
+    cut = no_more_than(0.25, shares, shares.index(1.0))
+    assert cut[shares.index(1.0)] == 0.25
+    assert cut[-1] == 0.75
+    assert sum(cut) == 1
+
+
+@pytest.mark.parametrize("seed", [1021, 1225])
+def test_one_batch_in_hand_for_minutes_is_unknown(seed: int) -> None:
+    seen = view(STATS, large(seed).moment, Samples((0,)))
+    assert seen is not None
+    said = diagnose(seen, RULES, LIMITS)
+    shares = [(suspect.code, suspect.probability) for suspect in said.suspects]
+    assert (said.status, shares) == ("unknown", [(HEALTHY, 0.5), (NONE_OF_THESE, 0.5)])
