@@ -104,12 +104,13 @@ def _nobody_asks(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Entries could be sent, no consumer has permits, and no consumer holds a message to ask after.
 
     A consumer asks again once its application has taken what it holds. One that holds nothing has
-    lost its permits, or nobody calls receive.
+    lost its permits, or nobody calls receive. On Key_Shared nobody else is sent its keys.
     """
     due = least(view.left) or 0
     empty = [each for each in view.served if each.without_permits and each.holds_nothing]
-    still = all(quiet(each, within) for each in empty)
-    if STATS in view.sources and due > 0 and empty and still and len(empty) == len(view.served):
+    alike = len(empty) == len(view.served) or view.type == "Key_Shared"
+    still = all(quiet(each, within) for each in view.served)
+    if STATS in view.sources and due > 0 and empty and still and alike:
         text = "{:entries} could be sent, and {} has had no permits and held nothing for {} or more"
         yield Rests(say(text, due, empty[0].label, duration(within)))
 
