@@ -80,7 +80,7 @@ BROKERS = frozenset({"broker", "default_broker"})  # fixtures: one of each for a
 SPARK = "spark"
 LONG = (SPARK, *sorted(BROKERS))
 # These judge the same transcripts, and play each once.
-SHARING = ("tests/causes/", "tests/wording/test_sentences.py")
+SHARING = "tests/causes/"
 EITHER = "either_broker"  # a fixture: a test for each of them
 PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
 
@@ -132,7 +132,7 @@ def together(item: pytest.Item) -> str:
     uses_spark = SPARK in getattr(item, "fixturenames", ()) or "pyspark" in _text_of(item.path)
     if uses_spark:
         return SPARK
-    return SHARING[0] if item.nodeid.startswith(SHARING) else item.nodeid.partition("::")[0]
+    return SHARING if item.nodeid.startswith(SHARING) else item.nodeid.partition("::")[0]
 
 
 def turn(item: pytest.Item) -> int:

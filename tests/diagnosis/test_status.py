@@ -21,7 +21,7 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.status import status_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
-from tests.causes.test_rules import views_of
+from tests.made.cases import views_of
 from tests.support import yaml_files
 
 CASES = yaml_files.read(Path(__file__).with_name("healthy.yaml"))

@@ -42,8 +42,8 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.balance import Forecast, Pace
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.wording.durations import duration
-from tests.causes.test_rules import CASES
 from tests.causes.wire_script import played
+from tests.made.cases import CASES
 
 STATS = "samples of the broker's stats"
 WORKING = ("0s subscribe a Shared; subscribe b Shared", "0s flow a 10; flow b 10")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,6 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
-from tests.causes.test_rules import RULES, each_case, judged, views_of
 
 
 def test_a_number_is_known_as_it_is_written_and_with_its_unit() -> None:
@@ -64,16 +61,3 @@ def test_a_sentence_goes_from_one_process_to_another() -> None:
     other = pickle.loads(pickle.dumps(sentence))
     assert isinstance(other, Sentence)
     assert (other, other.values) == (sentence, sentence.values)
-
-
-@pytest.mark.parametrize(
-    ("code", "case"), [each for each in each_case() if "finds" in each.values[1]]
-)
-def test_a_summary_knows_each_of_its_numbers(code: str, case: dict[str, Any]) -> None:
-    for view in views_of(case).values():
-        for finding in judged(case, view, [RULES[code]]).findings:
-            for text in (finding.summary, finding.impact or ""):
-                rest = text.replace("above 0 permits", "")
-                for value in sorted(values_in(text) - {text}, key=len, reverse=True):
-                    rest = rest.replace(value, "")
-                assert not re.search(r"\d", rest), text

@@ -1,0 +1,1 @@
+"""What tests of several folders build: documents, traces, judged cases, a tapped broker."""
