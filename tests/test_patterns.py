@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import pytest
 
 from pulsar_doctor.checkup.redacting import SHAPES
-from pulsar_doctor.diagnosis.actions.settings import VERSIONS
 from pulsar_doctor.parts.analyze.failures import FAILURES
 from pulsar_doctor.parts.analyze.masters import _MASTERS
 from pulsar_doctor.wire import redaction
@@ -22,7 +21,6 @@ BOUNDED: Mapping[str, str] = {
 # Calls whose pattern is a variable: the patterns that it may be, with the way of using them.
 TABLES = {
     "checkup/redacting.py: SHAPES.get(kind, '(?P<name>.*)')": ("fullmatch", [*SHAPES.values()]),
-    "diagnosis/actions/settings.py: beginning": ("match", [each for each, _ in VERSIONS]),
     "parts/analyze/failures.py: pattern": ("search", [each for each, _, _ in FAILURES]),
     "parts/analyze/masters.py: pattern": ("fullmatch", [*_MASTERS]),
 }

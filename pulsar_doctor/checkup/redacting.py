@@ -22,9 +22,9 @@ from pulsar_doctor.broker.stats import cursors, internal, topic
 from pulsar_doctor.checkup.case import SavedCase
 from pulsar_doctor.checkup.result import REST, STATUSES
 from pulsar_doctor.diagnosis.causes import load
-from pulsar_doctor.diagnosis.known.versions import RUST_BEFORE
 from pulsar_doctor.evidence import by_stats, by_wire, measures, stats_consumer, stats_reading
 from pulsar_doctor.evidence.facts import FACTS
+from pulsar_doctor.ledger.clients import CLIENTS
 from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.wording.typed_json import FORMS, Value, form_of, of_json, to_json
 
@@ -35,11 +35,12 @@ HARMLESS = re.compile(
     r"|\[([\[(]-?\d+:-?\d+(\.\.|\u2025)-?\d+:-?\d+[\])],? ?)*\]"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-][\d:]+)?"
 )
+NUMBER = r"\d+(?:\.\d+)*(?:-M\d+)?"
 KEPT = {  # of texts of these kinds, what they begin with
     "change": re.compile(r"[a-z-]+\.[a-z_]+=[\w.%]+$"),
     "version": re.compile(
-        r"(Pulsar-Java-v|Pulsar[- ]Go[- ]v?|Pulsar-CPP-v|pulsar-rs-v|DotPulsar |(Java|Python) |v?)"
-        r"\d+(\.\d+)*(-M\d+)?"
+        rf"(?:{'|'.join(re.escape(text) for each in CLIENTS for text in each.reports)})"
+        rf"(?:[- ]?v?{NUMBER}|$)|(?:(?:Java|Python) |v?){NUMBER}"
     ),
 }
 SHAPES = {  # what stays before and behind a name of the kind
@@ -54,7 +55,7 @@ OWN_WORDS = frozenset(
     | {*STATUSES, measures.STATS, measures.WIRE, measures.PROCESS, "internal", "unknown"}
     | {by_wire.REFUSED, by_wire.GAP, by_wire.INCOMPLETE, by_wire.LIKELY, by_wire.BETWEEN_BOUNDS}
     | {by_stats.STORES_NOTHING, *(counter for _, counter in stats_reading.COUNTERS)}
-    | {stats_consumer.FLOW_UNSEEN, stats_consumer.CLOCK_UNSEEN, RUST_BEFORE}
+    | {stats_consumer.FLOW_UNSEEN, stats_consumer.CLOCK_UNSEEN}
     | {cursors.REPLICATOR, cursors.SHADOW, cursors.DEDUPLICATION, cursors.COMPACTION}
     | {"subscription", "topic", "broker", "available_permits", "unacked_messages", "backlog"}
     | {"RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "Ready", "Connecting", "Closed", "None"}

@@ -25,6 +25,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
 from pulsar_doctor.evidence.wire_pace import pace
 from pulsar_doctor.ledger.balance import BUCKET_NS, Forecast, Ledger, Pace, Position
+from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.wording.durations import moment_of
 
@@ -39,7 +40,6 @@ BETWEEN_BOUNDS = (
     "its permits and unacknowledged messages are known between bounds only, and it does not go on "
     "as it did: the broker's statistics were asked for while commands were on their way"
 )
-JAVA, OURS = "Pulsar-Java", "pulsar-doctor"
 CLOSES_WITHIN_NS = 1_000_000_000  # seen: 20 ms after the batch (4.0.8)
 
 
@@ -312,8 +312,8 @@ def _age(moment_ns: int | None, now_ns: int) -> Age | None:
 def _batch_for_one(consumer: Consumer) -> bool:
     """Our own client hands out all of a batch before it asks again, and is not meant."""
     ledger = consumer.ledger
-    ours = (consumer.client_version or "").startswith(OURS)
-    return ledger.largest_batch >= 2 and (ledger.zero_queue or ledger.one_by_one) and not ours
+    whole = client_of(consumer.client_version).zero_batches == "whole"
+    return ledger.largest_batch >= 2 and (ledger.zero_queue or ledger.one_by_one) and not whole
 
 
 def _closed_on_batch(consumer: Consumer) -> bool:
@@ -323,7 +323,7 @@ def _closed_on_batch(consumer: Consumer) -> bool:
     if not (ledger.one_by_one and consumer.closing and consumer.closed_ns and came_ns):
         return False
     return (
-        (consumer.client_version or "").startswith(JAVA)
+        client_of(consumer.client_version).zero_batches == "closes"
         and max(ledger.last_flow_ns or 0, ledger.last_work_ns or 0) <= came_ns
         and consumer.closed_ns - came_ns <= CLOSES_WITHIN_NS
     )

@@ -29,7 +29,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
-from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
+from pulsar_doctor.ledger.clients import client_of
 
 UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bound is known
 
@@ -235,7 +235,7 @@ class Standing:
     def refilled(self) -> bool:
         """Whether its last FLOW is not its first, which precedes all that it is sent."""
         now, flow = self.now, self.last_flow_ms
-        arrives = (now.client_version or "").startswith(ASKS_ON_ARRIVAL)
+        arrives = client_of(now.client_version).asks_on_arrival
         if arrives or not self.flow_told or flow is None:
             return False
         first = now.first_consumed_flow_timestamp_ms

@@ -22,9 +22,9 @@ from pulsar_doctor.evidence import ack_wait
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, RHYTHM_MOST, RHYTHM_NEEDS
 from pulsar_doctor.evidence.paces import SLACK, fits, not_too_few, not_too_many
 from pulsar_doctor.evidence.standing import Standing
-from pulsar_doctor.ledger.balance import AHEAD, PACE_NEEDS
+from pulsar_doctor.ledger.balance import PACE_NEEDS
+from pulsar_doctor.ledger.clients import client_of
 
-GO = "Pulsar-Go"
 ACKS_NEEDED = 3  # moments, before a window says how far apart they are
 MANY = 50  # messages of a window, which tell a pace better than a life
 MINUTE_NEEDS = 4  # messages of a minute: with fewer its pace may be twice as long as it seems
@@ -258,8 +258,8 @@ class Paced(Standing):
     def ahead(self) -> int:
         """Messages that left its queue before its application has them: Go's channel is full of
         them as long as the queue is not empty, but the partitions of a topic share it."""
-        go = (self.now.client_version or "").startswith(GO)
-        return AHEAD if go and self.observed.partition is None else 0
+        single = self.observed.partition is None
+        return client_of(self.now.client_version).ahead if single else 0
 
     @cached_property
     def rhythm(self) -> float | None:

@@ -9,6 +9,7 @@ from collections import OrderedDict  # drops its oldest without walking over wha
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pulsar_doctor.ledger.clients import CLIENTS
 from pulsar_doctor.wording.durations import duration
 
 BUCKET_NS = 10_000_000_000  # of the recent past, for checks that judge a window
@@ -17,7 +18,7 @@ REFILLS_KEPT = 8  # a client may change its threshold while it runs
 TRIPS_KEPT = 9
 PACE_NEEDS = 2  # completed messages before a measured pace says anything
 LEAST_PACE_SECONDS = 0.0005  # less is printed as 0 ms
-AHEAD = 10  # messages that count as taken before the application has them, at most: Go's channel
+AHEAD = max(each.ahead for each in CLIENTS)  # messages taken before the application has them
 
 Position = tuple[int, int]
 NOWHERE: Position = (-1, -1)

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 
 from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.balance import Ledger
+from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Connection, Consumer, split_partition
 from pulsar_doctor.wire.columns import MISTAKEN, Row
-
-ASKS_ON_ARRIVAL = ("2.0.1-incubating", "pulsar-rs")  # clients; see Ledger.asks_on_arrival
 
 
 class Beginning(Protocol):
@@ -96,13 +95,12 @@ def somebody(connection: Connection) -> None:
 
 def unknown_consumer(row: Row, beside: Mapping[str, Any]) -> Consumer:
     """Who begins with this row, whatever came before. beside: what is told of it; see Timeline."""
-    version = row.client_version or ""
     ledger = Ledger(
         individual=row.subscription_type in ("Shared", "Key_Shared"),
         told_receiver_queue_size=beside.get("receiver_queue_size"),
         told_process_seconds=beside.get("process_seconds"),
         unacked_limit=beside.get("unacked_limit"),
-        asks_on_arrival=version.startswith(ASKS_ON_ARRIVAL),
+        asks_on_arrival=client_of(row.client_version).asks_on_arrival,
         ready=True,
     )
     permits.lose_track(ledger)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pulsar_doctor.ledger import awaited, before, dead_letters, permits
 from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
-from pulsar_doctor.ledger.before import ASKS_ON_ARRIVAL
+from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings, split_partition
 from pulsar_doctor.ledger.left_behind import Published
 from pulsar_doctor.ledger.refusals import Refusals
@@ -35,10 +35,6 @@ from pulsar_doctor.wire.columns import (
 ENDED_KEPT_MOST = 1000  # incarnations that are over and still remembered
 TOPICS_MOST = 10_000  # of which is remembered what was published
 BY_CLIENT = "by the client"  # how the reason of a CLOSE ends: closed or reset
-CREDIT_SKIPPED = ("Pulsar-CPP", "Pulsar-Go")  # clients; see Ledger.credits_skipped
-HOLDS_OLD = (
-    "pulsar-doctor-"  # our own, drops nothing by epoch: see parts/consume/receiver/epochs.py
-)
 
 
 class Incarnations:
@@ -232,8 +228,7 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
         row.starved_from = None  # starved_us is that of the one before
     told = here.told.get(row.consumer_name or "", {})
     individual = row.subscription_type in ("Shared", "Key_Shared")
-    version = connection.client_version or ""
-    drops_old = not individual and not version.startswith(HOLDS_OLD)
+    client = client_of(connection.client_version)
     consumer = Consumer(
         here.next_incarnation,
         row.conn_id or 0,
@@ -248,14 +243,14 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
         row.ts,
         Ledger(
             individual=individual,
-            epoch=row.consumer_epoch if drops_old else None,
+            epoch=row.consumer_epoch if client.drops_old_epochs and not individual else None,
             told_receiver_queue_size=told.get("receiver_queue_size"),
             told_process_seconds=told.get("process_seconds"),
             told_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
             delay_from_receipt=told.get("delay_from") == "receipt",
             unacked_limit=told.get("unacked_limit"),
-            credits_skipped=version.startswith(CREDIT_SKIPPED),
-            asks_on_arrival=version.startswith(ASKS_ON_ARRIVAL),
+            credits_skipped=client.credits_skipped,
+            asks_on_arrival=client.asks_on_arrival,
             taken=0 if told.get("takes_told") else None,
         ),
         request_id=row.request_id,

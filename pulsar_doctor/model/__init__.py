@@ -13,8 +13,8 @@ average size of what was read, rounded up, at most dispatcherMaxRoundRobinBatchS
 Exclusive or Failover one sends its active consumer one entry for each permit, whatever is in it.
 Batches so reach below zero. Key_Shared keeps each key with one consumer.
 
-Clients differ in when a message counts as taken (see clients.py). A FLOW takes a round trip to
-come back as a message; nothing else on the network takes time.
+Clients differ in when a message counts as taken (see ledger/clients.py). A FLOW takes a round trip
+to come back as a message; nothing else on the network takes time.
 
 Left out: redelivery, the limit of unacknowledged messages, chunks, dispatch limits, reconnects, the
 time that a client's threads need. Time is in nanoseconds from the first arrival on.

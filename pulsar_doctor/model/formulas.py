@@ -1,8 +1,11 @@
-"""The formula that a simulation of one consumer with a backlog must come to."""
+"""When every client asks for more, and how far apart that is for one consumer with a backlog."""
 
 from __future__ import annotations
 
-from pulsar_doctor.model.clients import refill_threshold
+
+def refill_threshold(receiver_queue_size: int) -> int:
+    """Messages from one FLOW to the next: half the queue, at least 1."""
+    return max(1, receiver_queue_size // 2)
 
 
 def flow_gap_seconds(receiver_queue_size: int, process_seconds: float) -> float:

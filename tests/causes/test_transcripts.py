@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.actions.settings import clients_of
+from pulsar_doctor.diagnosis.actions.settings import likely_clients
 from pulsar_doctor.diagnosis.answers import SEVERITIES, WHENS, Action, Finding
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.wording.sentences import values_in
@@ -181,7 +181,7 @@ def without_settings(text: str) -> str:
 
 def names_settings_of_clients_that_are_there(answer: Answer) -> None:
     versions = [consumer.client_version for consumer in answer.view.consumers or ()]
-    there = {client for version in versions for client in clients_of(version)}
+    there = {each.name for version in versions for each in likely_clients(version)}
     for action in (action for finding in answer.found for action in finding.actions):
         if "producers send without batches" not in action.text:
             assert set(CLIENT.findall(action.text)) <= there, action.text

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.diagnosis.actions.settings import (
+from pulsar_doctor.diagnosis.actions.settings import setting, setting_of_any
+from pulsar_doctor.ledger.clients import (
     ACK_TIMEOUT,
     BATCHING_OFF,
     DEAD_LETTERS,
+    JAVA,
     NACK_DELAY,
     RECEIVER_QUEUE,
-    SETTINGS,
-    setting,
-    setting_of_any,
 )
 
 CPP = (
@@ -24,7 +23,10 @@ CPP = (
     ("version", "known"),
     [
         ("Pulsar-Java-v4.0.8", ".receiverQueueSize(1) (Java)"),
-        ("2.10.2", ".receiverQueueSize(1) (Java)"),
+        ("2.10.2", f".receiverQueueSize(1) (Java), {CPP}"),
+        ("my-own-client", ".receiverQueueSize(1) (Java)"),
+        ("unknown", "ReceiverQueueSize: 1 (Go)"),
+        ("pulsar-doctor-0.2.0", "--receiver-queue-size 1 (pulsar-doctor)"),
         (None, ".receiverQueueSize(1) (Java)"),
         ("Pulsar-CPP-v3.7.0", CPP),
         ("Pulsar-CPP-v3.7.0-billing", CPP),
@@ -61,7 +63,7 @@ def test_milliseconds_are_written_where_a_client_wants_them() -> None:
     )
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", JAVA.settings)
 def test_a_name_is_whole_whatever_it_is_given(name: str) -> None:
     assert "{" not in setting_of_any(name, 1)
 

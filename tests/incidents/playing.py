@@ -12,8 +12,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from pulsar_doctor.ledger.clients import SIMULATED
 from pulsar_doctor.model import made_rows
-from pulsar_doctor.model.clients import CLIENTS
 from pulsar_doctor.model.consumer import Queued
 from pulsar_doctor.model.consumer import SimulatedConsumer as Client
 from pulsar_doctor.model.scenario import ProducedEntry
@@ -38,7 +38,7 @@ class App:
     def __init__(self, worker: Worker, number: int, attached: Attached) -> None:
         self.worker = worker
         self.attached = attached
-        self.client = Client(number, worker.name, CLIENTS[worker.client], worker.queue)
+        self.client = Client(number, worker.name, SIMULATED[worker.client], worker.queue)
         self.in_hand: set[int] = set()  # messages, by number
         self.open: dict[int, int] = {}  # entry -> messages of it that are not finished
         self.pending: list[int] = []  # entries that wait for their ACK

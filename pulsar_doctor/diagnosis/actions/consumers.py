@@ -24,24 +24,13 @@ from pulsar_doctor.diagnosis.actions.processes import (
     restarted_with,
     threads_seen,
 )
-from pulsar_doctor.diagnosis.actions.settings import (
-    ACK_TIMEOUT,
-    DOTNET,
-    FUNCTIONS,
-    GO,
-    JAVA,
-    PYTHON,
-    RECEIVER_QUEUE,
-    RUST,
-    SINKS,
-    clients_of,
-    setting,
-)
+from pulsar_doctor.diagnosis.actions.settings import likely_clients, setting
 from pulsar_doctor.diagnosis.answers import WHENS, Action
 from pulsar_doctor.diagnosis.pace import pace_of
 from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.clients import ACK_TIMEOUT, RECEIVER_QUEUE
 from pulsar_doctor.wording.durations import per_second
 
 SET_BACK = "set it back, and restart the consumer"
@@ -52,7 +41,7 @@ TAKE_OUT = "take the setting out, and restart the consumer"
 class SettingChange:
     """One setting of a consumer that is changed."""
 
-    name: str  # in `settings`
+    name: str  # in the table of clients
     value: int | str
     text: str  # what the change brings, without a full stop
     side_effect: str  # in a few words; details follow a colon
@@ -83,15 +72,6 @@ AN_HOUR = SettingChange(
     TAKE_OUT,
 )
 PORT = re.compile(r":(\d{1,5})$")
-DUMPS = {  # by the client: what dumps its threads, in short and in full
-    JAVA: ("jcmd", "jcmd's Thread.print"),
-    PYTHON: ("py-spy, gdb", "py-spy dump for Python, gdb for C++"),
-    GO: ("pprof", "its pprof page of goroutines"),
-    RUST: ("gdb", "gdb"),
-    DOTNET: ("dotnet-stack", "dotnet-stack report"),
-    FUNCTIONS: ("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
-    SINKS: ("jcmd", "jcmd's Thread.print"),
-}
 AGAIN = "its unacknowledged messages are delivered again, including those that it has finished"
 ALL_STOP, COMES_AGAIN = "its other consumers stop too", "what it holds is delivered again"
 UNREACHABLE = "If that process cannot be reached, unload"
@@ -195,8 +175,8 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
         )
     if (inside := inside_action(view, consumer)) is not None:
         return inside
-    clients, port = clients_of(consumer.client), PORT.search(consumer.address or "")
-    tool, dump = next(DUMPS[each] for each in clients if each in DUMPS)
+    port = PORT.search(consumer.address or "")
+    tool, dump = likely_clients(consumer.client)[0].dump
     where = "; on that host, this command shows which process it is" if port else ""
     return Action(
         "now",
@@ -259,10 +239,8 @@ def smaller_queue(
     give = "give" if condition else "Give"
     text = f"{condition}{give} this consumer a receiver queue of 1, so that little waits behind it"
     effect = "one round trip for each message: too slow for messages that take milliseconds"
-    if GO in clients_of(consumer.client):
-        effect += "; Go's client still asks for ten more ahead"
-    if RUST in clients_of(consumer.client):
-        effect += "; pulsar-rs holds 1000 all the same unless with_receiver_queue_size says 1 too"
+    if unbound := likely_clients(consumer.client)[0].queue_of_one:
+        effect += f"; {unbound}"
     expect = "it holds few messages, and no other consumer is idle"
     yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import examine
-from pulsar_doctor.diagnosis.actions.settings import FUNCTIONS, JAVA, PYTHON, SINKS, clients_of
+from pulsar_doctor.diagnosis.actions.settings import likely_clients
 from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, in_pool, sentence
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -14,7 +14,6 @@ CONSEQUENCES = frozenset(
     {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
      "ack-hole", "permit-leak"}
 )  # fmt: skip
-ATTACHABLE = frozenset({JAVA, PYTHON, FUNCTIONS, SINKS})  # `examine --attach` reads their processes
 ELSEWHERE = "its messages are sent to the other consumers at once, or to it when it reconnects"
 ALONE = "its messages are delivered again when it reconnects"
 WITH_IT = "the other consumers are in that process too, so all messages wait until it is back"
@@ -74,7 +73,7 @@ def threads_seen(consumer: ConsumerView) -> str | None:
 
 def examined_by(view: SubscriptionView, consumer: ConsumerView) -> str | None:
     """Our own line that looks inside it; None where it is elsewhere, or cannot be attached to."""
-    readable = ATTACHABLE.intersection(clients_of(consumer.client))
+    readable = any(each.attachable for each in likely_clients(consumer.client))
     if not (consumer.here and consumer.address and readable) or consumer.inside is not None:
         return None
     return examine(view, consumer.address)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.activity import activity_of
 from pulsar_doctor.diagnosis.actions.processes import others, place, threads_seen
-from pulsar_doctor.diagnosis.actions.settings import RECEIVER_QUEUE, setting
+from pulsar_doctor.diagnosis.actions.settings import setting
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.clients import RECEIVER_QUEUE
 
 
 def remedy(view: SubscriptionView, consumer: ConsumerView) -> str:

@@ -56,7 +56,6 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.commands import admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingChange
-from pulsar_doctor.diagnosis.actions.settings import DEAD_LETTERS
 from pulsar_doctor.diagnosis.actions.transactions import LIST
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -66,6 +65,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.ledger.clients import DEAD_LETTERS
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 

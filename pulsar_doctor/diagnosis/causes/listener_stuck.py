@@ -31,7 +31,7 @@ from pulsar_doctor.diagnosis.actions.process import (
     unstuck,
 )
 from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
-from pulsar_doctor.diagnosis.actions.settings import LISTENER_THREADS, setting
+from pulsar_doctor.diagnosis.actions.settings import setting
 from pulsar_doctor.diagnosis.actions.threads import NAMED_MOST, all_have_sat
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, Limits
@@ -39,6 +39,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.clients import LISTENER_THREADS
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 

@@ -34,10 +34,9 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.ledger.clients import clients_of
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
-
-JAVA = "Pulsar-Java"
 
 THRESHOLDS = (
     Threshold(
@@ -85,7 +84,7 @@ def _judge(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> An
 
 def _may_pause(consumer: ConsumerView) -> bool:
     version = consumer.client_version
-    return version is None or version.startswith(JAVA)
+    return version is None or any(each.pauses for each in clients_of(version))
 
 
 def _severity(consumer: ConsumerView, limits: Limits) -> Severity:

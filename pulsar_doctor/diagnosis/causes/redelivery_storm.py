@@ -39,12 +39,6 @@ from dataclasses import replace
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import subscription_admin
 from pulsar_doctor.diagnosis.actions.consumers import SettingChange
-from pulsar_doctor.diagnosis.actions.settings import (
-    ACK_TIMEOUT,
-    BATCH_INDEX_ACKS,
-    DEAD_LETTERS,
-    NACK_DELAY,
-)
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -53,6 +47,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
+from pulsar_doctor.ledger.clients import ACK_TIMEOUT, BATCH_INDEX_ACKS, DEAD_LETTERS, NACK_DELAY
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import SettingChange, restart
-from pulsar_doctor.diagnosis.actions.settings import BATCHING_OFF, RECEIVER_QUEUE, setting_of_any
+from pulsar_doctor.diagnosis.actions.settings import setting_of_any
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
@@ -36,6 +36,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.ledger.clients import BATCHING_OFF, RECEIVER_QUEUE
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)

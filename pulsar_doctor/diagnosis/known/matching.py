@@ -20,7 +20,6 @@ from pulsar_doctor.diagnosis.known.expressions import Truth, names_in, truth
 from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load, names_a_consumer
 from pulsar_doctor.diagnosis.known.numbers import Numbers
 from pulsar_doctor.diagnosis.known.versions import (
-    BUILT_ON,
     Version,
     client_of,
     is_line_of,
@@ -207,7 +206,7 @@ def _client_version(issue: Issue, consumer: ConsumerView | None) -> Version | Li
     if not may_be(issue.component, consumer.client_version):
         return False
     named = client_of(consumer.client_version)
-    if named is None or named[1] is None or issue.component in BUILT_ON:
+    if named is None or named[1] is None or issue.component != named[0]:
         return None
     return named[1] if is_affected(issue, named[1]) else False
 

@@ -6,27 +6,13 @@ import re
 from dataclasses import dataclass
 
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.clients import clients_of
 
 VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+)+)(?:-M([0-9]+)(?![0-9]))?(.*)", re.DOTALL)
 BOUND = re.compile(r"(>=|<=|>|<)(\S+)")
 FINAL = 10**6  # after every milestone
 PARTS = 4
 NO_PART = re.compile("[0-9]{10}")  # clients send any text as their version
-
-# How each client names itself to the broker, in the order in which they are tried.
-CLIENTS = (
-    ("java", re.compile(r"Pulsar-Java-v(.+)")),
-    ("go", re.compile(r"Pulsar[- ]Go[- ]v?(.+)")),
-    ("cpp", re.compile(r"Pulsar-CPP-v(.+)")),
-    ("rust", re.compile(r"pulsar-rs-v(.+)")),
-    ("dotnet", re.compile(r"DotPulsar (.+)")),
-)
-RUST_BEFORE = "2.0.1-incubating"  # what every pulsar-rs before 6.0.1 says
-# Of these only what they are built on names itself.
-BUILT_ON = {"spring": "java", "node": "cpp"}
-UNNAMED = "unknown"  # what a Go program says that was built without the versions of its modules
-# What names no client: the Java client of long ago, and the C++ client before 3.2.0.
-BARE = frozenset({"java", "cpp"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,21 +41,17 @@ def version_of(text: str) -> Version | None:
 
 
 def client_of(text: str | None) -> tuple[str, Version | None] | None:
-    """The kind of client and its version, by what it says of itself; None where it says nothing."""
-    for kind, pattern in CLIENTS:
-        if match := pattern.match(text or ""):
-            return kind, version_of(match[1])
-    return ("rust", None) if text == RUST_BEFORE else None
+    """The component and version of a client, by what it reports; None where that is of nobody."""
+    for client in clients_of(text):
+        for beginning in client.reports:
+            if text and client.issues and text.startswith(beginning):
+                return client.issues[0], version_of(text[len(beginning) :].lstrip("-v "))
+    return None
 
 
 def may_be(component: str, text: str | None) -> bool:
-    """Whether a client that says this of itself can be of that component."""
-    named, component = client_of(text), BUILT_ON.get(component, component)
-    if named is not None:
-        return named[0] == component
-    if not text:
-        return True
-    return component in BARE if text[0].isdigit() else (component, text) == ("go", UNNAMED)
+    """Whether a client that reports this can be of that component, or built on it."""
+    return not text or any(component in each.issues for each in clients_of(text))
 
 
 def check_range(text: str) -> None:

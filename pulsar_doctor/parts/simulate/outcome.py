@@ -96,9 +96,9 @@ def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
     """Why a client of this kind cannot have this queue size here; None where it can."""
     if receiver_queue_size or scenario.largest_batch < 2:
         return None
-    if scenario.client.zero_batches != "refused":
+    if scenario.client.zero_batches == "each":
         return None
-    return f"a zero queue of {scenario.client.name} loses or refuses batches"
+    return f"a zero queue of {scenario.client.simulated} loses or refuses batches"
 
 
 def outcome(simulation: Simulation) -> RunOutcome:

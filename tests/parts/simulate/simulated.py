@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulsar_doctor.model.clients import CLIENTS
+from pulsar_doctor.ledger.clients import SIMULATED
 from pulsar_doctor.model.consumer import SimulatedConsumer
 from pulsar_doctor.model.running import Simulation
 from pulsar_doctor.model.scenario import ProducedEntry, Scenario, Work, arrivals
@@ -41,7 +41,7 @@ def scenario(  # noqa: PLR0913
     return Scenario(
         entries=made,
         work=Work(tuple(map(ns, each)), {number: ns(s) for number, s in (known or {}).items()}),
-        client=CLIENTS[client],
+        client=SIMULATED[client],
         attach_ns=tuple(map(ns, attach)),
         round_trip_ns=ns(round_trip),
         end_ns=None if end is None else ns(end),

@@ -149,7 +149,7 @@ def test_takes_tell_how_long_messages_took_and_idle_time_is_no_work():
     found = replayed(rows)
     assert times(found) == [2.0, 0.5, 1.5, 11.0], "the last one is in hand and has been for so long"
     assert found.receiver_queue_size == 4
-    assert found.scenario.client.name == "pulsar-client"
+    assert found.scenario.client.simulated == "pulsar-client"
     assert "the trace shows by takes how long 4 of" in found.notes[0]
 
 

@@ -13,8 +13,9 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.balance import Starvation
+from pulsar_doctor.ledger.clients import SIMULATED
 from pulsar_doctor.model import formulas
-from pulsar_doctor.model.clients import CLIENTS, refill_threshold
+from pulsar_doctor.model.formulas import refill_threshold
 from pulsar_doctor.model.scenario import ProducedEntry, arrivals
 from pulsar_doctor.parts.simulate.outcome import QUEUES, impossible, outcome
 from pulsar_doctor.parts.simulate.simulated import workload
@@ -140,7 +141,7 @@ def scenarios(draw):
     kind = draw(st.sampled_from(["shared", "exclusive", "failover", "key_shared"]))
     consumers = 1 if kind == "exclusive" else draw(st.integers(1, 4))
     batch = draw(st.sampled_from([1, 1, 2, 7, 30]))
-    client = draw(st.sampled_from(sorted(CLIENTS)))
+    client = draw(st.sampled_from(sorted(SIMULATED)))
     queue = draw(st.sampled_from([0, 1, 2, 3, 4, 5, 10, 11, 100]))
     messages = draw(st.integers(1, 150))
     chance = random.Random(draw(st.integers(0, 1000)))

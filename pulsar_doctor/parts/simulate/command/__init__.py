@@ -164,12 +164,12 @@ def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
 
 def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
     """What holds for numbers and traces alike."""
-    from pulsar_doctor.model.clients import CLIENTS
+    from pulsar_doctor.ledger.clients import SIMULATED
 
     stop, client = asked.duration, asked.client
     return replace(
         scenario,
-        client=CLIENTS[client] if client else scenario.client,
+        client=SIMULATED[client] if client else scenario.client,
         round_trip_ns=_ns(asked.round_trip),
         end_ns=scenario.end_ns if stop is None else _ns(stop),
     )
@@ -199,5 +199,5 @@ def _verdict(simulation: Simulation) -> Any:
     from pulsar_doctor.parts.simulate.simulated import without_lines
 
     for consumer in simulation.timeline.living:  # what is advised is spelled as this client has it
-        consumer.client_version = simulation.scenario.client.version
+        consumer.client_version = simulation.scenario.client.reports[0]
     return without_lines(diagnose_wire(simulation.timeline.subscriptions(), *checks())[0])

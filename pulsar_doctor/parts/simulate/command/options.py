@@ -10,8 +10,8 @@ import click
 
 from pulsar_doctor.cli._options import only_subscription_option, option, output_option
 from pulsar_doctor.cli._types import DURATION, RATE
+from pulsar_doctor.ledger.clients import SIMULATED
 
-CLIENTS = ["java", "pulsar-client", "pulsar-client-listener", "go"]
 RATE_SECONDS = 60.0  # of arrivals, where nobody says how long
 MESSAGES_MOST = 1_000_000
 
@@ -63,7 +63,7 @@ class SimulateRequest:
         help="Subscription type, default shared.",
     )
     client: str | None = option(
-        "--client", type=click.Choice(CLIENTS),
+        "--client", type=click.Choice([*SIMULATED]),
         help="The client library to simulate; default pulsar-client, or that of the trace.",
     )
     round_trip: float = option(

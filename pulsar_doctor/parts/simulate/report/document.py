@@ -55,7 +55,7 @@ def _scenario_json(scenario: Scenario) -> dict[str, Any]:
         "entries": len(scenario.entries) + scenario.unreached,
         "consumers": len(scenario.attach_ns),
         "type": scenario.type,
-        "client": scenario.client.name,
+        "client": scenario.client.simulated,
         "process_seconds": [ns / 1e9 for ns in scenario.work.of_consumer],
         "round_trip_seconds": scenario.round_trip_ns / 1e9,
         "stopped_after_seconds": None if scenario.end_ns is None else scenario.end_ns / 1e9,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from pulsar_doctor.model.clients import refill_threshold
+from pulsar_doctor.model.formulas import refill_threshold
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.report.document import document, flow_gap, reason
 from pulsar_doctor.parts.simulate.simulated import Simulated
@@ -47,7 +47,7 @@ def _about(report: Simulated) -> Iterator[str]:
     scenario = report.scenario
     messages, consumers = scenario.messages + scenario.unreached, len(scenario.attach_ns)
     text = f"{many(messages, 'message')}, {many(consumers, 'consumer')}"
-    text += f" ({scenario.type}, {scenario.client.name})"
+    text += f" ({scenario.type}, {scenario.client.simulated})"
     if scenario.end_ns is not None:
         text += f", stopped after {duration(scenario.end_ns / 1e9)}"
     yield text
