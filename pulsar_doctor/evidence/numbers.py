@@ -175,7 +175,7 @@ class Facts(PrintedFacts):
         "from a FLOW to its first message, or of the connection", "seconds", by=TRACE)
     acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
     ack_gap: float | None = row(
-        "between two of its acks, at most, where enough were seen", "seconds", Merge.FLOWS)
+        "between two acks, at most, where enough were seen", "seconds", Merge.FLOWS)
 
     refill_threshold: int | None = permits(
         "unsent permits at which it sends a FLOW", Merge.QUEUE, by=CLIENT)

@@ -21,14 +21,14 @@ BATCH_INDEX_ACKS = "batch-index acks"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientLibrary:
     """One client library, or a framework that runs consumers."""
 
     name: str  # as people call it
     reports: tuple[str, ...] = ()  # how the version that it reports begins, the newest first
     adds: str | None = None  # what such a version has within it that is of no other client
     bare: bool = False  # older ones report a number alone
-    issues: tuple[str, ...] = ()  # components of its known issues; that of its version first
+    issues: tuple[str, ...] = ()  # components of known issues; that of the version first
     simulated: str = ""  # what `simulate --client` calls it; "": it was not measured
 
     # when a permit is given back: the application receives the message, its callback has returned,
@@ -50,7 +50,7 @@ class Client:
 
 
 # fmt: off
-JAVA = Client(
+JAVA = ClientLibrary(
     "Java", ("Pulsar-Java",), bare=True, issues=("java",), simulated="java", pauses=True,
     zero_batches="closes", dump=("jcmd", "jcmd's Thread.print"), attachable=True,
     settings={
@@ -63,7 +63,7 @@ JAVA = Client(
         BATCHING_OFF: ".enableBatching(false)",
     },
 )
-CPP = Client(  # bare: before 3.2.0
+CPP = ClientLibrary(  # bare: before 3.2.0
     "C++", ("Pulsar-CPP",), bare=True, issues=("cpp",), credits_skipped=True, zero_batches="loses",
     dump=("py-spy, gdb", "py-spy dump for Python, gdb for C++"),
     settings={
@@ -107,7 +107,7 @@ CLIENTS = (
             BATCHING_OFF: "batchingEnabled: false",
         },
     ),
-    Client(  # unknown: built without the versions of its modules
+    ClientLibrary(  # unknown: built without the versions of the modules
         "Go", ("Pulsar-Go", "Pulsar Go", "unknown"), issues=("go",), simulated="go",
         credits="queued", ahead=10, credits_skipped=True, zero_batches="each",
         queue_of_one="Go's client still asks for ten more ahead",
@@ -120,7 +120,7 @@ CLIENTS = (
             BATCHING_OFF: "DisableBatching: true",
         },
     ),
-    Client(  # 2.0.1-incubating: before 6.0.1
+    ClientLibrary(  # 2.0.1-incubating: before 6.0.1
         "Rust", ("pulsar-rs", "2.0.1-incubating"), issues=("rust",), asks_on_arrival=True,
         queue_of_one="pulsar-rs holds 1000 all the same unless with_receiver_queue_size says 1 too",
         settings={
@@ -129,11 +129,11 @@ CLIENTS = (
             DEAD_LETTERS: "max_redeliver_count: {} in .with_dead_letter_policy",
         },
     ),
-    Client(
+    ClientLibrary(
         ".NET", ("DotPulsar",), issues=("dotnet",), dump=("dotnet-stack", "dotnet-stack report"),
         settings={RECEIVER_QUEUE: ".MessagePrefetchCount({})"},
     ),
-    Client(  # by what Pulsar's own framework attaches
+    ClientLibrary(  # by what Pulsar's own framework attaches
         "Functions", ("pulsar-function",), attachable=True,
         dump=("jcmd, py-spy", "jcmd for Java, py-spy for Python"),
         settings={
@@ -142,7 +142,7 @@ CLIENTS = (
             DEAD_LETTERS: "--max-message-retries {} with --dead-letter-topic",
         },
     ),
-    Client(
+    ClientLibrary(
         "sinks", ("pulsar-sink",), dump=JAVA.dump, attachable=True,
         settings={
             RECEIVER_QUEUE: "receiverQueueSize {} for its topic in --input-specs",
@@ -151,7 +151,7 @@ CLIENTS = (
             DEAD_LETTERS: "--max-redeliver-count {} with --dead-letter-topic",
         },
     ),
-    Client(  # parts/consume/receiver
+    ClientLibrary(  # parts/consume/receiver
         "pulsar-doctor", ("pulsar-doctor-",), zero_batches="whole", drops_old_epochs=False,
         dump=("py-spy", "py-spy dump"), attachable=True,
         settings={RECEIVER_QUEUE: "--receiver-queue-size {}"},
@@ -162,7 +162,7 @@ SIMULATED = {each.simulated: each for each in CLIENTS if each.simulated}
 
 
 @lru_cache(maxsize=1_000)
-def clients_of(version: str | None) -> tuple[Client, ...]:
+def clients_of(version: str | None) -> tuple[ClientLibrary, ...]:
     """All that may report this version; none where nobody is known to, or it is not reported."""
     if not version:
         return ()
@@ -172,6 +172,6 @@ def clients_of(version: str | None) -> tuple[Client, ...]:
     return tuple(each for each in named if each.adds and each.adds in version) or named
 
 
-def client_of(version: str | None) -> Client:
+def client_of(version: str | None) -> ClientLibrary:
     """The one that this version counts as: the first that may report it."""
-    return next(iter(clients_of(version)), Client("not known"))
+    return next(iter(clients_of(version)), ClientLibrary("not known"))

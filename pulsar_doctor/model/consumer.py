@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.ledger.clients import Client
+from pulsar_doctor.ledger.clients import ClientLibrary
 from pulsar_doctor.model.formulas import refill_threshold
 from pulsar_doctor.model.scenario import ProducedEntry
 
@@ -31,7 +31,9 @@ class SentFlow(NamedTuple):
 class SimulatedConsumer:
     """One consumer of a simulation. Changed in place."""
 
-    def __init__(self, index: int, name: str, client: Client, receiver_queue_size: int) -> None:
+    def __init__(
+        self, index: int, name: str, client: ClientLibrary, receiver_queue_size: int
+    ) -> None:
         self.index = index
         self.name = name
         self.client = client

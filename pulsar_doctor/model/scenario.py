@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pulsar_doctor.ledger.clients import SIMULATED, Client
+from pulsar_doctor.ledger.clients import SIMULATED, ClientLibrary
 
 SECOND_NS = 1_000_000_000
 
@@ -44,7 +44,7 @@ class Scenario:
 
     entries: Sequence[ProducedEntry]
     work: Work = Work()
-    client: Client = SIMULATED["pulsar-client"]
+    client: ClientLibrary = SIMULATED["pulsar-client"]
     type: str = "shared"  # exclusive, shared, failover or key_shared
     attach_ns: tuple[int, ...] = (0,)  # when each consumer subscribes, in this order
     round_trip_ns: int = 0

@@ -18,7 +18,7 @@ from pulsar_doctor.ledger.clients import CLIENTS, SIMULATED, client_of, clients_
 from tests.diagnosis.test_commands import view
 
 ROW = """CLIENTS = (
-    Client(
+    ClientLibrary(
         "Zig", ("Pulsar-Zig",), issues=("zig",), simulated="zig", zero_batches="each",
         asks_on_arrival=True, pauses=True, queue_of_one="Zig reads on", dump=("zig-dump", "zd"),
         settings={RECEIVER_QUEUE: ".queue = {}"},

@@ -5,10 +5,10 @@ A client that has no such setting has no name for it, and nothing is said of it.
 
 from __future__ import annotations
 
-from pulsar_doctor.ledger.clients import CLIENTS, JAVA, Client, clients_of
+from pulsar_doctor.ledger.clients import CLIENTS, JAVA, ClientLibrary, clients_of
 
 
-def likely_clients(version: str | None) -> tuple[Client, ...]:
+def likely_clients(version: str | None) -> tuple[ClientLibrary, ...]:
     """The clients that may report this version; Java where it is not reported or not known."""
     return clients_of(version) or (JAVA,)
 
@@ -23,7 +23,7 @@ def setting_of_any(name: str, value: int | str = "") -> str:
     return _spelled(name, value, CLIENTS) or ""
 
 
-def _spelled(name: str, value: int | str, clients: tuple[Client, ...]) -> str | None:
+def _spelled(name: str, value: int | str, clients: tuple[ClientLibrary, ...]) -> str | None:
     having = (each for each in clients if name in each.settings)
     spelled = (f"{each.settings[name].format(value)} ({each.name})" for each in having)
     return ", ".join(spelled) or None

@@ -177,12 +177,12 @@ def _takes_more(
 def _none_yet(
     view: SubscriptionView, consumer: ConsumerView, since: Age | str, until: float
 ) -> Unknown:
-    said = say(
+    reason = say(
         "{} has acknowledged none of {:messages} in {}{}; a sink that acknowledges at checkpoints "
         "looks the same until {}",
         *(consumer.label, view.kept_by(consumer), since, _proof(consumer), duration(until)),
     )
-    return Unknown(said, consumer.label)
+    return Unknown(reason, consumer.label)
 
 
 def _proof(consumer: ConsumerView) -> Sentence:

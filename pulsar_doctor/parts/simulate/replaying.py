@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
 
-from pulsar_doctor.ledger.clients import SIMULATED, Client, clients_of
+from pulsar_doctor.ledger.clients import SIMULATED, ClientLibrary, clients_of
 from pulsar_doctor.model.scenario import Given, ProducedEntry, Scenario, Work
 from pulsar_doctor.parts.simulate.timing import Position, TimedConsumer, Times, times_of, usual_ns
 from pulsar_doctor.wire.columns import TAKEN, TO_BROKER, Row, ids_of
@@ -220,7 +220,7 @@ def _known(
     return known
 
 
-def _client(workers: list[TimedConsumer]) -> Client:
+def _client(workers: list[TimedConsumer]) -> ClientLibrary:
     version = next((w.client_version for w in workers if w.client_version), None)
     known = (each for each in clients_of(version) if each.simulated)
     return next(known, SIMULATED[DEFAULT_CLIENT])
