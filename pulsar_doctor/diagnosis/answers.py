@@ -44,20 +44,20 @@ class Action:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One root cause, with its numbers and what to do.
 
     The view sets `where`, `since` and `impact`, not a cause; None: not known.
     """
 
-    code: str
+    code: str = ""  # of the cause that found it, which sets it
     severity: Severity
     confidence: float  # from 0 to 1
-    consumer: str | None
+    consumer: str | None = None  # its label; None: the subscription
     summary: str
     evidence: tuple[Measure, ...]
-    remedy: str
+    remedy: str = ""  # the cause's REMEDY unless it says another
     actions: tuple[Action, ...] = ()
     since: str | None = None  # at the latest, RFC 3339
     where: Whereabouts | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pulsar_doctor.diagnosis.answers import Answers, Probe
+from pulsar_doctor.diagnosis.answers import CauseAnswer, Probe
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -53,7 +53,7 @@ class Cause:
     code: str
     # What `pulsar-doctor explain CODE` prints.
     text: str
-    check: Callable[[SubscriptionView, Limits], Answers]
+    check: Callable[[SubscriptionView, Limits], Iterable[CauseAnswer]]
     # Any one of these sources lets the check decide.
     needs: frozenset[str]
     thresholds: tuple[Threshold, ...] = ()

@@ -358,11 +358,11 @@ def diagnose_wire(
     subscriptions: Iterable[Subscription],
     causes: Sequence[Cause],
     limits: CauseLimits,
-    told_by: ReportedBy = "trace",
+    reported_by: ReportedBy = "trace",
 ) -> list[Diagnosis]:
     """The verdicts by what the wire has shown, in the same order. limits: from `limits_of`."""
     views = (by_wire.subscription_view(wire) for wire in subscriptions)
-    return [replace(diagnose(view, causes, limits), sources=(told_by,)) for view in views]
+    return [replace(diagnose(view, causes, limits), sources=(reported_by,)) for view in views]
 
 
 def _answered(view: SubscriptionView, causes: Iterable[Cause], limits: CauseLimits) -> _Weighed:
@@ -373,7 +373,8 @@ def _answered(view: SubscriptionView, causes: Iterable[Cause], limits: CauseLimi
             if checks:
                 weighed.add(cause, cause.check(view, limits[cause.code]))
         elif cause.needs != {PROCESS}:  # of `examine` alone: not a line in every other verdict
-            weighed.not_told.append(f"{cause.code}: needs {' or '.join(sorted(cause.needs))}")
+            needs = f"needs {' or '.join(sorted(cause.needs))}"
+            weighed.add(cause, [NotReported(needs)])
     return weighed
 
 

@@ -40,7 +40,7 @@ def judged(case: dict[str, Any], causes: Sequence[Cause]) -> dict[str, Diagnosis
     [(Unknown, "warning"), (NothingMoves, "unknown"), (Unreliable, "unknown")],
 )
 def test_a_warning_decides_unless_a_stall_may_hide_behind_it(doubt, status):
-    warning = Finding("no-consumer", "warning", 0.9, None, "", (), "")
+    warning = Finding(severity="warning", confidence=0.9, summary="", evidence=())
     assert status_of([warning], [doubt("why")]) == status
     assert status_of([replace(warning, severity="stalled")], [doubt("why")]) == "stalled"
 

@@ -50,7 +50,10 @@ WORKING = ("0s subscribe a Shared; subscribe b Shared", "0s flow a 10; flow b 10
 
 
 def finding(code: str, severity: Severity, consumer: str | None, sure: float = 0.8) -> Finding:
-    return Finding(code, severity, sure, consumer, f"{code} of {consumer}", (), "wait")
+    return Finding(
+        code=code, severity=severity, confidence=sure, consumer=consumer, evidence=(),
+        summary=f"{code} of {consumer}", remedy="wait",
+    )  # fmt: skip
 
 
 def rule(code: str, said: Sequence[CauseAnswer], *explains: str, **more: Any) -> Cause:

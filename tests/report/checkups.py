@@ -84,7 +84,10 @@ def finding(
     actions: tuple[Action, ...] = (),
 ) -> Finding:
     numbers = (Measure("available_permits", 0, "permits"), Measure("last_ack", 720, "seconds"))
-    return Finding(code, severity, 0.9, consumer, summary, numbers, REMEDY, actions)
+    return Finding(
+        code=code, severity=severity, confidence=0.9, consumer=consumer, summary=summary,
+        evidence=numbers, remedy=REMEDY, actions=actions,
+    )  # fmt: skip
 
 
 def located() -> Finding:

@@ -1,20 +1,24 @@
 """The causes, one file each. A file is registered by its presence.
 
-A file has the docstring that `pulsar-doctor explain CODE` prints, THRESHOLDS, NEEDS, `check(view,
-limits)`, and where they apply EXPLAINS (codes of its consequences), REMEDY (the same for
-everybody), BY_SILENCE (whether its warnings rest on a silence) and HYPOTHESIS (how the cause is
-suspected and ruled out).
+A file has the docstring that `pulsar-doctor explain CODE` prints, NEEDS, `check(view, limits)`, and
+where they apply THRESHOLDS, EXPLAINS (codes of its consequences), REMEDY (the same for everybody),
+BY_SILENCE (whether its warnings rest on a silence) and HYPOTHESIS (how the cause is suspected and
+ruled out).
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from pulsar_doctor.diagnosis.answers import CauseAnswer, Finding
 from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.spelling import near
 
 
@@ -38,11 +42,26 @@ def _cause(name: str) -> Cause:
     return Cause(
         code=code,
         text=module.__doc__ or "",
-        check=module.check,
+        check=_whole(module, code),
         needs=module.NEEDS,
-        thresholds=module.THRESHOLDS,
+        thresholds=getattr(module, "THRESHOLDS", ()),
         explains=getattr(module, "EXPLAINS", frozenset()),
         by_silence=getattr(module, "BY_SILENCE", False),
         remedy=getattr(module, "REMEDY", None),
         hypothesis=hypothesis and replace(hypothesis, code=code),
     )
+
+
+def _whole(module: Any, code: str) -> Callable[[SubscriptionView, Limits], list[CauseAnswer]]:
+    """The check of a file; each finding has the code, and the REMEDY unless it says another."""
+    remedy = getattr(module, "REMEDY", "")
+
+    def check(view: SubscriptionView, limits: Limits) -> list[CauseAnswer]:
+        return [
+            replace(each, code=code, remedy=each.remedy or remedy)
+            if isinstance(each, Finding)
+            else each
+            for each in module.check(view, limits)
+        ]
+
+    return check

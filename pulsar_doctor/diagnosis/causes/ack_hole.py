@@ -207,10 +207,8 @@ def _finding(
     view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity, confidence: float
 ) -> Finding:
     return Finding(
-        code="ack-hole",
         severity=severity,
         confidence=confidence,
-        consumer=None,
         summary=_summary(view, hole, stood, severity),
         evidence=(
             Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),

@@ -66,7 +66,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: Inside, remedy
         )
     )
     return Finding(
-        code="acks-held-back",
         severity="warning",
         confidence=0.9 if own.connected is False or (grouped or 0) > own.seconds else 0.7,
         consumer=consumer.label,

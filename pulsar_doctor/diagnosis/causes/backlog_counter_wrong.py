@@ -62,10 +62,8 @@ def _finding(view: SubscriptionView) -> Finding:
     backlog = view.backlog
     assert backlog is not None
     return Finding(
-        code="backlog-counter-wrong",
         severity="warning",
         confidence=SURE.get(backlog.shown_wrong, 0.95),
-        consumer=None,
         summary=say(
             "the broker's counter reports a backlog of {:entries}, {}",
             *(backlog.counter, _really(backlog.positions, backlog.ranges)),
@@ -76,7 +74,6 @@ def _finding(view: SubscriptionView) -> Finding:
             Measure("non_contiguous_deleted_messages_ranges", backlog.ranges, "ranges"),
             Measure("samples", backlog.shown_wrong, "samples"),
         ),
-        remedy=REMEDY,
         actions=(
             Action(
                 "now",

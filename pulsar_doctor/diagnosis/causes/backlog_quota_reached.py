@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import namespace_admin, policy_admin
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.policies import QuotaReached
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -30,7 +30,6 @@ from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import Sentence, say
 from pulsar_doctor.wording.sizes import in_words
 
-THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({STATS})
 NAMED_MOST = 3
 REMEDY = (
@@ -47,17 +46,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     fills = view.subscription in quota.filled_by
     yield Finding(
-        code="backlog-quota-reached",
         severity="warning" if fills else "info",
         confidence=0.95,
-        consumer=None,
         summary=_summary(view, quota, fills=fills),
         evidence=(
             Measure("backlog_waits", quota.waits, "seconds" if quota.by_age else "bytes"),
             Measure("backlog_quota", quota.limit, "seconds" if quota.by_age else "bytes"),
             Measure("producers", quota.producers, "producers"),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, quota, fills=fills)),
     )
 

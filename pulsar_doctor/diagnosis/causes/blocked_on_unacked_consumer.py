@@ -131,7 +131,6 @@ def _finding(
     at, link = ("", ", and") if wait.seconds is None else (" most of the time", ",")
     more = say("it goes on after at most {:more acks}{} {}", wait.needed, link, wait.outlook)
     return Finding(
-        code="blocked-on-unacked-consumer",
         severity=severity,
         confidence=consumer.sure(0.9),
         consumer=consumer.label,

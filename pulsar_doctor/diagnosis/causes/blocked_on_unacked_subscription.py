@@ -134,10 +134,8 @@ def _finding(
     quiet, unacked = wait.acks.quiet, told(view.unacked)
     more = say("it goes on after at most {:more acks}, {}", wait.needed, wait.outlook)
     return Finding(
-        code="blocked-on-unacked-subscription",
         severity=severity,
         confidence=0.9 if limit.watched else 0.7,
-        consumer=None,
         summary=say(
             "no consumer gets a new message: the subscription has reached its limit with {} "
             "unacknowledged ones, held by {}{}; {}",

@@ -239,10 +239,8 @@ def _finding(case: Case) -> Finding:
     gaps = _gaps(case)
     assert reads.face is not None
     return Finding(
-        code="broker-read-stuck",
         severity="stalled",
         confidence=_sure(case),
-        consumer=None,
         summary=say(
             "the broker has stopped reading: {}, {} or more entries are left to send, and in {}"
             " samples over {} nothing moved ({}, the read position stays at {}){}",

@@ -84,7 +84,6 @@ def _undecided(closed: ClosedConsumer) -> str:
 def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity) -> Finding:
     consumer, had = closed.consumer, closed.had_seconds
     return Finding(
-        code="closed-unacknowledged",
         severity=severity,
         confidence=0.9 if closed.taken else 0.7,
         consumer=consumer.label,
@@ -96,7 +95,6 @@ def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity)
             Measure("taken_least", closed.taken, "messages", "at least"),
             Measure("held_for", None if had is None else round(had, 3), "seconds"),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, closed)),
     )
 

@@ -65,10 +65,8 @@ def _failed_last(own: OwnCursor) -> bool:
 def _finding(view: SubscriptionView, own: OwnCursor, confidence: float) -> Finding:
     failed, succeeded = own.failed, own.succeeded
     return Finding(
-        code="compaction-stalled",
         severity="warning",
         confidence=confidence,
-        consumer=None,
         summary=_summary(own),
         evidence=(
             Measure("msg_backlog", own.waiting, "entries"),
@@ -78,7 +76,6 @@ def _finding(view: SubscriptionView, own: OwnCursor, confidence: float) -> Findi
             ),
             Measure("mark_delete_position", own.position, ""),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view)),
     )
 

@@ -123,13 +123,10 @@ def _finding(
     text: str,
 ) -> Finding:
     return Finding(
-        code="consumers-come-and-go",
         severity="warning",
         confidence=confidence,
-        consumer=None,
         summary=summary,
         evidence=evidence,
-        remedy=REMEDY,
         actions=(Action("now", text, check=check_line(view, "it stays connected")),),
     )
 

@@ -63,10 +63,8 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
     if others and view.delays_pause_reading:
         ending = say("and the broker reads no further until some are: {} more wait", others)
     return Finding(
-        code="delayed-messages",
         severity="info",
         confidence=0.95,
-        consumer=None,
         summary=say(
             "{} of {:entries} in the backlog are not due yet, {}", delayed, backlog, ending
         ),
@@ -75,7 +73,6 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
             replace(backlog_measure(view), value=backlog),
             Measure("due_entries", others, "entries"),
         ),
-        remedy=REMEDY,
         actions=(
             Action(
                 "now",

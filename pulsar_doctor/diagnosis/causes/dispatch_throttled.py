@@ -89,10 +89,8 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], waits: int) -> 
     whose = list(dict.fromkeys(each.whose for each in lately))
     names = " and ".join(f"{each}'s" for each in whose)
     return Finding(
-        code="dispatch-throttled",
         severity="warning",
         confidence=0.9,
-        consumer=None,
         summary=say(
             "a limit sets the pace, not the consumers: the {} dispatch rate limit delayed "
             "{:reads} in the window, while consumers had permits and at least {:entries} were "

@@ -20,13 +20,12 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import policy_admin
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.sentences import Sentence, say
 
-THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"redelivery-storm", "ack-hole", "broker-read-stuck"})
 REMEDY = (
@@ -61,10 +60,8 @@ def _seen(view: SubscriptionView, filtering: Filtering) -> Sentence:
 
 def _finding(view: SubscriptionView, filtering: Filtering) -> Finding:
     return Finding(
-        code="entry-filter-puts-back",
         severity="warning",
         confidence=0.9,
-        consumer=None,
         summary=say(
             "{}: {} times in the window, while {:messages} were sent",
             *(_seen(view, filtering), filtering.lately, view.delivered or 0),
@@ -76,7 +73,6 @@ def _finding(view: SubscriptionView, filtering: Filtering) -> Finding:
             Measure("put_back_in_the_window", filtering.lately, "messages"),
             backlog_measure(view),
         ),
-        remedy=REMEDY,
         actions=(
             Action(
                 "now",

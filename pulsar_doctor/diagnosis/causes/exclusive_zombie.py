@@ -148,7 +148,6 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
     active = view.type == "Failover"
     holds = "is the active one" if active else say("holds {:unacknowledged messages}", held)
     return Finding(
-        code="exclusive-zombie",
         severity="stalled" if blocks else "warning",
         confidence=0.5 if blocks else 0.3,
         consumer=older.label,
@@ -166,7 +165,6 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
             backlog_measure(view),
             measured("since_work", silence),
         ),
-        remedy=REMEDY,
         actions=(
             dump_threads(view, older),
             restart(view, older),

@@ -50,13 +50,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if balance.pace != "falls-behind" or not works or view.own is not None or view.keeps_nothing:
         return
     yield Finding(
-        code="falls-behind",
         severity="warning",
         confidence=0.9,
-        consumer=None,
         summary=_summary(view, balance),
         evidence=tuple(_measures(view, balance)),
-        remedy=REMEDY,
         actions=(Action("today", REMEDY, check=check_line(view, "it catches up")),),
     )
 

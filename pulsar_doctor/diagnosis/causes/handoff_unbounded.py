@@ -118,7 +118,6 @@ def _queue_unknown(consumer: ConsumerView, own: InHand) -> Unknown:
 def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Finding:
     share, reached = _of_limit(view, consumer, own)
     return Finding(
-        code="handoff-unbounded",
         severity="warning",
         confidence=0.9 if own.oldest.exact else 0.7,
         consumer=consumer.label,

@@ -77,10 +77,8 @@ def _limit(ranges: AckedRanges, limits: Limits) -> int:
 def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding:
     again = ranges.count - limit - 1
     return Finding(
-        code="holes-over-limit",
         severity="warning",
         confidence=0.9,
-        consumer=None,
         summary=say(
             "when the topic is loaded next, at least {} delivered again: there are "
             f"{{:acknowledged ranges}}, and the broker persists only {{}}{_assumed(ranges, limit)}",
@@ -98,7 +96,6 @@ def _finding(view: SubscriptionView, ranges: AckedRanges, limit: int) -> Finding
                 "bytes",
             ),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, ranges)),
     )
 

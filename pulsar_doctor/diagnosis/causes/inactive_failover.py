@@ -153,7 +153,6 @@ def _stuck_finding(
     silent = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
     standby = say("{} standby ({})", len(others), joined(", ", others[:3]))
     return Finding(
-        code="inactive-failover",
         severity=severity,
         confidence=confidence,
         consumer=active.label,
@@ -181,10 +180,8 @@ def _gone_finding(
 ) -> Finding:
     others = len(view.consumers or ())
     return Finding(
-        code="inactive-failover",
         severity="stalled",
         confidence=0.8,
-        consumer=None,
         summary=say(
             "the active consumer {} has not been connected for at least {}, and none of the {} "
             "others becomes active{}",

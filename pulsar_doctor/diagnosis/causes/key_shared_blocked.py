@@ -106,10 +106,8 @@ def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answer
         yield Unknown(say("{}: check again, for longer", summary))
         return
     yield Finding(
-        code="key-shared-blocked",
         severity="stalled",
         confidence=0.85,
-        consumer=None,
         summary=summary,
         evidence=(Measure("msg_in_replay", replay, "entries"), backlog_measure(view)),
         remedy=UNCOVERED,
@@ -282,7 +280,6 @@ def _finding(
         ago = say(" (last ack or message {} ago)", quiet) if quiet else ""
         end = say("at its pace that takes up to {}{}", duration(wait.seconds), ago)
     return Finding(
-        code="key-shared-blocked",
         severity=severity,
         confidence=0.85 if view.watched else 0.65,
         consumer=consumer.label,

@@ -90,17 +90,14 @@ def _held_back(view: SubscriptionView) -> bool:
 
 def _finding(view: SubscriptionView, text: Sentence, stood: Age) -> Finding:
     return Finding(
-        code="left-in-replay",
         severity="warning",
         confidence=0.8,
-        consumer=None,
         summary=say("{}: every consumer has permits, and the broker does not send them", text),
         evidence=(
             Measure("msg_in_replay", told(view.replay), "entries"),
             backlog_measure(view),
             Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
         ),
-        remedy=REMEDY,
         actions=(
             Action(
                 "now",

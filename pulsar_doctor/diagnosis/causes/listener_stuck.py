@@ -62,7 +62,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if stood < limits["stuck_for"]:
             continue
         yield Finding(
-            code="listener-stuck",
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
             confidence=0.95 if len(own.sits) == 1 and own.sits[0].seconds else 0.8,
             consumer=consumer.label,
@@ -72,7 +71,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
                 *(all_have_sat(own.sits, "listener thread"), both_ledgers(consumer, own)),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
-            remedy=REMEDY,
             actions=in_order(
                 (*unstuck(view, consumer, resting(own)), *_more_threads(view, consumer, own))
             ),

@@ -60,7 +60,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
     entries = say("{:entries}", passed.entries)
     unsent = say("{:message} is" if passed.messages == 1 else "{:messages} are", passed.messages)
     return Finding(
-        code="lost-to-redeliver-race",
         severity="stalled",
         confidence=0.9,
         consumer=consumer.label,
@@ -77,7 +76,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
             Measure("consumer_epoch", passed.epoch, ""),
             Measure("late_entries", passed.late_entries, "entries"),
         ),
-        remedy=REMEDY,
         actions=(
             restart(view, consumer),
             unload(view),

@@ -69,7 +69,6 @@ def _finding(
     rate = None if stalled else view.msg_rate_out
     sent = "" if rate is None else f", and sent {rate:.3g}"
     return Finding(
-        code="messages-dropped",
         severity="stalled" if stalled else "warning",
         confidence=0.95,
         consumer=who.label if who else None,
@@ -83,7 +82,6 @@ def _finding(
             Measure("msg_rate_out", view.msg_rate_out, "messages/second"),
             *(who.measures() if who else ()),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, who)),
     )
 

@@ -27,7 +27,7 @@ from pulsar_doctor.diagnosis.actions.commands import policy_admin
 from pulsar_doctor.diagnosis.actions.consumers import more_workers, smaller_queue
 from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.account import expired_in_hand
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, Measure
@@ -35,7 +35,6 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence, say
 
-THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({STATS})
 REMEDY = (
     "Add consumers or make the work faster, so that messages are taken before they expire; or "
@@ -62,7 +61,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         rated = f"in the broker's last full minute {rate:.3g} messages a second expired"
         summary = say("{} {}", rated, COUNT)
     yield Finding(
-        code="messages-expired",
         severity="warning",
         confidence=0.9,
         consumer=who.label if who else None,
@@ -72,7 +70,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             Measure("expired", grown, "messages"),
             Measure("msg_rate_expired", rate, "messages/second"),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, who)),
     )
 

@@ -63,7 +63,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
     granted, spent = told(consumer.permits_granted), _spent(consumer)
     counted = "" if spent is None else say(": it was granted {} and spent {}", granted, spent)
     return Finding(
-        code="negative-permits",
         severity="stalled",
         confidence=consumer.sure(0.8),
         consumer=consumer.label,
@@ -85,7 +84,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
             Measure("permits_spent", _spent(consumer), "permits"),
             Measure("left_entries_least", left, "entries"),
         ),
-        remedy=REMEDY,
         actions=anew(view, consumer),
     )
 

@@ -127,10 +127,8 @@ def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
         what = "no consumer is attached to this partition, while others of the topic have some"
     sure = 0.9 if view.durable else 0.6
     return Finding(
-        code="no-consumer",
         severity="stalled" if missed or (left and gone >= limits["restart_wait"]) else "warning",
         confidence=sure,
-        consumer=None,
         summary=say("{}, with a backlog of {}{}", what, view.backlog, seen),
         evidence=(
             Measure("consumers", 0, "consumers"),

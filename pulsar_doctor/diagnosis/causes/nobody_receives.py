@@ -53,7 +53,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         what = "messages" if own.waiting is None else say("{:messages}", own.waiting)
         waits = "" if own.zero_queue else say(" while {} wait in its queue", what)
         yield Finding(
-            code="nobody-receives",
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
             confidence=0.9 if len(own.sits) == 1 else 0.7,
             consumer=consumer.label,
@@ -62,7 +61,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
                 *(consumer.label, waits, both_ledgers(consumer, own), _where(own)),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
-            remedy=REMEDY,
             actions=unstuck(view, consumer, resting(own)),
         )
 

@@ -276,7 +276,6 @@ def _found(
     if activity_of(consumer) != "keeps":  # which says so itself
         actions = in_order((*actions, *acknowledging(view, consumer)))
     return Finding(
-        code="not-acknowledging",
         severity=severity,
         confidence=0.6,
         consumer=consumer.label,

@@ -71,10 +71,8 @@ def _waits(view: SubscriptionView, parent: OnSegment, limits: Limits) -> Finding
     who = _who(parent)
     last = say("; nothing was acknowledged there for {}", duration(quiet)) if quiet else ""
     return Finding(
-        code="parent-not-drained",
         severity=severity,
         confidence=0.9,
-        consumer=None,
         summary=say(
             "the broker assigns this segment to no consumer before its sealed parent, segment {}, "
             "is drained, which has {:entries} {}{}",
@@ -86,7 +84,6 @@ def _waits(view: SubscriptionView, parent: OnSegment, limits: Limits) -> Finding
             Measure("parent_quiet_for", quiet, "seconds"),
             backlog_measure(view),
         ),
-        remedy=REMEDY,
         actions=(Action("now", REMEDY, check=check_line(view, OURS)),),
     )
 
@@ -102,10 +99,8 @@ def _who(parent: OnSegment) -> str:
 
 def _not_assigned(view: SubscriptionView, seconds: float) -> Finding:
     return Finding(
-        code="parent-not-drained",
         severity="warning",
         confidence=0.8,
-        consumer=None,
         summary=say(
             "all sealed parents were drained at least {} ago, and the broker has not checked "
             "since: it does so at ever longer intervals",

@@ -16,12 +16,11 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.process import GONE, both_ledgers, numbers
 from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
 REMEDY = "Call resume() on it in its application, or find out why that does not happen."
@@ -36,7 +35,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if own is None or not own.paused or (view.backlog is None and not own.waiting):
             continue
         yield Finding(
-            code="paused",
             severity="warning",
             confidence=0.95,
             consumer=consumer.label,
@@ -45,6 +43,5 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
                 *(consumer.label, both_ledgers(consumer, own)),
             ),
             evidence=numbers(consumer, own),
-            remedy=REMEDY,
             actions=(Action("now", REMEDY, check=check_line(view, GONE)),),
         )

@@ -100,7 +100,6 @@ def _finding(
         consumer.since_last_flow.seconds if consumer.since_last_flow else 0.0,
     )
     return Finding(
-        code="permit-leak",
         severity=severity,
         confidence=confidence,
         consumer=consumer.label,
@@ -114,7 +113,6 @@ def _finding(
             *consumer.measure("permits_owed", "refill_threshold", "permits_refilled"),
             *consumer.measures(),
         ),
-        remedy=REMEDY,
         actions=anew(view, consumer),
     )
 

@@ -27,7 +27,6 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = ()
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
 REMEDY = (
     "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
@@ -42,7 +41,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
     return Finding(
-        code="permits-differ",
         severity="warning",
         confidence=0.8,
         consumer=differ.consumer,
@@ -55,7 +53,6 @@ def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
             Measure("permits_newer", differ.newer, "permits"),
             Measure("permits_older", differ.older, "permits"),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, differ)),
     )
 

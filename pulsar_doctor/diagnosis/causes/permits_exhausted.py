@@ -295,7 +295,6 @@ def _finding(
     view: SubscriptionView, consumer: ConsumerView, severity: Severity, confidence: float
 ) -> Finding:
     return Finding(
-        code="permits-exhausted",
         severity=severity,
         confidence=consumer.sure(confidence),
         consumer=consumer.label,

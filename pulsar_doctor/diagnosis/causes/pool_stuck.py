@@ -58,7 +58,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         tasks = "" if pool.waiting is None else say(" with {:tasks} before it", f"{pool.waiting:,}")
         where = all_have_sat(threads, "pool thread")
         yield Finding(
-            code="pool-stuck",
             severity="stalled" if stood >= limits["stalled_after"] else "warning",
             confidence=0.9 if pool.holding else 0.7,
             consumer=consumer.label,
@@ -70,7 +69,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
                 ),
             ),
             evidence=(*numbers(consumer, own), *_measures(pool, stood)),
-            remedy=REMEDY,
             actions=unstuck(view, consumer, threads),
         )
 

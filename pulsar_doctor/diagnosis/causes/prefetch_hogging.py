@@ -203,7 +203,6 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
     confidence = 0.9 if hog.queued.least else 0.7
     confidence -= (0.1 if _drain(hoard, limits) is None else 0) + (0 if hog.watched else 0.1)
     return Finding(
-        code="prefetch-hogging",
         severity=worst if wait >= limits["refill_wait"] else "warning",
         confidence=round(confidence, 2),
         consumer=hog.label,

@@ -14,12 +14,11 @@ from __future__ import annotations
 from pulsar_doctor.diagnosis.actions.process import both_ledgers, numbers, unstuck
 from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.answers import Answers, Finding
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import PROCESS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS: tuple[Threshold, ...] = ()
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES | {"listener-stuck", "nobody-receives"}
 REMEDY = (
@@ -38,7 +37,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         sits = next((each for each in own.sits if each.thread in own.deadlock), None)
         where = "" if sits is None else say("; {} is in {}", sits.thread, sits.where)
         yield Finding(
-            code="receive-deadlock",
             severity="stalled",
             confidence=0.95 if sits is not None else 0.7,
             consumer=consumer.label,
@@ -47,6 +45,5 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
                 *(consumer.label, names, where, both_ledgers(consumer, own)),
             ),
             evidence=(*numbers(consumer, own), Measure("deadlock", names, "threads")),
-            remedy=REMEDY,
             actions=unstuck(view, consumer, () if sits is None else (sits,)),
         )

@@ -137,7 +137,6 @@ def _of_each(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _of_one(each: ConsumerView) -> Finding:
     return Finding(
-        code="redelivery-storm",
         severity="warning",
         confidence=0.8,
         consumer=each.label,
@@ -152,7 +151,6 @@ def _of_one(each: ConsumerView) -> Finding:
             Measure("messages_acknowledged", 0, "messages"),
             *each.measure("unacked_messages"),
         ),
-        remedy=REMEDY,
     )
 
 
@@ -238,10 +236,8 @@ def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
 def _finding(sent: Sent, within: str, confidence: float, most: int | None = None) -> Finding:
     acknowledged = say("at most {}", sent.acknowledged) if sent.acknowledged else "none"
     return Finding(
-        code="redelivery-storm",
         severity="warning",
         confidence=confidence,
-        consumer=None,
         summary=say(
             "the same messages come back again and again: of {:messages} delivered {} at least {} "
             "came"
@@ -254,7 +250,6 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
             Measure("messages_acknowledged", sent.acknowledged, "messages"),
             Measure("redelivery_count_most", most, "deliveries"),
         ),
-        remedy=REMEDY,
     )
 
 

@@ -96,10 +96,8 @@ def _untold(own: OwnCursor) -> str:
 
 def _finding(view: SubscriptionView, own: OwnCursor, severity: Severity) -> Finding:
     return Finding(
-        code="replication-stalled",
         severity=severity,
         confidence=0.9 if severity == "stalled" else 0.6,
-        consumer=None,
         summary=_summary(own),
         evidence=(
             Measure("replication_backlog", own.waiting, "entries"),
@@ -108,7 +106,6 @@ def _finding(view: SubscriptionView, own: OwnCursor, severity: Severity) -> Find
             Measure("still_for", own.watched_seconds, "seconds", "at least"),
             Measure("mark_delete_position", own.position, ""),
         ),
-        remedy=REMEDY,
         actions=tuple(_actions(view, own)),
     )
 

@@ -130,7 +130,6 @@ def _finding(view: SubscriptionView, why: Sentence, action: Action) -> Finding:
     own = view.place.own if view.place else None
     consumer = own.consumer if own else None
     return Finding(
-        code="segment-load-uneven",
         severity="warning",
         confidence=0.75,
         consumer=consumer,

@@ -70,7 +70,6 @@ def _finding(
     more = view.place.held_elsewhere(consumer.name) if view.place else 0
     there = say(", and {:messages} on other segments", more) if more else ""
     return Finding(
-        code="segment-queue-unbounded",
         severity="stalled" if quiet >= limits["stalled_after"] else "warning",
         confidence=0.85,
         consumer=consumer.label,
@@ -85,7 +84,6 @@ def _finding(
             Measure("unacked_on_other_segments", more, "messages"),
             Measure("quiet_for", quiet, "seconds"),
         ),
-        remedy=REMEDY,
         actions=(
             Action("now", REMEDY, check=check_line(view, "this finding is gone")),
             Action(

@@ -54,10 +54,8 @@ def _finding(view: SubscriptionView, place: AmongSegments, seconds: float) -> Fi
     )
     action = Action("now", remedy, command=line, check=check_line(view, "this finding is gone"))
     return Finding(
-        code="segment-split-unfinished",
         severity="warning",
         confidence=0.8,
-        consumer=None,
         summary=say(
             "a {} of this segment has not ended: {} {} there for {} or longer, and not in the "
             "topic's metadata; this segment receives nothing, and its producers wait if it is "

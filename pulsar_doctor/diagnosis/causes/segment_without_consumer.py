@@ -72,10 +72,8 @@ def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) ->
     known = _last_flow(view) is not None
     last = "the last request for messages here came" if known else "the segment was made"
     return Finding(
-        code="segment-without-consumer",
         severity="stalled",
         confidence=0.9,
-        consumer=None,
         summary=say(
             "nobody is attached to this segment, with a backlog of {}, while {} other {} a "
             "consumer{}; {} {} ago",
@@ -88,6 +86,5 @@ def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) ->
             Measure("nobody_for", seconds, "seconds"),
             backlog_measure(view),
         ),
-        remedy=REMEDY,
         actions=(Action("now", REMEDY, check=check_line(view, OURS)),),
     )

@@ -69,7 +69,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     alone = rate if drain is None else say("{}, about {} in all,", rate, duration(drain))
     sure = 0.5 if each is None else 0.7 if consumer.sending_after is None else 0.8
     return Finding(
-        code="slow-but-progressing",
         severity="warning",
         confidence=consumer.sure(sure),
         consumer=consumer.label,
@@ -82,7 +81,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
             Measure("rate", 1 / each if each else None, "messages/second"),
             Measure("time_to_drain", drain, "seconds"),
         ),
-        remedy=REMEDY,
         actions=tuple(slow(view, consumer)),
     )
 

@@ -63,10 +63,8 @@ def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Findin
     known = oldest(view, view.subscription)
     what = say("{:entries} are", entries) if entries else "some of the messages are"
     return Finding(
-        code="uncommitted-acks",
         severity=severity,
         confidence=0.9,
-        consumer=None,
         summary=say(
             "{} acknowledged in {:open transactions}: until that is committed they stay in the "
             "backlog, and no consumer holds them or is sent them{}",
@@ -77,7 +75,6 @@ def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Findin
             Measure("entries_with_nobody", entries or None, "entries", "at least"),
             backlog_measure(view),
         ),
-        remedy=REMEDY,
         actions=tuple(end_of(known, check_line(view, "the backlog falls"), publishes=False)),
     )
 

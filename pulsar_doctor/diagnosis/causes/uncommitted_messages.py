@@ -83,10 +83,8 @@ def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
     known = oldest(view, None)
     ends = check_line(view, "healthy, and messages are sent")
     return Finding(
-        code="uncommitted-messages",
         severity=severity,
         confidence=0.95,
-        consumer=None,
         summary=say(
             "{:entries} are behind {:open transactions} of a producer: the broker sends none of "
             "them before that is committed or aborted{}",
@@ -97,7 +95,6 @@ def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
             Measure("unreadable_entries", least(view.unreadable), "entries"),
             backlog_measure(view),
         ),
-        remedy=REMEDY,
         actions=tuple(end_of(known, ends, publishes=True)),
     )
 

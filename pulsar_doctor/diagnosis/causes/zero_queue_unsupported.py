@@ -95,7 +95,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) 
         else say(", {:messages} delivered", consumer.unacked_messages)
     )
     return Finding(
-        code="zero-queue-unsupported",
         severity="stalled",
         confidence=consumer.sure(confidence),
         consumer=consumer.label,
@@ -105,7 +104,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) 
             *(consumer.label, of, consumer.available_permits, held, consumer.quiet_for),
         ),
         evidence=(measured("largest_batch", batch), *consumer.measures()),
-        remedy=REMEDY,
         actions=tuple(_actions(view, consumer)),
     )
 
