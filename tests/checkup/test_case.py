@@ -28,9 +28,9 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.report.stall_check.formats import write
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.typed_json import FORMS, form_of
-from tests.checkup.test_recorded_states import FOLDER, RECORDED, VERSIONS
 from tests.cli.checked import Check, check
 from tests.made.cases import CASES, views_of
+from tests.made.states import FOLDER, RECORDED, VERSIONS
 from tests.parts.examine.test_by_process import ONE, looked
 
 __all__ = ["check"]  # a fixture

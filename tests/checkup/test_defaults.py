@@ -17,9 +17,9 @@ from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.ledger.acks.persisting import storing_of
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import cluster
-from tests.checkup.test_recorded_states import FOLDER
 from tests.cli.checked import Check, check
 from tests.diagnosis.test_not_told import BARE
+from tests.made.states import FOLDER
 
 __all__ = ["check"]  # a fixture
 

@@ -17,8 +17,8 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.ledger.consumers import split_segment
 from pulsar_doctor.wording.typed_json import FORMS, form_of
 from tests.checkup.test_case import again, document, judge, recorded, sent
-from tests.checkup.test_recorded_states import RECORDED
 from tests.made.cases import CASES, views_of
+from tests.made.states import RECORDED
 from tests.parts.examine.test_by_process import ONE, looked
 
 ORDERS = "persistent://acme/eu/orders-partition-2"

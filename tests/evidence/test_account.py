@@ -21,19 +21,12 @@ from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
-from tests.checkup.test_recorded_states import RECORDED, recorded
+from tests.made.states import recorded
 
 
 def of(version: str, name: str) -> tuple[SubscriptionView, Account]:
     view = by_stats.subscription_view(recorded(version, name))
     return view, account_of(view)
-
-
-def sums(account: Account) -> tuple[int, float]:
-    """All places together, at least and at most."""
-    counts = [place.entries or Count(0, None) for place in account.places]
-    most = [float("inf") if each.most is None else each.most for each in counts]
-    return sum(each.least or 0 for each in counts), sum(most)
 
 
 def found_in(account: Account, name: PlaceName, consumer: str | None = None) -> Place | None:
@@ -47,37 +40,6 @@ def place_of(account: Account, name: PlaceName, consumer: str | None = None) -> 
     found = found_in(account, name, consumer)
     assert found is not None
     return found
-
-
-def moved(view: SubscriptionView) -> int:
-    """What may have moved between the reading of one number and of the next, in entries."""
-    return sum(each or 0 for each in (view.published, view.delivered, view.finished))
-
-
-@pytest.mark.parametrize(("version", "name"), RECORDED)
-def test_all_places_together_are_the_backlog(version: str, name: str) -> None:
-    view, account = of(version, name)
-    assert account.total is not None
-    least, most = sums(account)
-    assert least - moved(view) <= (account.total.most or 0)
-    assert most + moved(view) >= (account.total.least or 0)
-    assert account.contradiction is None
-
-
-@pytest.mark.parametrize(("version", "name"), RECORDED)
-def test_without_internal_stats_no_place_contradicts(version: str, name: str) -> None:
-    observed = recorded(version, name)
-    samples = tuple(replace(each, internal=None) for each in observed.window.samples)
-    less = replace(observed, window=replace(observed.window, given=samples))
-    view, whole = of(version, name)
-    short = account_of(by_stats.subscription_view(less))
-    slack = moved(view) + abs((whole.total or Count(0, 0)).most or 0) * bool(view.backlog.wrong)
-    assert found_in(short, "delayed") == found_in(whole, "delayed")
-    unsent, among = found_in(short, "unsent"), ("unread", "unaccounted")
-    parts = [place.entries for place in whole.places if place.name in among and place.entries]
-    upper = 0 if unsent is None or unsent.entries is None else unsent.entries.most or 0
-    if view.attended and short.total == whole.total:
-        assert sum(each.least or 0 for each in parts) <= upper + slack
 
 
 STILL = {

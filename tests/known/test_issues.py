@@ -34,7 +34,7 @@ def test_forty_fingerprints_and_more_can_be_evaluated_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("issue", ISSUES, ids=lambda issue: issue.id)
-def test_an_entry_is_complete(issue: Issue) -> None:
+def test_an_entry_is_complete_and_does_not_contradict_itself(issue: Issue) -> None:
     assert issue.title
     assert not issue.title.endswith(".")
     assert issue.symptom.endswith(".")
@@ -49,20 +49,12 @@ def test_an_entry_is_complete(issue: Issue) -> None:
     assert issue.when or issue.by_hand
     assert not (issue.proof and issue.by_hand)  # what has to be looked up is not proven by numbers
     assert issue.proof.partition(" ")[0] in ("", "reproduced", "published")
-
-
-@pytest.mark.parametrize("issue", ISSUES, ids=lambda issue: issue.id)
-def test_no_version_is_both_affected_and_fixed(issue: Issue) -> None:
     for text in issue.fixed_in:
         fix = version_of(text)
         assert fix is not None
-        assert not is_affected(issue, fix)
-
-
-@pytest.mark.parametrize("issue", ISSUES, ids=lambda issue: issue.id)
-def test_what_can_do_harm_carries_a_warning(issue: Issue) -> None:
+        assert not is_affected(issue, fix), "no version is both affected and fixed"
     if any(word in issue.workaround.lower() for word in HARMFUL):
-        assert issue.warning
+        assert issue.warning, "what can do harm carries a warning"
         assert "Warning: " in issue.what_to_do
 
 

@@ -18,7 +18,7 @@ from pulsar_doctor.evidence.values import Count, at_least, exactly
 from pulsar_doctor.report.account import account_table
 from pulsar_doctor.report.incident.page import page
 from tests.checkup.test_case import judge
-from tests.checkup.test_recorded_states import FOLDER, recorded
+from tests.made.states import FOLDER, recorded
 from tests.report.checkups import FALLING, checkup, verdict, written
 
 NOTHING = Account(exactly(0), (), ())

@@ -16,7 +16,7 @@ from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.folding import Alike
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.words import pasted, short_topic
-from tests.checkup.test_recorded_states import RECORDED, judged, recorded
+from tests.made.states import RECORDED, judged, recorded
 from tests.report.checkups import STUCK, finding, located, suspected, verdict
 
 WIDTHS = (60, 80, 100, 120)

@@ -20,7 +20,7 @@ from pulsar_doctor.checkup.live import LiveRequest
 from pulsar_doctor.report.incident.page import page
 from tests.broker.replayed import cluster, stuck
 from tests.checkup.test_case import judge
-from tests.checkup.test_recorded_states import FOLDER
+from tests.made.states import FOLDER
 from tests.trace.journals import Wire, slow_consumer, write_trace
 from tests.trace.said import Said
 

@@ -12,7 +12,7 @@ from pulsar_doctor.report.pace import lever_rows, pace_json
 from pulsar_doctor.report.stall_check.details import print_healthy
 from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.pen import Pen
-from tests.checkup.test_recorded_states import judged, recorded
+from tests.made.states import judged, recorded
 from tests.report.test_block import drawn
 
 SLOW = "slow-but-progressing"
