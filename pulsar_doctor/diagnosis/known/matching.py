@@ -116,7 +116,7 @@ def known_issues(
 
     undecided: it is unknown, so that every proven issue counts whose whole fingerprint holds.
     """
-    beside = dict.fromkeys(chain.from_iterable(_by_code().get(code, ()) for code in codes))
+    beside = dict.fromkeys(chain.from_iterable(_by_code().get(code, ()) for code in sorted(codes)))
     others = (issue for issue in load() if issue.proof and issue not in beside)
     shared = _Conditions(Numbers(view))
     found = [each for issue in beside for each in _fitting(issue, shared)]
