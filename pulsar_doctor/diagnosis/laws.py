@@ -31,6 +31,7 @@ from pulsar_doctor.diagnosis.thresholds import (
 from pulsar_doctor.diagnosis.trace_laws import (
     dropped_meanwhile,
     end_not_shown,
+    later_and_later,
     left_behind,
     limit_not_on_the_wire,
     stored_and_not_sent,
@@ -197,6 +198,7 @@ LAWS: tuple[Law, ...] = (
     limit_not_on_the_wire,
     stored_and_not_sent,
     end_not_shown,
+    later_and_later,
     left_behind,
     _nobody_has_it,
     dropped_meanwhile,

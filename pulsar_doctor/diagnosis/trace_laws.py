@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER
+from pulsar_doctor.evidence.balance import EVEN, LONGEST_BURST
 from pulsar_doctor.evidence.consumer import since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -65,6 +66,23 @@ def end_not_shown(view: SubscriptionView, within: float) -> Iterator[Rests]:
             f"{ready} has permits and nothing has come for {since}; the last message had been "
             f"published {duration(behind)} before it was sent, and whether it was the last in the "
             "topic is not on the wire"
+        )
+
+
+def later_and_later(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """New messages are sent longer and longer after they were published.
+
+    The consumers take less than was published then. Whether that was a burst, and how much waits,
+    the broker knows.
+    """
+    if STATS in view.sources or view.circulation is None:
+        return
+    delay = view.circulation.later_and_later(LONGEST_BURST)
+    if delay is not None and delay.now - delay.before >= EVEN * delay.apart:
+        yield Rests(
+            f"new messages come {duration(delay.now)} after they were published, and came after "
+            f"{duration(delay.before)} about {duration(delay.apart)} ago: a burst, or it falls "
+            "behind; how much waits is not on the wire"
         )
 
 

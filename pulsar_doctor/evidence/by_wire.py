@@ -116,9 +116,13 @@ def _circulation(consumers: Sequence[Consumer], now_ns: int) -> Circulation:
     individual = any(consumer.ledger.individual for consumer in consumers)
     return Circulation(
         recent=tuple(
-            Recent((now_ns - bucket * BUCKET_NS) / 1e9, messages, redelivered, acked)
+            Recent(
+                (now_ns - bucket * BUCKET_NS) / 1e9,
+                *(messages, redelivered, acked),
+                age=age_us / 1e6 if age_us >= 0 else None,
+            )
             for consumer in consumers
-            for bucket, messages, redelivered, acked in consumer.ledger.recent
+            for bucket, messages, redelivered, acked, age_us in consumer.ledger.recent
         )
         + tuple(
             Recent((now_ns - bucket * BUCKET_NS) / 1e9, 0, 0, 0, put_away)
@@ -227,7 +231,7 @@ def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
 
 def _ack_gap(ledger: Ledger) -> float | None:
     """At most: buckets count the acks."""
-    moments = [bucket * BUCKET_NS / 1e9 for bucket, _, _, acked in ledger.recent if acked]
+    moments = [bucket * BUCKET_NS / 1e9 for bucket, _, _, acked, _ in ledger.recent if acked]
     gap = longest_gap(moments)
     return None if gap is None else gap + BUCKET_NS / 1e9
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pulsar_doctor.broker.stats.age import Age
 
@@ -36,6 +37,16 @@ class Recent:
     again: int
     acknowledged: int
     dead_letters: int = 0
+    age: float | None = None  # seconds since the newest of the new ones was published or due
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How long after they were published new messages were sent, seconds: before, and now."""
+
+    before: float
+    now: float
+    apart: float  # seconds between the two
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +94,22 @@ class Circulation:
         )
         ended = sum(each.dead_letters for each in those) * (self.count_most or 0)
         return Sent(messages, acknowledged, again, circles, ended)
+
+    def later_and_later(self, seconds: float) -> Delay | None:
+        """The delay of new messages, if it grew all the time for so long; None: it did not.
+
+        By the shortest one in each quarter of that time, which no slow clock of a producer makes
+        longer.
+        """
+        known = [each for each in self.recent or () if each.age is not None]
+        oldest = max((each.seconds_ago for each in known), default=0.0)
+        if oldest < seconds:
+            return None
+        quarters: list[list[float]] = [[], [], [], []]
+        for each in known:
+            quarters[min(3, int(4 * (1 - each.seconds_ago / oldest)))].append(each.age or 0.0)
+        if not all(quarters):
+            return None
+        least = [min(quarter) for quarter in quarters]
+        grows = all(one < other for one, other in pairwise(least))
+        return Delay(least[0], least[3], oldest * 3 / 4) if grows else None

@@ -68,7 +68,7 @@ def _stretch(ledger: Ledger, since_ns: int | None, now_ns: int) -> _Stretch:
         return _Stretch(0, 0)
     kept_ns = ledger.recent[0][0] * BUCKET_NS
     first = -(-max(since_ns, busy_ns, kept_ns) // BUCKET_NS)
-    done = sum(acked for bucket, _, _, acked in ledger.recent if bucket >= first)
+    done = sum(acked for bucket, _, _, acked, _ in ledger.recent if bucket >= first)
     return _Stretch(now_ns - first * BUCKET_NS, done)
 
 

@@ -197,7 +197,8 @@ class Ledger:
     busy_at_flow_ns: int = 0
     take_busy_ns: int = 0
     take_steps: int = 0
-    recent: list[list[int]] = field(default_factory=list)  # [bucket, messages, redelivered, acked]
+    # [bucket, messages, redelivered, acked, the least age of a new one in microseconds or -1]
+    recent: list[list[int]] = field(default_factory=list)
     dead_letters: list[list[int]] = field(default_factory=list)  # [bucket, messages put away]
 
     @property

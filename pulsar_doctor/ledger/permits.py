@@ -248,9 +248,7 @@ def _message(ledger: Ledger, row: Row) -> None:
         ledger.redelivered += messages
         ledger.redelivery_count_most = max(ledger.redelivery_count_most, row.redelivery_count or 1)
     if beyond:
-        ledger.highest = position
-        due = row.deliver_at or row.publish_time
-        ledger.highest_age_us = None if due is None else row.ts - due
+        _highest(ledger, row, position)
     else:
         _close_delivery(ledger, position)
         if ledger.undecided:  # its transaction was aborted, or the broker was started anew
@@ -274,6 +272,16 @@ def _message(ledger: Ledger, row: Row) -> None:
     _count(ledger, now_ns, messages, messages if again else 0, 0)
     if ledger.unacked_limit and not ledger.blocked and ledger.unacked >= _limit(ledger) > 0:
         _block(ledger, debit)
+
+
+def _highest(ledger: Ledger, row: Row, position: Position) -> None:
+    """The newest message so far; how long after it was published or due it came."""
+    ledger.highest = position
+    due = row.deliver_at or row.publish_time
+    ledger.highest_age_us = age_us = None if due is None else row.ts - due
+    if age_us is not None:
+        bucket = _bucket(ledger, row.mono_ns)
+        bucket[4] = max(0, age_us if bucket[4] < 0 else min(bucket[4], age_us))
 
 
 def _time_trip(ledger: Ledger, now_ns: int) -> None:
@@ -493,16 +501,20 @@ def put_away(ledger: Ledger, row: Row) -> None:
 
 
 def _count(ledger: Ledger, now_ns: int, messages: int, redelivered: int, acked: int) -> None:
-    bucket = now_ns // BUCKET_NS
-    recent = ledger.recent
-    if not recent or recent[-1][0] != bucket:
-        recent.append([bucket, 0, 0, 0])
-        if len(recent) > BUCKETS_MOST:
-            del recent[0]
-    last = recent[-1]
+    last = _bucket(ledger, now_ns)
     last[1] += messages
     last[2] += redelivered
     last[3] += acked
+
+
+def _bucket(ledger: Ledger, now_ns: int) -> list[int]:
+    """The one of `recent` that counts now."""
+    bucket, recent = now_ns // BUCKET_NS, ledger.recent
+    if not recent or recent[-1][0] != bucket:
+        recent.append([bucket, 0, 0, 0, -1])
+        if len(recent) > BUCKETS_MOST:
+            del recent[0]
+    return recent[-1]
 
 
 TRANSITIONS: dict[str, Callable[[Ledger, Row], None]] = {

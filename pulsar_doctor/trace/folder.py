@@ -39,7 +39,7 @@ SMALL_BYTES_MOST = 16 << 20
 INDEX_BYTES_MOST = 256 << 20
 STATE_BYTES_MOST = 1 << 30
 # Raised with each change to how a timeline saves its ledgers, or to what a command does to them.
-LEDGER_FORMAT = 2
+LEDGER_FORMAT = 3
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
 STAY_INSIDE = os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
