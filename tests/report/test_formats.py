@@ -30,8 +30,8 @@ from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis.answers import Severity
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.formats import FORMATS, write
+from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.report.words import full_topic
 from pulsar_doctor.wording.printable import printable
 from tests.report.checkups import (
@@ -186,7 +186,7 @@ def test_every_format_counts_what_went_by(name: str) -> None:
 
 def living() -> int:
     """How many verdicts, or parts of them, are in memory."""
-    return sum(type(one) in (Diagnosis, Folded) for one in gc.get_objects())
+    return sum(type(one) in (Diagnosis, JudgedSubscription) for one in gc.get_objects())
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -10,8 +10,8 @@ from rich.console import Console
 from pulsar_doctor.model.levers import Lever
 from pulsar_doctor.report.pace import lever_rows, pace_json
 from pulsar_doctor.report.stall_check.details import print_healthy
-from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from tests.made.states import judged, recorded
 from tests.report.test_block import drawn
 
@@ -34,8 +34,7 @@ def test_where_nothing_is_slow_or_all_stands_still_there_are_none(name: str) -> 
 def test_a_healthy_one_says_it_with_v() -> None:
     name = "healthy-slow-and-often-without-permits"
     diagnosis = judged(name, recorded("4.0.8", name))
-    folded = Folded(diagnosis.topic, diagnosis.subscription, diagnosis.type)
-    folded.add(diagnosis)
+    folded = JudgedSubscription.of(diagnosis)
     for verbose in (True, False):
         out = io.StringIO()
         print_healthy(Pen(Console(file=out, width=100), verbose, tells_backlog=True), folded)

@@ -84,6 +84,21 @@ def test_partitions_are_one() -> None:
     assert "billing on public/default/orders: healthy -> unknown" in turned
 
 
+def test_segments_are_one() -> None:
+    def round_of(*statuses: Status) -> Checkup:
+        names = (f"segment://a/b/orders/{n:04x}-{n + 1:04x}-{n}" for n in range(len(statuses)))
+        told = [verdict(status, topic=name) for status, name in zip(statuses, names, strict=True)]
+        return checkup(told)
+
+    out = io.StringIO()
+    lines = RoundLines(out)
+    lines.show(round_of("stalled", "healthy"))
+    lines.show(round_of("healthy", "stalled"))
+    assert out.getvalue().count("  seen  ") == 1  # what is not new is not repeated
+    [turned] = changed(round_of("healthy", "healthy"), round_of("healthy", "stalled"))
+    assert turned.startswith("billing on topic://a/b/orders: healthy -> stalled, permits-exhausted")
+
+
 def test_in_a_pipe_every_line_has_its_time() -> None:
     out = io.StringIO()
     lines = RoundLines(out)

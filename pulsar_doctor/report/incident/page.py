@@ -34,9 +34,9 @@ from pulsar_doctor.report.stall_check.details import (
     healthy_rows,
     paced_rows,
 )
-from pulsar_doctor.report.stall_check.folding import FoldedFleet, fold
 from pulsar_doctor.report.stall_check.header import header
 from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.tree import JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import counts_line
 from pulsar_doctor.wording.durations import moment_of
@@ -58,7 +58,7 @@ PageChart = tuple[str, str, Mapping[str, Any]]  # title, caption, what is drawn 
 def page(incident: Incident, case: str | None = None) -> str:
     """The whole file. case: what the verdicts are made of, in Base64, which stays in it."""
     checkup, timelines = incident.checkup, incident.timelines
-    fleet, charts = fold(checkup.examined()), list(_charts(timelines))
+    fleet, charts = tree_of(checkup.examined()), list(_charts(timelines))
     parts = {place: part for _, _, those in charts for place, part in those.items()}
     library, document = drawing(timelines, parts) if charts else ("", "")
     environment = jinja2.Environment(
@@ -81,7 +81,7 @@ def page(incident: Incident, case: str | None = None) -> str:
     ).lstrip()
 
 
-def _title(checkup: Checkup, fleet: FoldedFleet) -> str:
+def _title(checkup: Checkup, fleet: JudgedFleet) -> str:
     """`STALLED: billing on public/default/orders`; of several the worst."""
     if not fleet.unwell:
         what = many(checkup.tally.subscriptions, "subscription")
@@ -90,7 +90,7 @@ def _title(checkup: Checkup, fleet: FoldedFleet) -> str:
     return f"{first.status.upper()}: {first.where}{f' and {others} more' if others else ''}"
 
 
-def _verdicts(pen: Pen, fleet: FoldedFleet) -> Iterator[PageVerdict]:
+def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
     """As the terminal has them, without its hints at -v, and all that it prints with -v."""
     for alike in (each for those in fleet.unwell[:VERDICTS_MOST] for each in those.alike()):
         in_short = block_rows(replace(pen, explained=set()), alike)

@@ -14,18 +14,19 @@ from rich.text import Text
 from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.report.paper import fits, print_beside, print_rows
-from pulsar_doctor.report.stall_check.grouping import Unwell
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
+from pulsar_doctor.report.stall_check.tree import Alike
+from pulsar_doctor.report.stall_check.vitals import total
 from pulsar_doctor.report.suspicion import probe_rows, resting_readers
 from pulsar_doctor.report.words import READERS_REST, READS_AT_WILL, accused, backlog
-from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.printable import many, printable
 
 ROWS_MOST = 100
 LARGEST_SHOWN_MOST = 3
 CAUSE_LENGTH_MOST = 60
 
 
-def print_many(pen: Pen, groups: Sequence[Unwell]) -> None:
+def print_many(pen: Pen, groups: Sequence[Alike]) -> None:
     """Draws what is not healthy, already in its order, and what to do about it."""
     rows = groups if pen.verbose else groups[:ROWS_MOST]
     if fits(pen.console, table := _table(pen, rows)):
@@ -37,58 +38,73 @@ def print_many(pen: Pen, groups: Sequence[Unwell]) -> None:
     _print_remedies(pen, groups)
 
 
-def print_group(pen: Pen, group: Unwell) -> None:
+def print_group(pen: Pen, group: Alike) -> None:
     """Draws many that have one cause: how many, what they cost, the largest, what to do."""
-    pen.console.print(Text.assemble(pen.badge(group.status), f"  {group.head}"))
+    cause = group.cause(with_name=False)
+    who = str(group.count) if cause == READERS_REST else f"{many(group.count, 'subscription')}:"
+    pen.console.print(Text.assemble(pen.badge(group.status), f"  {who} {cause}, {group.cost}"))
     print_rows(pen.console, _of_group(group), LABEL_WIDTH)
     _print_remedies(pen, [group])
 
 
-def _of_group(group: Unwell) -> Iterator[tuple[str, Text]]:
-    shown = [Unwell.of(each) for each in group.members[:LARGEST_SHOWN_MOST]]
+def _of_group(group: Alike) -> Iterator[tuple[str, Text]]:
+    shown = [each.worst for each in group.members[:LARGEST_SHOWN_MOST]]
     for number, each in enumerate(shown):
         who = f" ({_who(each)})" if _who(each) else ""
-        yield "" if number else "largest", Text(f"{each.where}{who}, {each.cost}")
+        yield "" if number else "largest", Text(f"{each.where}{_milder(each)}{who}, {each.cost}")
     if group.count > len(shown):
         yield "", Text(f"and {group.count - len(shown)} more with -v or -o json")
 
 
-def _table(pen: Pen, rows: Sequence[Unwell]) -> Table:
+def _table(pen: Pen, rows: Sequence[Alike]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("verdict", no_wrap=True)
     for title in ("subscription", "topic", "culprit", "cause"):
         table.add_column(title)
     table.add_column("backlog", justify="right", no_wrap=True)
     for group in rows:
-        cells = group.subscriptions, group.topics, _who(group) or "-", _why(group)
+        cells = (
+            group.subscriptions,
+            f"{group.place}{_milder(group)}",
+            _who(group) or "-",
+            _why(group),
+        )
         badge = Text(*pen.badge(group.status))
-        table.add_row(badge, *map(Text, cells), Text(backlog(group.backlog)))
+        table.add_row(
+            badge, *map(Text, cells), Text(backlog(total(each.backlog for each in group.members)))
+        )
     return table
 
 
-def _who(group: Unwell) -> str:
+def _who(group: Alike) -> str:
     """The culprit of a single subscription."""
     first = likeliest(group.shown) if group.status == "unknown" else None
     by = first or next(iter(group.shown.findings), None)
     return printable(by.consumer) if by and by.consumer and group.count == 1 else ""
 
 
-def _why(group: Unwell) -> str:
-    said = group.cause
+def _milder(group: Alike) -> str:
+    """Of a single subscription, how many partitions have other causes."""
+    milder = len(group.of.unwell) - len(group.diagnoses) if group.count == 1 else 0
+    return f"; {milder} more with other causes" if milder else ""
+
+
+def _why(group: Alike) -> str:
+    said = group.cause(with_name=False)
     return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 3]}..."
 
 
-def _print_lines(pen: Pen, rows: Sequence[Unwell]) -> None:
+def _print_lines(pen: Pen, rows: Sequence[Alike]) -> None:
     """Two lines each, for a narrow terminal."""
     for group in rows:
-        where = group.subscriptions if group.count > 1 else group.where
+        where = group.subscriptions if group.count > 1 else f"{group.where}{_milder(group)}"
         pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
         who = f" of {_who(group)}" if _who(group) else ""
         said = f"{_why(group)}{who}, {group.cost}"
         print_beside(pen.console, "  ", said)
 
 
-def _print_remedies(pen: Pen, groups: Sequence[Unwell]) -> None:
+def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:
     """What to do, for each first cause in the order in which the rows have it."""
     first: dict[str, Finding | Suspect | ReaderRests] = {}
     members = (folded for group in groups for folded in group.members)

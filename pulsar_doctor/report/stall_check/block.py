@@ -19,8 +19,8 @@ from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_caus
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import ROOM_LEAST, STYLES
-from pulsar_doctor.report.stall_check.folding import Alike, parts_of
 from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.tree import Alike, parts_of
 from pulsar_doctor.report.suspicion import probe_text, resting_readers, said_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,

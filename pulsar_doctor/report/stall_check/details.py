@@ -15,8 +15,8 @@ from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES, print_rows
 from pulsar_doctor.report.stall_check.block import BlockRow, row_lines
-from pulsar_doctor.report.stall_check.folding import Alike, Folded, partitions, parts_of
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
+from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription, partitions, parts_of
 from pulsar_doctor.report.suspicion import resting_readers, suspect_rows
 from pulsar_doctor.report.words import (
     NO_RULE,
@@ -57,21 +57,21 @@ def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
             print_rows(pen.console, [(name, text)], widest)
 
 
-def print_healthy(pen: Pen, folded: Folded) -> None:
+def print_healthy(pen: Pen, folded: JudgedSubscription) -> None:
     """One line, and a second where there is something to know."""
     pen.console.print(healthy_line(pen, folded))
     more = [*paced_rows(folded), *_account_rows(folded)] if pen.verbose else ()
     _print_rows(pen, [*healthy_rows(folded), *more])
 
 
-def paced_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
+def paced_rows(folded: JudgedSubscription) -> Iterator[tuple[str, Text]]:
     """What sets its pace, and what would help; of partitions that with the largest backlog."""
     pace = folded.fullest.pace if folded.fullest else None
     if pace is not None and pace.work is not None:  # a limit, not the producers
         yield from ((name, Text(text)) for name, text in pace_rows(pace))
 
 
-def healthy_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
+def healthy_rows(folded: JudgedSubscription) -> Iterator[tuple[str, Text]]:
     """What there is to know of it."""
     if folded.info is not None:
         yield "info", Text(f"{culprit(folded.info)}: {printable(folded.info.summary)}")
@@ -80,7 +80,7 @@ def healthy_rows(folded: Folded) -> Iterator[tuple[str, Text]]:
         yield from ((name, Text(text)) for name, text in rows)
 
 
-def healthy_line(pen: Pen, folded: Folded) -> Text:
+def healthy_line(pen: Pen, folded: JudgedSubscription) -> Text:
     """The status, of which subscription, and what it lives by."""
     every = f", {many(folded.partitions, parts_of(folded.topic))}" if folded.partitions > 1 else ""
     said = folded.info.summary if folded.info else ""
@@ -102,7 +102,7 @@ def heading(pen: Pen, alike: Alike) -> Text:
     return Text.assemble(pen.badge("suspected"), (named, STYLES["unknown"]), "  ", where)
 
 
-def _where(folded: Folded, which: str) -> str:
+def _where(folded: JudgedSubscription, which: str) -> str:
     kind = folded.type or "type not reported"
     return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
 
@@ -129,7 +129,7 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
     yield from _reasons("no data", shown.not_told[open_:])
 
 
-def account_of(found: Alike | Folded) -> AccountTable | None:
+def account_of(found: Alike | JudgedSubscription) -> AccountTable | None:
     """Where its messages are, of partitions the largest backlog; None: nobody made an account."""
     shown = found.shown if isinstance(found, Alike) else found.fullest
     if shown is None or shown.account is None:
@@ -139,7 +139,7 @@ def account_of(found: Alike | Folded) -> AccountTable | None:
     return replace(table, title=f"{which}{table.title}")
 
 
-def _account_rows(found: Alike | Folded) -> Iterator[tuple[str, Text]]:
+def _account_rows(found: Alike | JudgedSubscription) -> Iterator[tuple[str, Text]]:
     table = account_of(found)
     lines = () if table is None else table.lines
     yield from (("" if at else "account", Text(line)) for at, line in enumerate(lines))

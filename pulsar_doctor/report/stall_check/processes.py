@@ -16,8 +16,8 @@ from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.paper import print_beside
-from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.report.words import DEFAULT_NAMESPACE
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -41,7 +41,7 @@ class ProcessLine:
         return f"{self.address.lstrip('/')} ({who}) holds {count}{topics}"
 
 
-def print_processes(pen: Pen, unwell: Iterable[Folded], *, folded: bool) -> None:
+def print_processes(pen: Pen, unwell: Iterable[JudgedSubscription], *, folded: bool) -> None:
     """A line each. folded: of all of them; otherwise only those that hold several topics."""
     shown = [each for each in processes_of(unwell) if folded or len(each.topics) > 1]
     if not shown or (folded and len(shown) == 1 and len(shown[0].topics) == 1):
@@ -54,7 +54,7 @@ def print_processes(pen: Pen, unwell: Iterable[Folded], *, folded: bool) -> None
     pen.console.print()
 
 
-def processes_of(unwell: Iterable[Folded]) -> list[ProcessLine]:
+def processes_of(unwell: Iterable[JudgedSubscription]) -> list[ProcessLine]:
     """Those that hold most topics first."""
     known: dict[str, ProcessLine] = {}
     for folded in unwell:

@@ -13,7 +13,6 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import VerdictKey, place
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import NAME_WIDTH, block_rows
-from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.rounds import (
     KnownSubscription,
@@ -21,6 +20,7 @@ from pulsar_doctor.report.stall_check.rounds import (
     alone,
     next_round,
 )
+from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.words import backlog, cause, totals
 from pulsar_doctor.wording.gate import gated
@@ -59,9 +59,9 @@ def _lines(round_: Round) -> Iterator[str]:
     yield totals(round_.fleet.counts)
 
 
-def _unwell(round_: Round, folded: Folded) -> Iterator[str]:
+def _unwell(round_: Round, folded: JudgedSubscription) -> Iterator[str]:
     """The verdict with its cause; what was seen and what to do about it once, when it is new."""
-    shown, was = folded.shown, round_.turned_from(folded)
+    shown, was = folded.worst.shown, round_.turned_from(folded)
     before = f"  (was {was})" if was else alone(shown)
     where = place(folded.key)
     entries = f"backlog {backlog(folded.backlog)}"

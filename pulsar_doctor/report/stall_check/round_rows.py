@@ -14,9 +14,9 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.short_form import place
 from pulsar_doctor.report.stall_check.block import block
-from pulsar_doctor.report.stall_check.folding import Folded
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.rounds import Round, alone
+from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.report.words import backlog, cause
 from pulsar_doctor.wording.printable import printable
 
@@ -82,24 +82,24 @@ class RoundRows:
         console = self.pen.console
         return cut(console, Text(f"{signs(console)['and so on']} and {what}", style="dim"))
 
-    def _in_detail(self, folded: Folded) -> list[StyledLine]:
+    def _in_detail(self, folded: JudgedSubscription) -> list[StyledLine]:
         """All its causes below the heading."""
         console = self.pen.console
         moved = self._moved(folded)
         blocks = (block(self.pen, alike, beside=f", {moved}") for alike in folded.alike())
         return [each for lines in blocks for line in lines for each in whole(console, line)]
 
-    def _heading(self, folded: Folded) -> Text:
+    def _heading(self, folded: JudgedSubscription) -> Text:
         kind = printable(folded.type or "type not reported")
         where = f"  {place(folded.key)} ({kind}), "
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 
-    def _row(self, folded: Folded) -> Text:
-        why = cause(folded.shown)
+    def _row(self, folded: JudgedSubscription) -> Text:
+        why = cause(folded.worst.shown)
         where = f"  {place(folded.key)}: {why}, "
         return Text.assemble(self.pen.badge(folded.status), where, self._moved(folded))
 
-    def _moved(self, folded: Folded) -> str:
+    def _moved(self, folded: JudgedSubscription) -> str:
         """The backlog with an arrow where it moved, and the verdict before where it turned."""
         was, turned = self.round_.was(folded), self.round_.turned_from(folded)
         before, now = was.backlog if was else None, folded.backlog
@@ -107,5 +107,5 @@ class RoundRows:
         if before is not None and now is not None and before != now:
             arrow = f" {signs(self.pen.console)['more' if now > before else 'less']}"
         before_it = f", was {turned}" if turned else ""
-        steady = alone(folded.shown) if folded.unwell else ""
+        steady = alone(folded.worst.shown) if folded.unwell else ""
         return f"backlog {backlog(now)}{arrow}{before_it}{steady}"

@@ -14,8 +14,8 @@ from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.diagnosis.short_form import VerdictKey, place
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import split_partition
-from pulsar_doctor.report.stall_check.folding import Folded, FoldedFleet, both
+from pulsar_doctor.ledger.consumers import split_partition, split_segment
+from pulsar_doctor.report.stall_check.tree import JudgedFleet, JudgedSubscription
 from pulsar_doctor.report.words import cause
 
 
@@ -44,17 +44,17 @@ class Round:
     """One check of a watch, read to its end."""
 
     checkup: Checkup
-    fleet: FoldedFleet
+    fleet: JudgedFleet
     known: Mapping[VerdictKey, KnownSubscription]  # all subscriptions, after it
     # as `known`, before it; None: it is the first
     before: Mapping[VerdictKey, KnownSubscription] | None
     changes: tuple[Turned, ...] = ()
 
-    def was(self, folded: Folded) -> KnownSubscription | None:
+    def was(self, folded: JudgedSubscription) -> KnownSubscription | None:
         """What was known of a subscription before."""
         return (self.before or {}).get(folded.key)
 
-    def turned_from(self, folded: Folded) -> Status | None:
+    def turned_from(self, folded: JudgedSubscription) -> Status | None:
         """The verdict that it had, where that was another one."""
         was = self.was(folded)
         return was.status if was and was.status != folded.status else None
@@ -62,27 +62,20 @@ class Round:
 
 def next_round(checkup: Checkup, before: Mapping[VerdictKey, KnownSubscription] | None) -> Round:
     """Reads a checkup to its end. before: what the last round knew; None in the first."""
-    fleet, seen = FoldedFleet(), dict[VerdictKey, KnownSubscription]()
+    fleet, seen = JudgedFleet(), dict[VerdictKey, KnownSubscription]()
     for diagnosis in checkup.examined():
         fleet.add(diagnosis)
-        _add(seen, diagnosis)
-    unread = {split_partition(topic)[0] for topic, _ in checkup.unreachable}
+        if diagnosis.part is None:
+            key = diagnosis.whole, diagnosis.subscription
+            seen[key] = KnownSubscription(diagnosis.status, diagnosis.backlog)
+    seen |= {each.key: KnownSubscription(each.status, each.backlog) for each in fleet.known}
+    unread = {split_segment(split_partition(topic)[0])[0] for topic, _ in checkup.unreachable}
     vague = any("://" not in each for each in unread)  # a namespace, a broker, or the rest
     kept = {key: was for key, was in (before or {}).items() if vague or key[0] in unread}
     known = kept | seen
-    causes = {each.key: cause(each.shown) for each in fleet.unwell}
+    causes = {each.key: cause(each.worst.shown) for each in fleet.unwell}
     found = () if before is None else _changes(checkup.checked_at, before, known, causes)
     return Round(checkup, fleet, known, before, tuple(found))
-
-
-def _add(seen: dict[VerdictKey, KnownSubscription], diagnosis: Diagnosis) -> None:
-    key = diagnosis.topic, diagnosis.subscription
-    there = seen.get(key)
-    if there is None:
-        seen[key] = KnownSubscription(diagnosis.status, diagnosis.backlog)
-        return
-    worst = min(there.status, diagnosis.status, key=STATUSES.index)
-    seen[key] = KnownSubscription(worst, both(there.backlog, diagnosis.backlog))
 
 
 def _changes(

@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.segments import in_application
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.report.stall_check.folding import Vitals, both
+from pulsar_doctor.report.stall_check.vitals import Vitals, both
 
 NAME = "consumer"
 

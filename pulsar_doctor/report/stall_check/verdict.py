@@ -13,10 +13,9 @@ from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.details import print_details, print_healthy
-from pulsar_doctor.report.stall_check.folding import HEALTHY_SHOWN_MOST, FoldedFleet, fold
-from pulsar_doctor.report.stall_check.grouping import Unwell, grouped
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.processes import print_processes
+from pulsar_doctor.report.stall_check.tree import HEALTHY_SHOWN_MOST, Alike, JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import is_topic
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
@@ -27,7 +26,7 @@ DETAILED_MOST = 5  # subscriptions, or many of one cause; more are a row each
 TOPICS_NAMED_MOST = 5
 
 
-def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: Wanted) -> None:
+def print_fleet(console: Console, fleet: JudgedFleet, checkup: Checkup, wanted: Wanted) -> None:
     """The worst first, then what is healthy; what was not read is that of a whole checkup."""
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
@@ -44,11 +43,11 @@ def print_fleet(console: Console, fleet: FoldedFleet, checkup: Checkup, wanted: 
 def print_diagnoses(diagnoses: Sequence[Diagnosis], *, verbose: bool = False) -> None:
     """Draws verdicts from the wire on stdout, the worst first; several are counted at the end."""
     checkup, wanted = Checkup("trace", diagnoses), Wanted(verbose=verbose)
-    print_fleet(console_on(stdout()), fold(checkup.examined()), checkup, wanted)
+    print_fleet(console_on(stdout()), tree_of(checkup.examined()), checkup, wanted)
 
 
-def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
-    groups = grouped(fleet.unwell, apart=pen.verbose)
+def _print_unwell(pen: Pen, fleet: JudgedFleet) -> None:
+    groups = fleet.grouped(apart=pen.verbose)
     if len(groups) > DETAILED_MOST:
         print_many(pen, groups)
     else:
@@ -57,12 +56,12 @@ def _print_unwell(pen: Pen, fleet: FoldedFleet) -> None:
     print_processes(pen, fleet.unwell, folded=rows)
 
 
-def _print_few(pen: Pen, groups: Sequence[Unwell]) -> None:
+def _print_few(pen: Pen, groups: Sequence[Alike]) -> None:
     for group in groups:
         if group.count > 1:
             print_group(pen, group)
             continue
-        for alike in group.members[0].alike():
+        for alike in group.of.alike():
             if pen.verbose:
                 print_details(pen, alike)
                 continue
@@ -71,14 +70,14 @@ def _print_few(pen: Pen, groups: Sequence[Unwell]) -> None:
             pen.console.print()
 
 
-def _print_healthy(pen: Pen, fleet: FoldedFleet) -> None:
+def _print_healthy(pen: Pen, fleet: JudgedFleet) -> None:
     """By name where there are a few."""
     if fleet.counts["healthy"] <= HEALTHY_SHOWN_MOST:
         for folded in fleet.healthy:
             print_healthy(pen, folded)
 
 
-def counts_line(fleet: FoldedFleet, apart: int) -> str:
+def counts_line(fleet: JudgedFleet, apart: int) -> str:
     """`3 subscriptions: 1 stalled, 2 healthy`. apart: with each partition counted."""
     total = fleet.counts.total()
     each = f" ({apart} with each partition and segment apart)" if apart != total else ""

@@ -28,8 +28,8 @@ from pulsar_doctor.parts.tap.report.document import event_json, numbers_of
 from pulsar_doctor.parts.tap.report.watching import clock
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block
-from pulsar_doctor.report.stall_check.folding import Alike
 from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.tree import Alike
 from pulsar_doctor.wording.printable import json_text, printable, printable_lines
 
 LAST_SECONDS = 2.0  # for a reader, when the tap ends

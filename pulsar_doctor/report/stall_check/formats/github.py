@@ -15,8 +15,7 @@ from typing import TextIO
 from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.stall_check.folding import Alike, fold
-from pulsar_doctor.report.stall_check.grouping import Unwell, unwell_of
+from pulsar_doctor.report.stall_check.tree import Alike, tree_of
 from pulsar_doctor.report.stall_check.unread import summary
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
@@ -38,7 +37,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """
     unmet = [each for each in checkup.expectations if not each.met]
     out.writelines(_annotation("error", each.sentence, _first(each)) for each in unmet)
-    told = unwell_of(fold(checkup.examined()))
+    told = tree_of(checkup.examined()).entries
     errors = (one for one in told if _is_error(one, wanted))
     warnings = (one for one in told if not _is_error(one, wanted))
     out.writelines(_annotation("error", _title(one), _message(one)) for one in errors)
@@ -58,7 +57,7 @@ def _first(each: Expectation) -> str:
     return f"Remedy: {each.action}"
 
 
-def _page(checkup: Checkup, told: Sequence[Unwell | Alike], wanted: Wanted) -> Iterator[str]:
+def _page(checkup: Checkup, told: Sequence[Alike], wanted: Wanted) -> Iterator[str]:
     """The summary in GitHub's Markdown."""
     yield f"### {wanted.program}\n\n{_summary(checkup)}\n\n"
     rows = [*_rows(checkup, told)]
@@ -70,7 +69,7 @@ def _page(checkup: Checkup, told: Sequence[Unwell | Alike], wanted: Wanted) -> I
     yield "\n"
 
 
-def _rows(checkup: Checkup, told: Sequence[Unwell | Alike]) -> Iterator[SummaryRow]:
+def _rows(checkup: Checkup, told: Sequence[Alike]) -> Iterator[SummaryRow]:
     for each in checkup.expectations:
         mark = "\N{WHITE HEAVY CHECK MARK}" if each.met else "\N{CROSS MARK}"
         yield f"{mark} {each.option}", "", each.said if each.met else f"{each.said}. {each.action}"
@@ -86,16 +85,16 @@ def _cell(text: str) -> str:
     return MARKUP.sub(r"\\\g<0>", printable(text)).translate(HTML)
 
 
-def _is_error(each: Unwell | Alike, wanted: Wanted) -> bool:
-    unknown = each.status == "unknown" and not all(map(wanted.accepts, each.diagnoses))
-    return unknown or any(map(wanted.fails, each.diagnoses))
+def _is_error(each: Alike, wanted: Wanted) -> bool:
+    unknown = each.status == "unknown" and not all(map(wanted.accepts, each.verdicts))
+    return unknown or any(map(wanted.fails, each.verdicts))
 
 
-def _title(each: Unwell | Alike) -> str:
+def _title(each: Alike) -> str:
     return f"{each.status}: {each.summary}"
 
 
-def _message(each: Unwell | Alike) -> str:
+def _message(each: Alike) -> str:
     return "\n".join(in_detail(each.shown, with_actions=True))
 
 

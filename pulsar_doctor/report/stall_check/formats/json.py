@@ -7,8 +7,8 @@ from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.process import process_json
+from pulsar_doctor.report.stall_check.by_cause import Causes
 from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
-from pulsar_doctor.report.stall_check.grouping import Causes
 from pulsar_doctor.report.stall_check.scalable import ScalableTopics
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text

@@ -12,8 +12,7 @@ from typing import TextIO
 from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.stall_check.folding import Alike, fold
-from pulsar_doctor.report.stall_check.grouping import Unwell, unwell_of
+from pulsar_doctor.report.stall_check.tree import Alike, tree_of
 from pulsar_doctor.report.stall_check.unread import is_topic, summary
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, counted
@@ -53,9 +52,8 @@ def exit_code(tally: Tally, wanted: Wanted) -> int:
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """One status line with performance data, then a line for each that is not healthy."""
-    fleet = fold(checkup.examined())
+    told = tree_of(checkup.examined()).entries
     tally = checkup.tally
-    told = unwell_of(fleet)
     count = tally.accepted(wanted.accept_unknown)
     state = NAMES[exit_code(tally, wanted)]
     accepted = f" (accepted: {count} unknown)" if wanted.accept_unknown else ""
@@ -65,7 +63,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     out.writelines(f"{_clean(line)}\n" for line in _details(checkup, told))
 
 
-def _headline(checkup: Checkup, tally: Tally, told: list[Unwell | Alike]) -> str:
+def _headline(checkup: Checkup, tally: Tally, told: list[Alike]) -> str:
     total, unread = many(tally.subscriptions, "subscription"), summary(checkup)
     if told:
         worst = told[0]
@@ -78,9 +76,9 @@ def _headline(checkup: Checkup, tally: Tally, told: list[Unwell | Alike]) -> str
     return f"{said}; {unread}" if unread else said
 
 
-def _details(checkup: Checkup, told: list[Unwell | Alike]) -> Iterator[str]:
+def _details(checkup: Checkup, told: list[Alike]) -> Iterator[str]:
     for one in told[:DETAILED_MOST]:
-        yield f"{one.status.upper()} {one.where}{f': {one.cost}' if one.cost else ''}"
+        yield f"{one.status.upper()} {one.where}{f': {one.cost}' if one.count > 1 else ''}"
         yield from (f"  {line}" for line in islice(in_detail(one.shown), LINES_MOST))
     for topic, reason in checkup.unreachable[:DETAILED_MOST]:
         yield f"UNREACHABLE {printable(topic)}: {printable(reason)}"

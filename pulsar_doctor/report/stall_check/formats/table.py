@@ -10,8 +10,8 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.after_lines import AfterLines
 from pulsar_doctor.report.stall_check.attached import ConsumerTables
-from pulsar_doctor.report.stall_check.folding import fold
 from pulsar_doctor.report.stall_check.header import header
+from pulsar_doctor.report.stall_check.tree import tree_of
 from pulsar_doctor.report.stall_check.verdict import print_fleet
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
@@ -23,7 +23,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """Where and when, the worst, what is healthy, how many there are, and what was not read."""
     console, attached, since = console_on(out), ConsumerTables(), AfterLines()
     diagnoses = since.through(checkup.examined())
-    fleet = fold(attached.through(diagnoses) if wanted.consumers else diagnoses)
+    fleet = tree_of(attached.through(diagnoses) if wanted.consumers else diagnoses)
     if wanted.header and header(checkup):
         console.print(Text(header(checkup), style="dim"))
     print_fleet(console, fleet, checkup, wanted)
