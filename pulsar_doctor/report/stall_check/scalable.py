@@ -15,7 +15,6 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.segments import in_application
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.report.stall_check.vitals import Vitals, both
 
 NAME = "consumer"
 
@@ -44,18 +43,13 @@ def _row(topic: str, subscription: str, parts: list[Diagnosis]) -> dict[str, Any
     judged = {each.part: each for each in parts}
     known = {each.id: each for part in parts for each in part.segments or ()}
     numbers = sorted({*known, *(number for number in judged if number is not None)})
-    vitals = Vitals()
-    backlog: int | None = 0
-    for each in parts:
-        vitals.add(each)
-        backlog = both(backlog, each.backlog)
     return {
         "topic": topic,
         "subscription": subscription,
         "status": worst.status,
         "segment": None if worst.status == "healthy" else worst.part,
         "cause": worst.findings[0].code if worst.findings else None,
-        "backlog": backlog,
+        "backlog": _sum([each.backlog for each in parts]),
         "segments": [_segment(number, known.get(number), judged.get(number)) for number in numbers],
         "consumers": _consumers(parts),
     }
@@ -88,13 +82,18 @@ def _consumers(parts: list[Diagnosis]) -> list[dict[str, Any]] | None:
         {
             NAME: name,
             "segments": sorted({number for number, _ in each}),
-            "available_permits": _sum([consumer.available_permits for _, consumer in each]),
-            "unacked_messages": _sum([consumer.unacked_messages for _, consumer in each]),
+            "available_permits": _exact([consumer.available_permits for _, consumer in each]),
+            "unacked_messages": _exact([consumer.unacked_messages for _, consumer in each]),
         }
         for name, each in found.items()
     ]
 
 
-def _sum(counts: list[Count | None]) -> int | None:
-    exact = [count.exact if count is not None else None for count in counts]
-    return None if None in exact else sum(each for each in exact if each is not None)
+def _exact(counts: list[Count | None]) -> int | None:
+    return _sum([None if count is None else count.exact for count in counts])
+
+
+def _sum(numbers: list[int | None]) -> int | None:
+    """None where one is not reported."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
