@@ -6,13 +6,12 @@ here, nor the time of the call: the same input makes the same page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from rich.text import Text
 
 from pulsar_doctor import __version__
 from pulsar_doctor.checkup.holes.account import CursorAccount
@@ -24,9 +23,8 @@ from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.table import hole_lines
 from pulsar_doctor.report.incident.charts import drawing, without_permits
 from pulsar_doctor.report.paper import PIPE
-from pulsar_doctor.report.stall_check.block import BlockRow, block_rows, headline
+from pulsar_doctor.report.stall_check.block import block_rows, headline
 from pulsar_doctor.report.stall_check.details import (
-    PASTED,
     account_of,
     detail_rows,
     heading,
@@ -35,7 +33,7 @@ from pulsar_doctor.report.stall_check.details import (
     paced_rows,
 )
 from pulsar_doctor.report.stall_check.header import header
-from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.pen import Pen, Row, whole_rows
 from pulsar_doctor.report.stall_check.tree import JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import counts_line
@@ -51,7 +49,7 @@ HOLES_WIDTH = 72  # characters
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
 
 # In short, where the messages are, and with -v.
-PageVerdict = tuple[str, Sequence[BlockRow], AccountTable | None, str, Sequence[BlockRow]]
+PageVerdict = tuple[str, Sequence[Row], AccountTable | None, str, Sequence[Row]]
 PageChart = tuple[str, str, Mapping[str, Any]]  # title, caption, what is drawn by its place
 
 
@@ -96,16 +94,12 @@ def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
         in_short = block_rows(replace(pen, explained=set()), alike)
         rows = [row for row in in_short if row.name != "more"]
         title = headline(pen, alike, " certain").plain
-        details = _rows(detail_rows(pen, alike))
+        details = [*whole_rows(detail_rows(pen, alike))]
         yield title, rows, account_of(alike), heading(pen, alike).plain, details
     for folded in fleet.healthy:
-        rows = _rows([*healthy_rows(folded), *paced_rows(folded)])
+        rows = [*whole_rows([*healthy_rows(folded), *paced_rows(folded)])]
         title = healthy_line(pen, folded).plain
         yield title, rows, account_of(folded), "", ()
-
-
-def _rows(those: Iterable[tuple[str, Text]]) -> list[BlockRow]:
-    return [BlockRow(name, text.plain, to_paste=name in PASTED) for name, text in those]
 
 
 def _missing(checkup: Checkup, timelines: Timelines) -> Iterator[str]:
@@ -134,11 +128,11 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
             yield title, _caption(of), dict.fromkeys(places, of)
 
 
-def _holes(account: CursorAccount) -> tuple[str, str, str, list[BlockRow]]:
+def _holes(account: CursorAccount) -> tuple[str, str, str, list[Row]]:
     """Title, lines of text, which are empty where there is no scale, their legend, and numbers."""
     *drawn, legend = [line.plain for line in axis(account, HOLES_WIDTH, UNICODE)] or [""]
     title = printable(f"{account.subscription} on {account.full_topic}")
-    rows = [BlockRow(name, printable(text)) for name, text in hole_lines(account)]
+    rows = [Row(name, printable(text)) for name, text in hole_lines(account)]
     return title, "\n".join(drawn), legend, rows
 
 

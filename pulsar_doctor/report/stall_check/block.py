@@ -1,14 +1,13 @@
 """One verdict in at most eight lines of 80 characters: what is wrong, where, what to do first.
 
-Every screen uses it. A line that is to be pasted is never broken; a sentence is cut between
-clauses. Where long names need more than eight lines, the least important is left out first.
+Every screen uses it. Where long names need more than eight lines, the least important is left out
+first.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -18,8 +17,8 @@ from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
-from pulsar_doctor.report.paper import ROOM_LEAST, STYLES
-from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.stall_check.pen import Pen, Row, check_row, row_lines
 from pulsar_doctor.report.stall_check.tree import Alike, parts_of
 from pulsar_doctor.report.suspicion import probe_text, resting_readers, said_of, undecided
 from pulsar_doctor.report.words import (
@@ -39,30 +38,8 @@ from pulsar_doctor.wording.consoles import wrapped
 from pulsar_doctor.wording.printable import many, printable
 
 WIDTH, LINES_MOST = 80, 8  # on a narrower terminal there are as many more
-SEEN_MOST = 2  # lines
 NAME_WIDTH = 6
 SEEN = "seen"
-BETWEEN_CLAUSES = re.compile(r"[;:] |, (?=(while|so) )|(?<=-v) (?=\()")
-ELLIPSIS = "..."
-CLAUSE_LEAST = 20  # characters; what is shorter before a colon only announces the rest
-LEAST_SHARE = 0.4  # of the room: a sentence that would be shorter is cut between words instead
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRow:
-    """A row below the headline."""
-
-    name: str
-    text: str
-    to_paste: bool = False  # a line for a shell, followed by `comment`
-    comment: str = ""
-    # lines that a sentence takes, or a line to paste with its comment below it
-    most: int = 1
-
-    @property
-    def whole(self) -> str:
-        """In one line, however long."""
-        return f"{self.text}  # {self.comment}" if self.comment else self.text
 
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
@@ -71,7 +48,7 @@ def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list
     rows = [] if alike.status == "healthy" else list(block_rows(pen, alike))
     most = max(LINES_MOST, LINES_MOST * WIDTH // pen.console.width)
     for shortened in _ever_shorter(rows):
-        lines = [line for row in shortened for line in row_lines(pen, row)]
+        lines = [line for row in shortened for line in row_lines(pen, row, _indent(row))]
         if _height(pen, [*head, *lines]) <= most:
             break
     return [*head, *lines, *_paced(pen, alike)]
@@ -82,10 +59,15 @@ def _paced(pen: Pen, alike: Alike) -> list[Text]:
     pace = alike.shown.pace
     if alike.status != "warning" or pace is None or not pace.levers:
         return []
-    return [line for row in pace_rows(pace) for line in row_lines(pen, BlockRow(*row))]
+    return [line for row in pace_rows(pace) for line in row_lines(pen, Row(*row), NAME_WIDTH)]
 
 
-def _ever_shorter(rows: Sequence[BlockRow]) -> Iterator[Sequence[BlockRow]]:
+def _indent(row: Row) -> int:
+    """What was seen needs no name below the headline."""
+    return 0 if row.name == SEEN else NAME_WIDTH
+
+
+def _ever_shorter(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """All of it; then with fewer and fewer lines of what matters least."""
     yield rows
     for names in (("fix", "run"), ("more",), ("waits",), (SEEN,), ("decide", "else")):
@@ -95,12 +77,12 @@ def _ever_shorter(rows: Sequence[BlockRow]) -> Iterator[Sequence[BlockRow]]:
     yield [row for row in rows if row.name != "more"]
 
 
-def _in_one_line(row: BlockRow) -> BlockRow:
+def _in_one_line(row: Row) -> Row:
     """Without the comment below it; what to do keeps its risk, however long that is."""
     return row if row.name == "fix" and not row.to_paste else replace(row, most=1)
 
 
-def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
+def block_rows(pen: Pen, alike: Alike) -> Iterator[Row]:
     """What was seen, where, who waits, what to do first, how to check it, and where to read on."""
     shown = alike.shown
     which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
@@ -108,28 +90,28 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[BlockRow]:
     if first is None:
         yield from _asking(shown)
         if others := len(undecided(shown)[1:]):  # the headline has the first reason
-            yield BlockRow("more", f"-v ({many(others, 'more reason')})")
+            yield Row("more", f"-v ({many(others, 'more reason')})")
         return
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
     if text:
-        yield BlockRow(SEEN, printable(f"{which}{text}"), most=2)
+        yield Row(SEEN, printable(f"{which}{text}"), most=2)
     if first.where and (where := whereabouts(first.where)):
-        yield BlockRow("where", where)
+        yield Row("where", where)
     if waits := _waits(pen, alike, first):
-        yield BlockRow("waits", waits)
+        yield Row("waits", waits)
     yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
     yield _more(pen, shown, first.code)
 
 
-def _asking(shown: Diagnosis) -> Iterator[BlockRow]:
+def _asking(shown: Diagnosis) -> Iterator[Row]:
     """Where packets or a trace show too little, the broker's own numbers; how to judge a reader."""
     for reader in resting_readers(shown):
         yield from _deciding(reader)
-        yield BlockRow("else", READS_AT_WILL, most=2)
+        yield Row("else", READS_AT_WILL, most=2)
     line = stall_check(*key_of(shown))
     if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
-        yield BlockRow("decide", "Ask the broker, if it can be reached:")
-        yield BlockRow("run", pasted(line), to_paste=True)
+        yield Row("decide", "Ask the broker, if it can be reached:")
+        yield Row("run", pasted(line), to_paste=True)
 
 
 def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
@@ -185,30 +167,30 @@ def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
     return words and f"the backlog: {words}"
 
 
-def _first_action(finding: Finding) -> Iterator[BlockRow]:
+def _first_action(finding: Finding) -> Iterator[Row]:
     if not finding.actions:
-        yield BlockRow("fix", printable(finding.remedy), most=2)
+        yield Row("fix", printable(finding.remedy), most=2)
         return
     action = finding.actions[0]
     text = printable(action.brief or action.text)
     if action.command is None:  # where no row says whose process it is, the whole text does
-        yield BlockRow("fix", text if finding.where else printable(action.text), most=2)
+        yield Row("fix", text if finding.where else printable(action.text), most=2)
     else:
-        yield BlockRow("fix", pasted(action.command), to_paste=True, comment=text, most=2)
+        yield Row("fix", pasted(action.command), to_paste=True, comment=text, most=2)
     if check := next((each.check for each in finding.actions if each.check), None):
-        line, _, expect = check.rpartition("  # ")
-        yield BlockRow("check", pasted(line), to_paste=True, comment=expect)
+        row = check_row(check, most=1)
+        yield replace(row, text=pasted(str(row.text)))
 
 
-def _deciding(suspect: Suspect | ReaderRests) -> Iterator[BlockRow]:
+def _deciding(suspect: Suspect | ReaderRests) -> Iterator[Row]:
     """The one number or command that would decide."""
     if suspect.decide is not None:
-        yield BlockRow("decide", probe_text(suspect.decide), most=2)
+        yield Row("decide", probe_text(suspect.decide), most=2)
         if suspect.decide.command:
-            yield BlockRow("run", pasted(suspect.decide.command), to_paste=True)
+            yield Row("run", pasted(suspect.decide.command), to_paste=True)
 
 
-def _more(pen: Pen, shown: Diagnosis, code: str) -> BlockRow:
+def _more(pen: Pen, shown: Diagnosis, code: str) -> Row:
     """What -v adds, and the command that explains the cause, once for each code."""
     adds = [f"fits {printable(each.issue.id)}" for each in shown.known_issues[:1]]
     if others := len(shown.findings[1:]):
@@ -216,48 +198,9 @@ def _more(pen: Pen, shown: Diagnosis, code: str) -> BlockRow:
     explain = "" if code in {*NO_RULE, *pen.explained} else f"{explaining(code)}; "
     pen.explained.add(code)
     details = f"({', '.join(adds)})" if adds else "for details"
-    return BlockRow("more", f"{explain}-v {details}", most=2)
-
-
-def row_lines(pen: Pen, row: BlockRow, width: int = NAME_WIDTH) -> list[Text]:
-    """One row, as wide as the console. width: of the column of names."""
-    head = "  " if row.name == SEEN else f"  {row.name:<{width}}  "
-    cut = _pasted(pen, row, len(head)) if row.to_paste else _cut(pen, row, len(head))
-    heads = [head] + [" " * len(head)] * len(cut)
-    return [Text.assemble((head, "dim"), line) for head, line in zip(heads, cut, strict=False)]
-
-
-def _pasted(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
-    """With what it is for or prints as a comment of the shell, where that has room."""
-    line = Text(row.whole)
-    if indent + line.cell_len <= pen.console.width:
-        line.stylize("dim", len(row.text))
-        return [line]
-    if row.most == 1 or not row.comment:
-        return [Text(row.text)]
-    comment = BlockRow("", f"# {row.comment}", most=row.most - 1)
-    return [Text(row.text), *_cut(pen, comment, indent)]
+    return Row("more", f"{explain}-v {details}", most=2)
 
 
 def _height(pen: Pen, lines: Sequence[Text]) -> int:
     """Lines on the terminal, which breaks what is to be pasted where its own line ends."""
     return sum(max(1, -(-line.cell_len // pen.console.width)) for line in lines)
-
-
-def _cut(pen: Pen, row: BlockRow, indent: int) -> list[Text]:
-    """A sentence in so many lines at most: without its last clauses, or else with an ellipsis."""
-    width = max(ROOM_LEAST, pen.console.width - indent)
-    for text in (row.text, *_shorter(row.text, int(LEAST_SHARE * width * row.most))):
-        if len(lines := [*wrapped(Text(text), width)]) <= row.most:
-            return lines
-    *lines, last = [*wrapped(Text(row.text), width - len(ELLIPSIS))][: row.most]
-    return [*lines, last.append(ELLIPSIS)]
-
-
-def _shorter(text: str, least: int) -> Iterator[str]:
-    """Without more and more of its clauses; what is in brackets stays together."""
-    for sign in reversed([*BETWEEN_CLAUSES.finditer(text)]):
-        end = sign.start()
-        label = sign[0] == ": " and end - text.rfind("; ", 0, end) < CLAUSE_LEAST
-        if end >= least and not label and text.count("(", 0, end) == text.count(")", 0, end):
-            yield text[:end]

@@ -13,9 +13,8 @@ from pulsar_doctor.report.account import AccountTable, account_table
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.pace import pace_rows
-from pulsar_doctor.report.paper import STYLES, print_rows
-from pulsar_doctor.report.stall_check.block import BlockRow, row_lines
-from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
+from pulsar_doctor.report.paper import STYLES
+from pulsar_doctor.report.stall_check.pen import Named, Pen, print_whole
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription, partitions, parts_of
 from pulsar_doctor.report.suspicion import resting_readers, suspect_rows
 from pulsar_doctor.report.words import (
@@ -29,55 +28,34 @@ from pulsar_doctor.report.words import (
 )
 from pulsar_doctor.wording.printable import listed, many, printable
 
-PASTED = ("run", "check")  # lines that no terminal may break
-COMMENT_MOST = 9  # lines
-EXPECT = "  # "  # before what a check should show
-
 
 def print_details(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
     pen.console.print(heading(pen, alike))
-    _print_rows(pen, [*detail_rows(pen, alike), *_account_rows(alike)])
+    print_whole(pen, [*detail_rows(pen, alike), *_account_rows(alike)])
     pen.console.print()
-
-
-def _print_rows(pen: Pen, rows: Iterable[tuple[str, Text]]) -> None:
-    """Each with its name; what is to be pasted on a line of its own, however long."""
-    lines = list(rows)
-    widest = max([LABEL_WIDTH, *(len(name) for name, _ in lines)])
-    for name, text in lines:
-        if name in PASTED:
-            row = BlockRow(name, text.plain, to_paste=True)
-            if name == "check" and EXPECT in text.plain:
-                command, _, expect = text.plain.rpartition(EXPECT)
-                row = BlockRow(name, command, to_paste=True, comment=expect, most=COMMENT_MOST)
-            for line in row_lines(pen, row, widest):
-                pen.console.print(line, soft_wrap=True)
-        else:
-            print_rows(pen.console, [(name, text)], widest)
 
 
 def print_healthy(pen: Pen, folded: JudgedSubscription) -> None:
     """One line, and a second where there is something to know."""
     pen.console.print(healthy_line(pen, folded))
     more = [*paced_rows(folded), *_account_rows(folded)] if pen.verbose else ()
-    _print_rows(pen, [*healthy_rows(folded), *more])
+    print_whole(pen, [*healthy_rows(folded), *more])
 
 
-def paced_rows(folded: JudgedSubscription) -> Iterator[tuple[str, Text]]:
+def paced_rows(folded: JudgedSubscription) -> Iterator[Named]:
     """What sets its pace, and what would help; of partitions that with the largest backlog."""
     pace = folded.fullest.pace if folded.fullest else None
     if pace is not None and pace.work is not None:  # a limit, not the producers
-        yield from ((name, Text(text)) for name, text in pace_rows(pace))
+        yield from pace_rows(pace)
 
 
-def healthy_rows(folded: JudgedSubscription) -> Iterator[tuple[str, Text]]:
+def healthy_rows(folded: JudgedSubscription) -> Iterator[Named]:
     """What there is to know of it."""
     if folded.info is not None:
-        yield "info", Text(f"{culprit(folded.info)}: {printable(folded.info.summary)}")
+        yield "info", f"{culprit(folded.info)}: {printable(folded.info.summary)}"
     if folded.doubt is not None:
-        rows = suspect_rows(folded.doubt, in_short=True)
-        yield from ((name, Text(text)) for name, text in rows)
+        yield from suspect_rows(folded.doubt, in_short=True)
 
 
 def healthy_line(pen: Pen, folded: JudgedSubscription) -> Text:
@@ -107,23 +85,23 @@ def _where(folded: JudgedSubscription, which: str) -> str:
     return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
 
 
-def detail_rows(pen: Pen, alike: Alike) -> Iterator[tuple[str, Text]]:
-    """Names and texts of all that is known; a line to paste is called as in PASTED."""
+def detail_rows(pen: Pen, alike: Alike) -> Iterator[Named]:
+    """Names and texts of all that is known."""
     shown = alike.shown
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""
-        yield "shown", Text(f"{parts_of(shown.whole)} {shown.part}{why}")
+        yield "shown", f"{parts_of(shown.whole)} {shown.part}{why}"
     for finding in shown.findings:
         yield from _finding_lines(finding)
         yield from _more(pen, finding.code)
-    yield from ((name, Text(text)) for name, text in pace_rows(shown.pace))
-    yield from ((name, Text(text)) for name, text in issue_rows(shown))
+    yield from pace_rows(shown.pace)
+    yield from issue_rows(shown)
     for name, text in suspect_rows(shown, whole=True):
         yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
     if shown.suspects and shown.suspects[0].code not in NO_RULE:
         yield from _more(pen, shown.suspects[0].code)
     if pen.tells_backlog and (told := alike.backlog_words):
-        yield "backlog", Text(told)
+        yield "backlog", told
     open_ = len(shown.unknown) if shown.status == "unknown" else 0
     yield from _reasons("undecided", shown.not_told[:open_])
     yield from _reasons("no data", shown.not_told[open_:])
@@ -139,13 +117,13 @@ def account_of(found: Alike | JudgedSubscription) -> AccountTable | None:
     return replace(table, title=f"{which}{table.title}")
 
 
-def _account_rows(found: Alike | JudgedSubscription) -> Iterator[tuple[str, Text]]:
+def _account_rows(found: Alike | JudgedSubscription) -> Iterator[Named]:
     table = account_of(found)
     lines = () if table is None else table.lines
-    yield from (("" if at else "account", Text(line)) for at, line in enumerate(lines))
+    yield from (("" if at else "account", line) for at, line in enumerate(lines))
 
 
-def _reasons(name: str, reasons: Iterable[str]) -> Iterator[tuple[str, Text]]:
+def _reasons(name: str, reasons: Iterable[str]) -> Iterator[Named]:
     """Each reason once, behind the codes of all checks that have it."""
     codes: dict[str, list[str]] = {}
     for reason in (each.removeprefix(f"{HEALTHY}: ") for each in reasons):
@@ -154,26 +132,26 @@ def _reasons(name: str, reasons: Iterable[str]) -> Iterator[tuple[str, Text]]:
         codes.setdefault(reason if whole else why, []).extend([] if whole else [code])
     for why, those in codes.items():
         head = f"{listed(those, len(those))}: " if those else ""
-        yield name, Text(printable(f"{head}{why}"))
+        yield name, printable(f"{head}{why}")
 
 
-def _finding_lines(finding: Finding) -> Iterator[tuple[str, Text]]:
+def _finding_lines(finding: Finding) -> Iterator[Named]:
     who = f" of {printable(finding.consumer)}" if finding.consumer else ""
     sure = f", {finding.confidence:.0%} sure"
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
     yield "cause", cause.append(f"{sure})")
-    yield "seen", Text(printable(finding.summary))
-    yield from ((name, Text(text)) for name, text in beside(finding))
+    yield "seen", printable(finding.summary)
+    yield from beside(finding)
     if finding.actions:
-        yield from ((name, Text(text)) for name, text in what_to_do(finding))
+        yield from what_to_do(finding)
     else:
-        yield "remedy", Text(printable(finding.remedy))
+        yield "remedy", printable(finding.remedy)
     if told := numbers(finding):
-        yield "numbers", Text(told)
+        yield "numbers", told
 
 
-def _more(pen: Pen, code: str) -> Iterator[tuple[str, Text]]:
+def _more(pen: Pen, code: str) -> Iterator[Named]:
     """Where more is told, once for each code."""
     if code not in pen.explained:
         pen.explained.add(code)
-        yield "more", Text(explaining(code))
+        yield "more", explaining(code)
