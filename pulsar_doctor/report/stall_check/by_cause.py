@@ -89,5 +89,5 @@ def first_cause(diagnosis: Diagnosis) -> CauseKey | None:
 
 def _worst_first(known: tuple[CauseKey, _Cost]) -> tuple[int, float, int, int]:
     (_, severity), cost = known  # what is information is no cause
-    place = STATUSES.index(severity or "unknown")  # type: ignore[arg-type]
+    place = STATUSES.index(severity or "unknown")
     return place, cost.soonest, -(cost.backlog or 0), -(cost.growth or 0)

@@ -66,7 +66,7 @@ def next_round(checkup: Checkup, before: Mapping[VerdictKey, KnownSubscription] 
     for diagnosis in checkup.examined():
         fleet.add(diagnosis)
         if diagnosis.part is None:
-            key = diagnosis.whole, diagnosis.subscription
+            key = diagnosis.topic, diagnosis.subscription
             seen[key] = KnownSubscription(diagnosis.status, diagnosis.backlog)
     seen |= {each.key: KnownSubscription(each.status, each.backlog) for each in fleet.known}
     unread = {split_segment(split_partition(topic)[0])[0] for topic, _ in checkup.unreachable}

@@ -204,16 +204,17 @@ class JudgedFleet:
 
     def add(self, diagnosis: Diagnosis) -> None:
         """One more verdict."""
-        key = diagnosis.whole, diagnosis.subscription
-        if diagnosis.part is not None and (partitioned := self._partitioned.get(key)):
-            partitioned.add(diagnosis)
-            return
-        if diagnosis.part is None and diagnosis.status == "healthy":
+        alone = diagnosis.part is None
+        if alone and diagnosis.status == "healthy":
             self._healthy_alone += 1
             if self._healthy_alone > HEALTHY_SHOWN_MOST:
                 return
+        key = diagnosis.whole, diagnosis.subscription
+        if not alone and (partitioned := self._partitioned.get(key)):
+            partitioned.add(diagnosis)
+            return
         self.known.append(JudgedSubscription.of(diagnosis))
-        if diagnosis.part is not None:
+        if not alone:
             self._partitioned[key] = self.known[-1]
 
     @property
