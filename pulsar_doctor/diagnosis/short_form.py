@@ -9,6 +9,7 @@ from pulsar_doctor.diagnosis.answers import (
     UNDECIDED,
     Finding,
     Rests,
+    Severity,
     Suspect,
 )
 from pulsar_doctor.diagnosis.ranking import EVEN, POSSIBLE
@@ -17,6 +18,7 @@ from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
 from pulsar_doctor.wording.printable import printable
 
 VerdictKey = tuple[str, str]  # full name of the topic or partition, subscription
+CauseKey = tuple[str, Severity | None]  # code; severity, None where it is suspected only
 
 
 def key_of(diagnosis: Diagnosis) -> VerdictKey:
@@ -28,6 +30,15 @@ def place(key: VerdictKey) -> str:
     """`billing on public/default/orders`."""
     topic, subscription = key
     return printable(f"{subscription} on {topic.removeprefix(PERSISTENT)}")
+
+
+def first_cause(diagnosis: Diagnosis) -> CauseKey | None:
+    """Its code and severity; of what is not decided the first suspect's code; None: neither."""
+    if diagnosis.status in ("stalled", "warning"):
+        return diagnosis.findings[0].code, diagnosis.findings[0].severity
+    if diagnosis.status == "unknown" and diagnosis.suspects:
+        return diagnosis.suspects[0].code, None
+    return None
 
 
 def in_short(diagnosis: Diagnosis) -> str:

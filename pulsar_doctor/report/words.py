@@ -23,10 +23,8 @@ from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.balance import MINUTE
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
@@ -63,24 +61,6 @@ def full_topic(diagnosis: Diagnosis) -> str:
 def backlog(entries: int | None) -> str:
     """Entries, or that nobody told."""
     return "not reported" if entries is None else str(entries)
-
-
-def moved(growth: int | None) -> str:
-    """`growing by 3 a minute`; nothing where it is steady or that is not reported."""
-    return f"{'growing' if growth > 0 else 'falling'} by {abs(growth)} a minute" if growth else ""
-
-
-def pace(diagnosis: Diagnosis) -> str:
-    """`catches up in about 40 min`; nothing where it keeps up, or in less than a minute."""
-    of = diagnosis.balance
-    if of is None or of.seconds is None or of.seconds < MINUTE:
-        return ""
-    if of.pace == "catches-up":
-        return f"catches up in about {duration(of.seconds)}"
-    if of.pace == "not-known" and of.growth is not None and of.growth.rises:
-        burst = f"a burst, or falling behind; {duration(of.seconds)} more would show it"
-        return f"{moved(diagnosis.growth) or 'growing'} ({burst})"
-    return ""
 
 
 def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:

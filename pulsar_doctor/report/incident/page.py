@@ -33,7 +33,7 @@ from pulsar_doctor.report.stall_check.details import (
     paced_rows,
 )
 from pulsar_doctor.report.stall_check.header import header
-from pulsar_doctor.report.stall_check.pen import Pen, Row, whole_rows
+from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, whole_rows
 from pulsar_doctor.report.stall_check.tree import JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import counts_line
@@ -49,7 +49,7 @@ HOLES_WIDTH = 72  # characters
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
 
 # In short, where the messages are, and with -v.
-PageVerdict = tuple[str, Sequence[Row], AccountTable | None, str, Sequence[Row]]
+PageVerdict = tuple[str, Sequence[ScreenRow], AccountTable | None, str, Sequence[ScreenRow]]
 PageChart = tuple[str, str, Mapping[str, Any]]  # title, caption, what is drawn by its place
 
 
@@ -128,11 +128,11 @@ def _charts(timelines: Timelines) -> Iterator[PageChart]:
             yield title, _caption(of), dict.fromkeys(places, of)
 
 
-def _holes(account: CursorAccount) -> tuple[str, str, str, list[Row]]:
+def _holes(account: CursorAccount) -> tuple[str, str, str, list[ScreenRow]]:
     """Title, lines of text, which are empty where there is no scale, their legend, and numbers."""
     *drawn, legend = [line.plain for line in axis(account, HOLES_WIDTH, UNICODE)] or [""]
     title = printable(f"{account.subscription} on {account.full_topic}")
-    rows = [Row(name, printable(text)) for name, text in hole_lines(account)]
+    rows = [ScreenRow(name, printable(text)) for name, text in hole_lines(account)]
     return title, "\n".join(drawn), legend, rows
 
 

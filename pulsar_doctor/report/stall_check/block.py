@@ -18,7 +18,7 @@ from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_caus
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.pen import Pen, Row, check_row, row_lines
+from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, check_row, row_lines
 from pulsar_doctor.report.stall_check.tree import Alike, parts_of
 from pulsar_doctor.report.suspicion import probe_text, resting_readers, said_of, undecided
 from pulsar_doctor.report.words import (
@@ -59,15 +59,15 @@ def _paced(pen: Pen, alike: Alike) -> list[Text]:
     pace = alike.shown.pace
     if alike.status != "warning" or pace is None or not pace.levers:
         return []
-    return [line for row in pace_rows(pace) for line in row_lines(pen, Row(*row), NAME_WIDTH)]
+    return [line for row in pace_rows(pace) for line in row_lines(pen, ScreenRow(*row), NAME_WIDTH)]
 
 
-def _indent(row: Row) -> int:
+def _indent(row: ScreenRow) -> int:
     """What was seen needs no name below the headline."""
     return 0 if row.name == SEEN else NAME_WIDTH
 
 
-def _ever_shorter(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _ever_shorter(rows: Sequence[ScreenRow]) -> Iterator[Sequence[ScreenRow]]:
     """All of it; then with fewer and fewer lines of what matters least."""
     yield rows
     for names in (("fix", "run"), ("more",), ("waits",), (SEEN,), ("decide", "else")):
@@ -77,12 +77,12 @@ def _ever_shorter(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     yield [row for row in rows if row.name != "more"]
 
 
-def _in_one_line(row: Row) -> Row:
+def _in_one_line(row: ScreenRow) -> ScreenRow:
     """Without the comment below it; what to do keeps its risk, however long that is."""
     return row if row.name == "fix" and not row.to_paste else replace(row, most=1)
 
 
-def block_rows(pen: Pen, alike: Alike) -> Iterator[Row]:
+def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     """What was seen, where, who waits, what to do first, how to check it, and where to read on."""
     shown = alike.shown
     which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
@@ -90,28 +90,28 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[Row]:
     if first is None:
         yield from _asking(shown)
         if others := len(undecided(shown)[1:]):  # the headline has the first reason
-            yield Row("more", f"-v ({many(others, 'more reason')})")
+            yield ScreenRow("more", f"-v ({many(others, 'more reason')})")
         return
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
     if text:
-        yield Row(SEEN, printable(f"{which}{text}"), most=2)
+        yield ScreenRow(SEEN, printable(f"{which}{text}"), most=2)
     if first.where and (where := whereabouts(first.where)):
-        yield Row("where", where)
+        yield ScreenRow("where", where)
     if waits := _waits(pen, alike, first):
-        yield Row("waits", waits)
+        yield ScreenRow("waits", waits)
     yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
     yield _more(pen, shown, first.code)
 
 
-def _asking(shown: Diagnosis) -> Iterator[Row]:
+def _asking(shown: Diagnosis) -> Iterator[ScreenRow]:
     """Where packets or a trace show too little, the broker's own numbers; how to judge a reader."""
     for reader in resting_readers(shown):
         yield from _deciding(reader)
-        yield Row("else", READS_AT_WILL, most=2)
+        yield ScreenRow("else", READS_AT_WILL, most=2)
     line = stall_check(*key_of(shown))
     if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
-        yield Row("decide", "Ask the broker, if it can be reached:")
-        yield Row("run", pasted(line), to_paste=True)
+        yield ScreenRow("decide", "Ask the broker, if it can be reached:")
+        yield ScreenRow("run", pasted(line), to_paste=True)
 
 
 def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
@@ -167,30 +167,30 @@ def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
     return words and f"the backlog: {words}"
 
 
-def _first_action(finding: Finding) -> Iterator[Row]:
+def _first_action(finding: Finding) -> Iterator[ScreenRow]:
     if not finding.actions:
-        yield Row("fix", printable(finding.remedy), most=2)
+        yield ScreenRow("fix", printable(finding.remedy), most=2)
         return
     action = finding.actions[0]
     text = printable(action.brief or action.text)
     if action.command is None:  # where no row says whose process it is, the whole text does
-        yield Row("fix", text if finding.where else printable(action.text), most=2)
+        yield ScreenRow("fix", text if finding.where else printable(action.text), most=2)
     else:
-        yield Row("fix", pasted(action.command), to_paste=True, comment=text, most=2)
+        yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text, most=2)
     if check := next((each.check for each in finding.actions if each.check), None):
         row = check_row(check, most=1)
         yield replace(row, text=pasted(str(row.text)))
 
 
-def _deciding(suspect: Suspect | ReaderRests) -> Iterator[Row]:
+def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
     """The one number or command that would decide."""
     if suspect.decide is not None:
-        yield Row("decide", probe_text(suspect.decide), most=2)
+        yield ScreenRow("decide", probe_text(suspect.decide), most=2)
         if suspect.decide.command:
-            yield Row("run", pasted(suspect.decide.command), to_paste=True)
+            yield ScreenRow("run", pasted(suspect.decide.command), to_paste=True)
 
 
-def _more(pen: Pen, shown: Diagnosis, code: str) -> Row:
+def _more(pen: Pen, shown: Diagnosis, code: str) -> ScreenRow:
     """What -v adds, and the command that explains the cause, once for each code."""
     adds = [f"fits {printable(each.issue.id)}" for each in shown.known_issues[:1]]
     if others := len(shown.findings[1:]):
@@ -198,7 +198,7 @@ def _more(pen: Pen, shown: Diagnosis, code: str) -> Row:
     explain = "" if code in {*NO_RULE, *pen.explained} else f"{explaining(code)}; "
     pen.explained.add(code)
     details = f"({', '.join(adds)})" if adds else "for details"
-    return Row("more", f"{explain}-v {details}", most=2)
+    return ScreenRow("more", f"{explain}-v {details}", most=2)
 
 
 def _height(pen: Pen, lines: Sequence[Text]) -> int:

@@ -9,14 +9,12 @@ from heapq import nlargest
 from typing import Any, NamedTuple
 
 from pulsar_doctor.checkup.result import STATUSES
-from pulsar_doctor.diagnosis.answers import Severity
+from pulsar_doctor.diagnosis.short_form import CauseKey, first_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.vitals import total
 
 LARGEST_MOST = 10  # of one cause
 KEPT_MOST = 10 * LARGEST_MOST  # before the smallest are left out
-
-CauseKey = tuple[str, Severity | None]  # code; severity, None where it is suspected only
 
 
 class _Named(NamedTuple):
@@ -76,15 +74,6 @@ class Causes:
             }
             for (code, severity), cost in sorted(self._known.items(), key=_worst_first)
         ]
-
-
-def first_cause(diagnosis: Diagnosis) -> CauseKey | None:
-    """Its code and severity; of what is not decided the first suspect's code; None: neither."""
-    if diagnosis.status in ("stalled", "warning"):
-        return diagnosis.findings[0].code, diagnosis.findings[0].severity
-    if diagnosis.status == "unknown" and diagnosis.suspects:
-        return diagnosis.suspects[0].code, None
-    return None
 
 
 def _worst_first(known: tuple[CauseKey, _Cost]) -> tuple[int, float, int, int]:

@@ -14,7 +14,7 @@ from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.pen import Named, Pen, print_whole
+from pulsar_doctor.report.stall_check.pen import NamedText, Pen, print_whole
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription, partitions, parts_of
 from pulsar_doctor.report.suspicion import resting_readers, suspect_rows
 from pulsar_doctor.report.words import (
@@ -43,14 +43,14 @@ def print_healthy(pen: Pen, folded: JudgedSubscription) -> None:
     print_whole(pen, [*healthy_rows(folded), *more])
 
 
-def paced_rows(folded: JudgedSubscription) -> Iterator[Named]:
+def paced_rows(folded: JudgedSubscription) -> Iterator[NamedText]:
     """What sets its pace, and what would help; of partitions that with the largest backlog."""
     pace = folded.fullest.pace if folded.fullest else None
     if pace is not None and pace.work is not None:  # a limit, not the producers
         yield from pace_rows(pace)
 
 
-def healthy_rows(folded: JudgedSubscription) -> Iterator[Named]:
+def healthy_rows(folded: JudgedSubscription) -> Iterator[NamedText]:
     """What there is to know of it."""
     if folded.info is not None:
         yield "info", f"{culprit(folded.info)}: {printable(folded.info.summary)}"
@@ -85,7 +85,7 @@ def _where(folded: JudgedSubscription, which: str) -> str:
     return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
 
 
-def detail_rows(pen: Pen, alike: Alike) -> Iterator[Named]:
+def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
     """Names and texts of all that is known."""
     shown = alike.shown
     if len(alike.diagnoses) > 1:
@@ -117,13 +117,13 @@ def account_of(found: Alike | JudgedSubscription) -> AccountTable | None:
     return replace(table, title=f"{which}{table.title}")
 
 
-def _account_rows(found: Alike | JudgedSubscription) -> Iterator[Named]:
+def _account_rows(found: Alike | JudgedSubscription) -> Iterator[NamedText]:
     table = account_of(found)
     lines = () if table is None else table.lines
     yield from (("" if at else "account", line) for at, line in enumerate(lines))
 
 
-def _reasons(name: str, reasons: Iterable[str]) -> Iterator[Named]:
+def _reasons(name: str, reasons: Iterable[str]) -> Iterator[NamedText]:
     """Each reason once, behind the codes of all checks that have it."""
     codes: dict[str, list[str]] = {}
     for reason in (each.removeprefix(f"{HEALTHY}: ") for each in reasons):
@@ -135,7 +135,7 @@ def _reasons(name: str, reasons: Iterable[str]) -> Iterator[Named]:
         yield name, printable(f"{head}{why}")
 
 
-def _finding_lines(finding: Finding) -> Iterator[Named]:
+def _finding_lines(finding: Finding) -> Iterator[NamedText]:
     who = f" of {printable(finding.consumer)}" if finding.consumer else ""
     sure = f", {finding.confidence:.0%} sure"
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
@@ -150,7 +150,7 @@ def _finding_lines(finding: Finding) -> Iterator[Named]:
         yield "numbers", told
 
 
-def _more(pen: Pen, code: str) -> Iterator[Named]:
+def _more(pen: Pen, code: str) -> Iterator[NamedText]:
     """Where more is told, once for each code."""
     if code not in pen.explained:
         pen.explained.add(code)

@@ -24,7 +24,7 @@ ELLIPSIS = "..."
 CLAUSE_LEAST = 20  # characters; what is shorter before a colon only announces the rest
 LEAST_SHARE = 0.4  # of the room: a sentence that would be shorter is cut between words instead
 
-Named = tuple[str, str | Text]  # the name of a row, and its text
+NamedText = tuple[str, str | Text]  # the name of a row, and its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Pen:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScreenRow:
     """A row below a headline."""
 
     name: str
@@ -60,22 +60,22 @@ class Row:
         return f"{self.text}{EXPECT}{self.comment}" if self.comment else str(self.text)
 
 
-def check_row(check: str, most: int) -> Row:
+def check_row(check: str, most: int) -> ScreenRow:
     """How to check a cause: the line to run, and what it should show."""
     line, _, expect = check.rpartition(EXPECT) if EXPECT in check else (check, "", "")
-    return Row("check", line, to_paste=True, comment=expect, most=most)
+    return ScreenRow("check", line, to_paste=True, comment=expect, most=most)
 
 
-def whole_rows(named: Iterable[Named]) -> Iterator[Row]:
+def whole_rows(named: Iterable[NamedText]) -> Iterator[ScreenRow]:
     """Rows of which nothing is left out."""
     for name, text in named:
         if name == "check":
             yield check_row(str(text), WHOLE)
         else:
-            yield Row(name, text, to_paste=name == "run", most=WHOLE)
+            yield ScreenRow(name, text, to_paste=name == "run", most=WHOLE)
 
 
-def print_whole(pen: Pen, named: Iterable[Named]) -> None:
+def print_whole(pen: Pen, named: Iterable[NamedText]) -> None:
     """Draws such rows; what is to be pasted on a line of its own, however long."""
     rows = [*whole_rows(named)]
     widest = max([LABEL_WIDTH, *(len(row.name) for row in rows)])
@@ -83,7 +83,7 @@ def print_whole(pen: Pen, named: Iterable[Named]) -> None:
         pen.console.print(line, soft_wrap=True)
 
 
-def row_lines(pen: Pen, row: Row, width: int) -> list[Text]:
+def row_lines(pen: Pen, row: ScreenRow, width: int) -> list[Text]:
     """One row, as wide as the console. width: of the column of names; 0: without its name."""
     head = f"  {row.name:<{width}}  " if width else "  "
     cut = _pasted(pen, row, len(head)) if row.to_paste else _cut(pen, row, len(head))
@@ -91,7 +91,7 @@ def row_lines(pen: Pen, row: Row, width: int) -> list[Text]:
     return [Text.assemble((head, "dim"), line) for head, line in zip(heads, cut, strict=False)]
 
 
-def _pasted(pen: Pen, row: Row, indent: int) -> list[Text]:
+def _pasted(pen: Pen, row: ScreenRow, indent: int) -> list[Text]:
     """With what it is for or prints as a comment of the shell, where that has room."""
     line = Text(row.whole)
     if indent + line.cell_len <= pen.console.width:
@@ -99,11 +99,11 @@ def _pasted(pen: Pen, row: Row, indent: int) -> list[Text]:
         return [line]
     if row.most == 1 or not row.comment:
         return [Text.assemble(row.text)]
-    comment = Row("", f"# {row.comment}", most=row.most - 1)
+    comment = ScreenRow("", f"# {row.comment}", most=row.most - 1)
     return [Text.assemble(row.text), *_cut(pen, comment, indent)]
 
 
-def _cut(pen: Pen, row: Row, indent: int) -> list[Text]:
+def _cut(pen: Pen, row: ScreenRow, indent: int) -> list[Text]:
     """A sentence in so many lines at most: without its last clauses, or else with an ellipsis."""
     width = max(ROOM_LEAST, pen.console.width - indent)
     lines = [*wrapped(Text.assemble(row.text), width)]

@@ -15,13 +15,12 @@ from typing import Self
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.diagnosis.short_form import VerdictKey
+from pulsar_doctor.diagnosis.short_form import VerdictKey, first_cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, reader_rests
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
-from pulsar_doctor.report.stall_check.by_cause import first_cause
-from pulsar_doctor.report.stall_check.vitals import Fullest, Vitals, both, total
-from pulsar_doctor.report.words import READERS_REST, backlog, cause, moved
+from pulsar_doctor.report.stall_check.vitals import Fullest, Vitals, both, moved, total
+from pulsar_doctor.report.words import READERS_REST, backlog, cause
 from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import joined, values_in
 

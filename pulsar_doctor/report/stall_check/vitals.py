@@ -10,9 +10,9 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account
-from pulsar_doctor.evidence.balance import Balance
+from pulsar_doctor.evidence.balance import MINUTE, Balance
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.report.words import moved, pace
+from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many
 from pulsar_doctor.wording.sentences import values_in
 
@@ -35,7 +35,7 @@ class Vitals:
         """One more partition, or the whole topic."""
         there = diagnosis.consumers
         self.growth = both(self.growth, diagnosis.growth)
-        self.pace = pace(diagnosis) or self.pace
+        self.pace = _pace(diagnosis) or self.pace
         if there is None or self.consumers is None:
             self.consumers = self.permits = self.unacked = None
             return
@@ -115,3 +115,21 @@ class Fullest:
         """Of a verdict, which itself is not kept."""
         entries, place = diagnosis.backlog or 0, (diagnosis.whole, diagnosis.part)
         return cls(entries, *place, diagnosis.account, diagnosis.balance, diagnosis.pace)
+
+
+def moved(growth: int | None) -> str:
+    """`growing by 3 a minute`; nothing where it is steady or that is not reported."""
+    return f"{'growing' if growth > 0 else 'falling'} by {abs(growth)} a minute" if growth else ""
+
+
+def _pace(diagnosis: Diagnosis) -> str:
+    """`catches up in about 40 min`; nothing where it keeps up, or in less than a minute."""
+    of = diagnosis.balance
+    if of is None or of.seconds is None or of.seconds < MINUTE:
+        return ""
+    if of.pace == "catches-up":
+        return f"catches up in about {duration(of.seconds)}"
+    if of.pace == "not-known" and of.growth is not None and of.growth.rises:
+        burst = f"a burst, or falling behind; {duration(of.seconds)} more would show it"
+        return f"{moved(diagnosis.growth) or 'growing'} ({burst})"
+    return ""

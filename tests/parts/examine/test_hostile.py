@@ -44,7 +44,7 @@ NO_TMP = "its /tmp cannot be used: Not a directory"
 THREADS = (
     'Full thread dump\n\n"main" #1 prio=5 nid=1 runnable\n\tat com.acme.Main.main(Main.java:1)\n'
 )
-STEP_SECONDS = 5.5  # five, and what a busy machine adds
+STEP_SECONDS = 15.0  # five, and what a busy machine adds: by then a hang has no end
 
 
 def place(named: str) -> dict[str, Any]:
