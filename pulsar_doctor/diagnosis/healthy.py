@@ -35,6 +35,7 @@ something waits on one of them. In a trace alone:
 - a message was published that no consumer was sent, though one has had permits;
 - consumers worked on messages that were published long before, and then nothing more came though
   they have permits, and it is not known that this was the end of the topic;
+- by a trace alone, new messages come longer and longer after they were published, for 7.5 minutes;
 - the last consumer has left, and messages wait;
 - on a non-persistent topic no consumer has had permits for `first_ack_within`, so what was
   published meanwhile was dropped.

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import admin, watch
 from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES, examined_by, place, threads_seen
-from pulsar_doctor.diagnosis.answers import Probe
+from pulsar_doctor.diagnosis.answers import HEALTHY, Probe
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.trace_laws import growing_delay
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
@@ -21,11 +22,15 @@ INSIDE = (
     "consumer is paused, and where its threads are."
 )
 
+BACKLOG = f"Ask the broker for {SHORT_SECONDS} s: if the backlog does not grow, nothing is wrong."
+
 
 def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) -> Probe:
     """What decides this suspect."""
     if each is not None and of.code in CONSEQUENCES and (line := examined_by(view, each)):
         return Probe(INSIDE, line, EXAMINE_SECONDS, harmless=False)
+    if of.code == HEALTHY and growing_delay(view) is not None:
+        return Probe(BACKLOG, watch(view, SHORT_SECONDS), SHORT_SECONDS)
     if of.probe is not None and (own := of.probe(view, each)) is not None:
         return own
     if (view.watched_seconds or 0) >= SHORT_SECONDS and each is not None:

@@ -11,6 +11,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER
 from pulsar_doctor.evidence.balance import EVEN, LONGEST_BURST
+from pulsar_doctor.evidence.circulation import Delay
 from pulsar_doctor.evidence.consumer import since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -75,15 +76,21 @@ def later_and_later(view: SubscriptionView, within: float) -> Iterator[Rests]:
     The consumers take less than was published then. Whether that was a burst, and how much waits,
     the broker knows.
     """
-    if STATS in view.sources or view.circulation is None:
-        return
-    delay = view.circulation.later_and_later(LONGEST_BURST)
-    if delay is not None and delay.now - delay.before >= EVEN * delay.apart:
+    if (delay := growing_delay(view)) is not None:
         yield Rests(
             f"new messages come {duration(delay.now)} after they were published, and came after "
             f"{duration(delay.before)} about {duration(delay.apart)} ago: a burst, or it falls "
             "behind; how much waits is not on the wire"
         )
+
+
+def growing_delay(view: SubscriptionView) -> Delay | None:
+    """By a trace alone, the delay of new messages, if it grows; None: it does not."""
+    if STATS in view.sources or view.circulation is None:
+        return None
+    delay = view.circulation.later_and_later(LONGEST_BURST)
+    grows = delay is not None and delay.now - delay.before >= EVEN * delay.apart
+    return delay if grows else None
 
 
 def dropped_meanwhile(view: SubscriptionView, within: float) -> Iterator[Rests]:

@@ -69,3 +69,11 @@ def test_a_fact_leaves_half_at_most_to_nothing_is_wrong(case: dict[str, Any]) ->
         well = [each.probability for each in said.suspects if each.code == HEALTHY]
         assert said.status != "healthy", source
         assert all(share <= 0.5 for share in well), (source, well)
+
+
+def test_whether_what_comes_later_and_later_piles_up_is_asked_of_the_broker() -> None:
+    case = next(each for each in CASES if "later and later" in each["name"])
+    (said,) = judged(case, load()).values()
+    likely = next(each for each in said.suspects if each.code == HEALTHY)
+    assert likely.decide is not None
+    assert likely.decide.text.startswith("Ask the broker for 60 s: if the backlog does not grow")
