@@ -87,13 +87,11 @@ def _only_newer_ones_move(view: SubscriptionView, within: float) -> Iterator[Res
     reads back, they are on their way.
     """
     due = (least(view.left) or 0) - max(0, view.backlog_change or 0)
-    sent, came, stood = view.delivered, view.published, view.since_mark_delete
-    known = sent and came is not None and sent <= came and stood is not None
+    stood = view.since_mark_delete
     held_back = view.held_by_transaction or (view.throttling and view.throttling.lately)
-    if view.type not in SHARING or not known or held_back or most(view.delayed) != 0:
+    if view.type not in SHARING or held_back or most(view.delayed) != 0 or not view.sends_only_new:
         return
-    ready = view.served and all(each.may_receive_throughout for each in view.served)
-    if ready and due > IN_HAND.default and stood is not None and stood.seconds >= within:
+    if due > IN_HAND.default and stood is not None and stood.seconds >= within:
         text = (
             "{:entries} were there all the time beside permits, and only newer ones were sent: "
             "they are {}"

@@ -37,7 +37,7 @@ class Recent:
     again: int
     acknowledged: int
     dead_letters: int = 0
-    age: float | None = None  # seconds since the newest of the new ones was published or due
+    age: float | None = None  # of new ones, the least: seconds since it was published or due
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,13 @@ class SubscriptionView:
         return bool(self.delivered) and (self.reads is None or self.reads.moved)
 
     @property
+    def sends_only_new(self) -> bool:
+        """Whether no more was sent in the window than was published, while all had permits."""
+        sent, came = self.delivered, self.published
+        ready = bool(self.served) and all(each.may_receive_throughout for each in self.served)
+        return ready and bool(sent) and came is not None and (sent or 0) <= came
+
+    @property
     def held_by_transaction(self) -> bool:
         """Whether a producer's transaction is open, and nothing unread is known to be before it."""
         unread, behind = least(self.unread), most(self.unreadable)

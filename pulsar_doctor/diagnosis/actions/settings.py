@@ -1,6 +1,6 @@
 """The name of a setting in each client library that may report a version: see ledger/clients.
 
-A client that has no such setting has no name for it, and nothing is said of it.
+A client that has no such setting has no name for it, and advice leaves it out.
 """
 
 from __future__ import annotations

@@ -60,19 +60,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     watched = (view.watched_seconds or 0) >= limits["watched_for"]
     if stood.seconds < limits["stood_for"] or not alone:
         long = stood.seconds >= limits["passed_over_for"]
-        if watched and long and _only_newer_ones_go(view):
+        if watched and long and view.sends_only_new and view.replay_least:
             yield Rests(f"{text}; only newer messages are sent")
     elif not watched or view.replay_least is None:
         yield Rests(f"{text}; one sample does not show that they stay there")
     elif view.replay_least >= replay:
         yield _finding(view, text, stood)
-
-
-def _only_newer_ones_go(view: SubscriptionView) -> bool:
-    """Whether some were there in every sample, and no more was sent than was published."""
-    sent, came = view.delivered, view.published
-    ready = all(each.may_receive_throughout for each in view.served)
-    return bool(ready and view.replay_least and sent and came is not None and sent <= came)
 
 
 def _held_back(view: SubscriptionView) -> bool:

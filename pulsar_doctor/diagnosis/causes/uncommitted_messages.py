@@ -56,7 +56,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if severity is not None:
         yield _finding(view, severity, waits)
         return
-    if _sent_lately(view, PAUSE_SECONDS) or view.sent_by_rate:
+    if _sent_lately(view) or view.sent_by_rate:
         return
     are = "are" if least(view.unreadable) else "may be"
     text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
@@ -71,12 +71,12 @@ def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
         return "stalled" if is_over(view, known) else "warning" if old else "info"
     if (view.watched_seconds or 0) >= limits["open_for"]:
         return "warning"
-    return "info" if _sent_lately(view, PAUSE_SECONDS) else None
+    return "info" if _sent_lately(view) else None
 
 
-def _sent_lately(view: SubscriptionView, within: float) -> bool:
+def _sent_lately(view: SubscriptionView) -> bool:
     sent = view.since_delivery
-    return sent is not None and sent.exact and sent.seconds < within
+    return sent is not None and sent.exact and sent.seconds < PAUSE_SECONDS
 
 
 def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
