@@ -600,6 +600,8 @@ def job(tmp_path):
         if not program.name.startswith("ja"):
             (tmp_path / "programs" / program.name).symlink_to(program)
 
+    runs: list[subprocess.Popen[str]] = []
+
     def run(master="local[1]", endless="", *conf):
         kept = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "MASTER")}
         environ = kept | {
@@ -607,13 +609,18 @@ def job(tmp_path):
             "TMPDIR": str(tmp_path / "temporary"),
             "PULSAR_DOCTOR_CACHE": str(tmp_path / "a cache"),
         }
-        return subprocess.Popen(
+        runs.append(subprocess.Popen(
             [sys.executable, "-c", JOB, master, endless, *conf], cwd=tmp_path / "here",
             env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             start_new_session=True,
-        )  # fmt: skip
+        ))  # fmt: skip
+        return runs[-1]
 
     yield run
+    for left in runs:
+        if left.poll() is None:  # of a test that failed; Java ends with its parent
+            os.killpg(left.pid, signal.SIGKILL)
+            left.communicate()
     assert list((tmp_path / "here").iterdir()) == []
     assert list((tmp_path / "temporary").iterdir()) == []
 
@@ -634,7 +641,8 @@ def test_ctrl_c_while_java_starts_leaves_no_java(job, rows):
     started: set[int] = set()
 
     def java_is_there() -> bool:
-        with contextlib.suppress(FileNotFoundError):  # of a launcher that has ended meanwhile
+        # A launcher that ends meanwhile has no folder, or no process behind its open file.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             now = family(run.pid)
             started.update(now)
             return "java" in [_name(pid) for pid in now]
