@@ -1,4 +1,4 @@
-"""The block of a verdict: at most eight lines of 80 characters, and nothing broken at any width."""
+"""The block of a verdict: nothing is left out or broken at any width."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.made.states import RECORDED, judged, recorded
 from tests.report.checkups import STUCK, finding, located, suspected, verdict
 
 WIDTHS = (60, 80, 100, 120)
-LINES_MOST = 8  # of 80 characters
+LINES_MOST = 14  # of 80 characters, and for the pace six
 
 
 @cache
@@ -45,13 +45,24 @@ def to_paste(line: str) -> bool:
     return "pulsar-" in line or line.startswith("  fix     ss ")
 
 
-def test_every_recorded_state_takes_eight_lines_and_three_for_its_pace_at_most() -> None:
+def words(lines: list[str]) -> list[str]:
+    """Without the sign of a comment, and `certain`, which is left out where that saves a line."""
+    return [word for line in lines for word in line.split() if word not in ("#", "certain)")]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_whatever_a_wide_screen_says_of_a_recorded_state_a_narrow_one_says(width: int) -> None:
     assert len(unwell()) > 60
-    most = {name: LINES_MOST + (3 if each.pace and each.pace.levers else 0)
-            for name, each in unwell().items()}  # fmt: skip
-    too_many = {name: drawn(each) for name, each in unwell().items()
-                if rows_of(drawn(each), 80) > most[name]}  # fmt: skip
-    assert not too_many
+    for name, diagnosis in unwell().items():
+        wide = drawn(diagnosis, 20_000)
+        narrow = [line.replace("%)", "%") for line in drawn(diagnosis, width)]
+        assert words(narrow) == words([line.replace("%)", "%") for line in wide]), name
+
+
+def test_every_recorded_state_takes_a_dozen_lines() -> None:
+    for name, diagnosis in unwell().items():
+        most = LINES_MOST + (6 if diagnosis.pace and diagnosis.pace.levers else 0)
+        assert rows_of(drawn(diagnosis), 80) <= most, name
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -76,32 +87,43 @@ def test_no_name_is_broken_and_each_block_has_all_its_parts(width: int) -> None:
 HOG = """
 ✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of hog (NN% certain)
   hog holds 496 of the 496 unacknowledged messages, and needs at least 19 min
-  for them, while idle-1, idle-2 had nothing to do for 12 s
+  for them, while idle-1, idle-2 had nothing to do for 12 s: it is slow, not
+  stuck; 500 permits here, 20 there, next FLOW after at most 496 more messages,
+  in about 25 min at 3.03 s each
   where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
   waits   the backlog: 496 entries, falling by 19 a minute
   fix     Restart its process with a queue of 1; its other consumers stop too
   check   pulsar-doctor stall-check prefetch-hogging-5b6f5b -s s
+          # this finding is gone
   more    pulsar-doctor explain prefetch-hogging; -v for details
 """
 NARROW = """
 ✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of
 hog (NN% certain)
   hog holds 496 of the 496 unacknowledged messages, and
-  needs at least 19 min for them
+  needs at least 19 min for them, while idle-1, idle-2 had
+  nothing to do for 12 s: it is slow, not stuck; 500 permits
+  here, 20 there, next FLOW after at most 496 more messages,
+  in about 25 min at 3.03 s each
   where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
+  waits   the backlog: 496 entries, falling by 19 a minute
   fix     Restart its process with a queue of 1; its other
           consumers stop too
   check   pulsar-doctor stall-check prefetch-hogging-5b6f5b -s s
-  more    pulsar-doctor explain prefetch-hogging
+          # this finding is gone
+  more    pulsar-doctor explain prefetch-hogging; -v for
+          details
 """
 HUNG = """
 ✖ STALLED  s on permits-exhausted-shared-hung-40edd2: permits-exhausted of hung (NN% certain)
   hung has acknowledged none of its 10 messages for 17 s: it is stuck, or one message takes longer;
-  the next ack will show
+  the next ack will show; the broker may not send it more (0 permits), next FLOW after at most 5
+  more messages
   where   127.0.0.1:33548, CPP 4.2.0, connected 17 s
   waits   50 of the 60 entries in the backlog wait to be sent
   fix     ss -tnp 'sport = :33548'  # Find it, dump its threads (py-spy, gdb)
   check   pulsar-doctor stall-check permits-exhausted-shared-hung-40edd2 -s s
+          # while it hangs, its counters stay the same
   more    pulsar-doctor explain permits-exhausted; -v for details
 """
 MAYBE = """
@@ -164,29 +186,13 @@ def test_a_line_to_paste_has_its_text_as_a_comment_where_there_is_room() -> None
     assert fix.endswith("orders  # So that all of its consumers are disconnected and come back.")
 
 
-def test_a_sentence_is_cut_between_clauses_and_brackets_stay_closed() -> None:
-    long = "worker-3 holds 500 messages (a; b) and has taken none of them for an hour; " + "x " * 80
-    lines = drawn(verdict("stalled", findings=(finding(summary=long),)))
-    assert lines[1] == "  worker-3 holds 500 messages (a; b) and has taken none of them for an hour"
-    words = "worker-3 holds (" + "many; " * 40
-    lines = drawn(verdict("stalled", findings=(finding(summary=words),)))
-    assert lines[2].endswith("many;...")
-    assert max(map(len, lines)) <= 80
-
-
-def test_where_a_known_issue_has_no_room_the_way_to_the_details_stays() -> None:
-    lines = drawn(unwell()["4.0.8/key-shared-blocked"])
-    assert lines[-1] == "  more    pulsar-doctor explain key-shared-blocked; -v"
-
-
-def test_names_that_are_very_long_leave_out_who_waits_and_never_the_check() -> None:
+def test_where_names_are_very_long_the_check_is_whole() -> None:
     topic = f"persistent://public/default/{'n' * 70}"
     check = f"pulsar-doctor stall-check {topic} -s billing  # healthy"
     found = replace(located(), actions=(replace(UNLOAD, check=check),))
     lines = drawn(verdict("stalled", topic=topic, findings=(found,)))
-    assert rows_of(lines, 80) <= LINES_MOST
     assert f"  check   pulsar-doctor stall-check {'n' * 70} -s billing" in lines
-    assert not any(line.startswith("  waits") for line in lines)
+    assert "          # healthy" in lines
 
 
 def test_where_no_row_says_whose_process_it_is_the_whole_text_does() -> None:

@@ -18,8 +18,8 @@ from tests.report.test_block import drawn
 SLOW = "slow-but-progressing"
 
 
-def test_three_lines_stand_below_a_warning_of_a_slow_consumer() -> None:
-    lines = drawn(judged(SLOW, recorded("4.0.8", SLOW)))
+def test_three_rows_are_below_a_warning_of_a_slow_consumer() -> None:
+    lines = drawn(judged(SLOW, recorded("4.0.8", SLOW)), width=200)
     assert [line[2:8].strip() for line in lines[-3:]] == ["pace", "helps", "no use"]
     assert lines[-3].endswith("the application sets the pace: 1.02 s for each message (slow)")
     assert "2 consumers: 1.97/s, catches up in 17 min" in lines[-2]

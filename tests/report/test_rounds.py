@@ -206,6 +206,14 @@ def test_a_screen_shows_the_worst_in_detail_and_counts_what_has_no_room() -> Non
     assert crowd[-1] == "… and 2 healthy"
 
 
+def test_a_narrow_screen_has_the_whole_cause_where_there_is_room() -> None:
+    unknown = [suspected(name) for name in ("ledger-of-the-first-quarter", "ledger-of-the-second")]
+    words = "likely key-shared-blocked of ks-stuck (70%), backlog 498"
+    for width, height, whole in ((60, 9, 2), (60, 8, 1), (60, 6, 0), (160, 6, 2)):
+        lines = screen(width, height, checkup([*unknown, verdict("healthy")]))
+        assert " ".join(lines).count(words) == whole, (width, height)
+
+
 def test_a_screen_without_utf8() -> None:
     lines = screen(
         120, 24, run(0, *["healthy"] * 12, backlog=1), run(1, *["stalled"] * 12), encoding="ascii"

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Cluster, Taken
-from pulsar_doctor.diagnosis.answers import Unknown
+from pulsar_doctor.diagnosis.answers import Rests, Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.deadlines import Deadline
@@ -232,6 +232,16 @@ def test_many_are_two_lines_each_on_a_narrow_terminal(
         " cause-0: Give this consumer a smaller receiver queue.   pulsar-doctor explain cause-0 "
     )
     assert lines[-1] == "6 subscriptions: 6 stalled"
+
+
+@pytest.mark.parametrize("width", [60, 80, 20_000])
+def test_why_many_are_unknown_is_whole(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    quiet = "has 0 permits, quiet for 16 s: working and hanging look the same for it"
+    reasons = [f"zero-{number} {quiet}" for number in range(6)]
+    those = [verdict("unknown", why, unknown=(Rests(why),), not_told=(why,)) for why in reasons]
+    lines = " ".join(" ".join(table(those)).split())
+    assert all(f"{why}, backlog" in lines or f"{why} 498" in lines for why in reasons)
 
 
 @pytest.mark.usefixtures("wide")

@@ -33,7 +33,7 @@ from pulsar_doctor.report.stall_check.details import (
     paced_rows,
 )
 from pulsar_doctor.report.stall_check.header import header
-from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, whole_rows
+from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow
 from pulsar_doctor.report.stall_check.tree import JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import counts_line
@@ -94,10 +94,11 @@ def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
         in_short = block_rows(replace(pen, explained=set()), alike)
         rows = [row for row in in_short if row.name != "more"]
         title = headline(pen, alike, " certain").plain
-        details = [*whole_rows(detail_rows(pen, alike))]
+        details = [ScreenRow.named(*row) for row in detail_rows(pen, alike)]
         yield title, rows, account_of(alike), heading(pen, alike).plain, details
     for folded in fleet.healthy:
-        rows = [*whole_rows([*healthy_rows(folded), *paced_rows(folded)])]
+        named = (*healthy_rows(folded), *paced_rows(folded))
+        rows = [ScreenRow.named(*row) for row in named]
         title = healthy_line(pen, folded).plain
         yield title, rows, account_of(folded), "", ()
 

@@ -23,7 +23,6 @@ from pulsar_doctor.wording.printable import many, printable
 
 ROWS_MOST = 100
 LARGEST_SHOWN_MOST = 3
-CAUSE_LENGTH_MOST = 60
 
 
 def print_many(pen: Pen, groups: Sequence[Alike]) -> None:
@@ -67,7 +66,7 @@ def _table(pen: Pen, rows: Sequence[Alike]) -> Table:
             group.subscriptions,
             f"{group.place}{_milder(group)}",
             _who(group) or "-",
-            _why(group),
+            group.cause(with_name=False),
         )
         badge = Text(*pen.badge(group.status))
         table.add_row(
@@ -89,18 +88,13 @@ def _milder(group: Alike) -> str:
     return f"; {milder} more with other causes" if milder else ""
 
 
-def _why(group: Alike) -> str:
-    said = group.cause(with_name=False)
-    return said if len(said) <= CAUSE_LENGTH_MOST else f"{said[: CAUSE_LENGTH_MOST - 3]}..."
-
-
 def _print_lines(pen: Pen, rows: Sequence[Alike]) -> None:
     """Two lines each, for a narrow terminal."""
     for group in rows:
         where = group.subscriptions if group.count > 1 else f"{group.where}{_milder(group)}"
         pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
         who = f" of {_who(group)}" if _who(group) else ""
-        said = f"{_why(group)}{who}, {group.cost}"
+        said = f"{group.cause(with_name=False)}{who}, {group.cost}"
         print_beside(pen.console, "  ", said)
 
 

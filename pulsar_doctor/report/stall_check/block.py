@@ -1,12 +1,11 @@
-"""One verdict in at most eight lines of 80 characters: what is wrong, where, what to do first.
+"""One verdict in about ten lines: what is wrong, where, who waits, what to do first.
 
-Every screen uses it. Where long names need more than eight lines, the least important is left out
-first.
+Every screen uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.text import Text
@@ -18,7 +17,7 @@ from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_caus
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, check_row, row_lines
+from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, row_lines
 from pulsar_doctor.report.stall_check.tree import Alike, parts_of
 from pulsar_doctor.report.suspicion import probe_text, resting_readers, said_of, undecided
 from pulsar_doctor.report.words import (
@@ -37,49 +36,27 @@ from pulsar_doctor.report.words import (
 from pulsar_doctor.wording.consoles import wrapped
 from pulsar_doctor.wording.printable import many, printable
 
-WIDTH, LINES_MOST = 80, 8  # on a narrower terminal there are as many more
 NAME_WIDTH = 6
 SEEN = "seen"
 
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
     """Its lines, no longer than the console is wide. before, beside: in the headline."""
-    head = _heading(pen, alike, before, beside)
-    rows = [] if alike.status == "healthy" else list(block_rows(pen, alike))
-    most = max(LINES_MOST, LINES_MOST * WIDTH // pen.console.width)
-    for shortened in _ever_shorter(rows):
-        lines = [line for row in shortened for line in row_lines(pen, row, _indent(row))]
-        if _height(pen, [*head, *lines]) <= most:
-            break
-    return [*head, *lines, *_paced(pen, alike)]
+    rows = () if alike.status == "healthy" else (*block_rows(pen, alike), *_pace(alike))
+    lines = [line for row in rows for line in row_lines(pen, row, _indent(row))]
+    return [*_heading(pen, alike, before, beside), *lines]
 
 
-def _paced(pen: Pen, alike: Alike) -> list[Text]:
-    """What sets the pace and what helps, a line each, where messages move too slowly."""
+def _pace(alike: Alike) -> Iterator[ScreenRow]:
+    """What sets the pace and what helps, where messages move too slowly."""
     pace = alike.shown.pace
-    if alike.status != "warning" or pace is None or not pace.levers:
-        return []
-    return [line for row in pace_rows(pace) for line in row_lines(pen, ScreenRow(*row), NAME_WIDTH)]
+    if alike.status == "warning" and pace is not None and pace.levers:
+        yield from (ScreenRow(*row) for row in pace_rows(pace))
 
 
 def _indent(row: ScreenRow) -> int:
     """What was seen needs no name below the headline."""
     return 0 if row.name == SEEN else NAME_WIDTH
-
-
-def _ever_shorter(rows: Sequence[ScreenRow]) -> Iterator[Sequence[ScreenRow]]:
-    """All of it; then with fewer and fewer lines of what matters least."""
-    yield rows
-    for names in (("fix", "run"), ("more",), ("waits",), (SEEN,), ("decide", "else")):
-        rows = [_in_one_line(row) if row.name in names else row for row in rows]
-        rows = [row for row in rows if row.name != "waits" or "waits" not in names]
-        yield rows
-    yield [row for row in rows if row.name != "more"]
-
-
-def _in_one_line(row: ScreenRow) -> ScreenRow:
-    """Without the comment below it; what to do keeps its risk, however long that is."""
-    return row if row.name == "fix" and not row.to_paste else replace(row, most=1)
 
 
 def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
@@ -94,7 +71,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
         return
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
     if text:
-        yield ScreenRow(SEEN, printable(f"{which}{text}"), most=2)
+        yield ScreenRow(SEEN, printable(f"{which}{text}"))
     if first.where and (where := whereabouts(first.where)):
         yield ScreenRow("where", where)
     if waits := _waits(pen, alike, first):
@@ -107,7 +84,7 @@ def _asking(shown: Diagnosis) -> Iterator[ScreenRow]:
     """Where packets or a trace show too little, the broker's own numbers; how to judge a reader."""
     for reader in resting_readers(shown):
         yield from _deciding(reader)
-        yield ScreenRow("else", READS_AT_WILL, most=2)
+        yield ScreenRow("else", READS_AT_WILL)
     line = stall_check(*key_of(shown))
     if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
         yield ScreenRow("decide", "Ask the broker, if it can be reached:")
@@ -169,23 +146,23 @@ def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
 
 def _first_action(finding: Finding) -> Iterator[ScreenRow]:
     if not finding.actions:
-        yield ScreenRow("fix", printable(finding.remedy), most=2)
+        yield ScreenRow("fix", printable(finding.remedy))
         return
     action = finding.actions[0]
     text = printable(action.brief or action.text)
     if action.command is None:  # where no row says whose process it is, the whole text does
-        yield ScreenRow("fix", text if finding.where else printable(action.text), most=2)
+        yield ScreenRow("fix", text if finding.where else printable(action.text))
     else:
-        yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text, most=2)
+        yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text)
     if check := next((each.check for each in finding.actions if each.check), None):
-        row = check_row(check, most=1)
+        row = ScreenRow.named("check", check)
         yield replace(row, text=pasted(str(row.text)))
 
 
 def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
     """The one number or command that would decide."""
     if suspect.decide is not None:
-        yield ScreenRow("decide", probe_text(suspect.decide), most=2)
+        yield ScreenRow("decide", probe_text(suspect.decide))
         if suspect.decide.command:
             yield ScreenRow("run", pasted(suspect.decide.command), to_paste=True)
 
@@ -198,9 +175,4 @@ def _more(pen: Pen, shown: Diagnosis, code: str) -> ScreenRow:
     explain = "" if code in {*NO_RULE, *pen.explained} else f"{explaining(code)}; "
     pen.explained.add(code)
     details = f"({', '.join(adds)})" if adds else "for details"
-    return ScreenRow("more", f"{explain}-v {details}", most=2)
-
-
-def _height(pen: Pen, lines: Sequence[Text]) -> int:
-    """Lines on the terminal, which breaks what is to be pasted where its own line ends."""
-    return sum(max(1, -(-line.cell_len // pen.console.width)) for line in lines)
+    return ScreenRow("more", f"{explain}-v {details}")

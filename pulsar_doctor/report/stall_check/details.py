@@ -14,7 +14,7 @@ from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.pen import NamedText, Pen, print_whole
+from pulsar_doctor.report.stall_check.pen import NamedText, Pen, print_named
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription, partitions, parts_of
 from pulsar_doctor.report.suspicion import resting_readers, suspect_rows
 from pulsar_doctor.report.words import (
@@ -32,7 +32,7 @@ from pulsar_doctor.wording.printable import listed, many, printable
 def print_details(pen: Pen, alike: Alike) -> None:
     """Draws all that is known of partitions that stand still for the same causes."""
     pen.console.print(heading(pen, alike))
-    print_whole(pen, [*detail_rows(pen, alike), *_account_rows(alike)])
+    print_named(pen, [*detail_rows(pen, alike), *_account_rows(alike)])
     pen.console.print()
 
 
@@ -40,7 +40,7 @@ def print_healthy(pen: Pen, folded: JudgedSubscription) -> None:
     """One line, and a second where there is something to know."""
     pen.console.print(healthy_line(pen, folded))
     more = [*paced_rows(folded), *_account_rows(folded)] if pen.verbose else ()
-    print_whole(pen, [*healthy_rows(folded), *more])
+    print_named(pen, [*healthy_rows(folded), *more])
 
 
 def paced_rows(folded: JudgedSubscription) -> Iterator[NamedText]:

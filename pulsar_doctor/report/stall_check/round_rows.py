@@ -1,6 +1,7 @@
 """The verdicts of one round of --watch, in as many lines as the screen has.
 
-In detail while each of the others keeps a line, then a line each, then how many more there are.
+In detail while each of the others keeps a line, then what it is, then a line each, then how many
+more there are.
 """
 
 from __future__ import annotations
@@ -59,14 +60,11 @@ class RoundRows:
         unwell = self.round_.fleet.unwell
         for number, folded in enumerate(unwell):
             left, after = room - len(lines), len(unwell) - number - 1
-            detail = self._in_detail(folded) if left > after else []
-            if detail and len(detail) + after <= left:
-                lines += detail
-            elif left > 1 or (left and not after):
-                lines.append(cut(self.pen.console, self._row(folded)))
-            else:
+            if left <= min(1, after):
                 lines.append(self._more(f"{after + 1} more not healthy"))
                 break
+            most = max(1, left - after)
+            lines += next(each for each in self._ever_shorter(folded, most) if len(each) <= most)
         return lines
 
     def _healthy(self, count: int, room: int) -> Iterator[StyledLine]:
@@ -81,6 +79,14 @@ class RoundRows:
     def _more(self, what: str) -> StyledLine:
         console = self.pen.console
         return cut(console, Text(f"{signs(console)['and so on']} and {what}", style="dim"))
+
+    def _ever_shorter(self, folded: JudgedSubscription, most: int) -> Iterator[list[StyledLine]]:
+        """In detail, then what it is, then as much of that as one line has."""
+        console, row = self.pen.console, self._row(folded)
+        if most > 1:
+            yield self._in_detail(folded)
+        yield whole(console, row)
+        yield [cut(console, row)]
 
     def _in_detail(self, folded: JudgedSubscription) -> list[StyledLine]:
         """All its causes below the heading."""
