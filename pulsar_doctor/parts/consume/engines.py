@@ -8,30 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 SHARING = frozenset({"shared", "key_shared"})  # types with several active consumers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What each consumer of a run shall do, as the options of `consume` say it."""
+
+    type: Literal["exclusive", "shared", "failover", "key_shared"] = "shared"
+    process_seconds: float | None = None  # work for each message; None: not given
+    ack: Literal["individual", "cumulative", "none"] = "individual"
+    ack_every: int = 1  # only every K-th message; individual leaves the others unacknowledged
+    nack_share: float = 0.0  # of all messages, from 0 to 1
+    nack_delay_seconds: float = 1.0
+    batch_index_acks: bool = False
+    permits: Literal["auto", "manual"] = "auto"  # manual: only `grant` sends FLOW
+    receiver_delay_seconds: tuple[float, ...] = ()  # held back so long; several: in turn by entry
+    delay_from: Literal["publish", "receipt"] = "publish"
+
+
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Work):
     """What one consumer shall be and do."""
 
     name: str
     topic: str
     subscription: str
-    type: str = "shared"
     receiver_queue_size: int = 1000
-    process_seconds: float | None = None  # work for each message; None: not given
-    ack: str = "individual"  # individual, cumulative or none
     unacked_limit: int | None = None  # of the broker, messages per consumer; None: not given
-    ack_every: int = 1  # only every K-th message; individual leaves the others unacknowledged
-    nack_share: float = 0.0  # of all messages, from 0 to 1
-    nack_delay_seconds: float = 1.0
-    batch_index_acks: bool = False
-    permits: str = "auto"  # auto; manual: only `grant` sends FLOW
-    receiver_delay_seconds: tuple[float, ...] = ()  # held back so long; several: in turn by entry
-    delay_from: str = "publish"  # publish or receipt
 
     @property
     def told(self) -> dict[str, Any]:

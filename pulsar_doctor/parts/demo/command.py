@@ -135,8 +135,8 @@ def _plans(receiver_queue_size: int) -> tuple[Plan, Plan]:
     from pulsar_doctor.parts.consume.engines import Plan
 
     topic = f"persistent://public/default/demo-{secrets.token_hex(4)}"
-    slow = Plan("slow", topic, "work", "shared", receiver_queue_size, SLOW_SECONDS)
-    return slow, Plan("fast", topic, "work", "shared", receiver_queue_size, None)
+    slow = Plan("slow", topic, "work", receiver_queue_size, process_seconds=SLOW_SECONDS)
+    return slow, Plan("fast", topic, "work", receiver_queue_size)
 
 
 def _what_does_not_hold(stalled: Act, healed: Act) -> list[str]:

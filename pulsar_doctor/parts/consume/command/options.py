@@ -17,7 +17,7 @@ from pulsar_doctor.cli._options import (
     trace_option,
 )
 from pulsar_doctor.cli._types import DURATION, SHARE
-from pulsar_doctor.parts.consume.planning import Asked
+from pulsar_doctor.parts.consume.planning import RunRequest
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import AcceptUnknown
@@ -29,13 +29,14 @@ OWN_MESSAGES = 20
 QUEUE_MOST = 10_000_000
 SECTIONS = {
     "Consumers": (
-        "subscription", "take_messages", "create", "type_", "consumers", "zero_queue",
-        "receiver_queue_size", "engine", "permits",
+        "subscription", "take_messages", "create", "type", "consumers", "zero_queue", "queue_size",
+        "engine", "permits",
     ),
     "Work and acknowledgements": (
-        "process_time", "ack", "ack_every", "batch_index_acks", "nack_rate", "nack_delay",
+        "process_seconds", "ack", "ack_every", "batch_index_acks", "nack_share",
+        "nack_delay_seconds",
     ),
-    "Deferred messages": ("receiver_delay", "delay_from"),
+    "Deferred messages": ("receiver_delay_seconds", "delay_from"),
     "The run": (
         "count", "timeout", "trace_dir", "changes", "accept_unknown", "output"
     ),
@@ -43,7 +44,7 @@ SECTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeRequest(Asked):
+class ConsumeRequest(RunRequest):
     """One call, as it was typed: what is asked of the consumers, and of the run."""
 
     # fmt: off
@@ -79,7 +80,7 @@ consumer_options = together(
     ),
     click.option("--create", is_flag=True, help="Create TOPIC if it does not exist."),
     click.option(
-        "--type", "type_", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
+        "--type", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
         default="shared", show_default=True, help="Subscription type.",
     ),
     click.option(
@@ -89,7 +90,7 @@ consumer_options = together(
     click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: request a message at "
         "each receive."),
     click.option(
-        "--receiver-queue-size", metavar="N", type=click.IntRange(0, QUEUE_MOST),
+        "--receiver-queue-size", "queue_size", metavar="N", type=click.IntRange(0, QUEUE_MOST),
         help="Default 1000.",
     ),
     _choice(
@@ -103,7 +104,8 @@ consumer_options = together(
 )  # fmt: skip
 work_options = together(
     click.option(
-        "--process-time", type=DURATION, help="How long each message is worked on, such as 2s."
+        "--process-time", "process_seconds", type=DURATION,
+        help="How long each message is worked on, such as 2s.",
     ),
     _choice("--ack", "How messages are acknowledged.", "individual", "cumulative", "none"),
     click.option(
@@ -115,18 +117,18 @@ work_options = together(
         "--batch-index-acks", is_flag=True, help="Acknowledge single messages of a batch."
     ),
     click.option(
-        "--nack-rate", type=SHARE,
+        "--nack-rate", "nack_share", type=SHARE, default=0.0,
         help="This share is negatively acknowledged: 5% is every 20th message of a consumer.",
     ),
     click.option(
-        "--nack-delay", type=DURATION, default="1s", show_default=True,
+        "--nack-delay", "nack_delay_seconds", type=DURATION, default="1s", show_default=True,
         help="Redeliver them after this time; on exclusive and failover subscriptions everything "
             "unacknowledged is redelivered with them.",
     ),
 )  # fmt: skip
 delay_options = together(
     click.option(
-        "--receiver-delay", type=DURATION, multiple=True,
+        "--receiver-delay", "receiver_delay_seconds", type=DURATION, multiple=True,
         help="Deliver a message when it is this old; several values take turns by entry.",
     ),
     _choice("--delay-from", "From when on its age is counted.", "publish", "receipt"),

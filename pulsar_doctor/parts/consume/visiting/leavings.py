@@ -123,7 +123,7 @@ def of_own_topic(plan: Plan) -> Visit:
 
 def remove(settings: Settings, plan: Plan, topics: Iterable[str]) -> list[Left]:
     """Removes the subscription of the plan from these topics; what is left of it."""
-    bare = Plan("pulsar-doctor", plan.topic, plan.subscription, plan.type, permits="manual")
+    bare = Plan("pulsar-doctor", plan.topic, plan.subscription, type=plan.type, permits="manual")
     left = []
     with receiver.connected(settings.service_url, settings) as engine:
         for topic in topics:
