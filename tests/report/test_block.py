@@ -182,6 +182,11 @@ def test_a_line_to_paste_has_its_text_as_a_comment_where_there_is_room() -> None
         "  fix     pulsar-admin topics unload orders",
         "          # So that all of its consumers are disconnected and come back.",
     ]
+    assert drawn(acting(why), 60)[at + 1 : at + 4] == [  # its headline takes two
+        "  fix     pulsar-admin topics unload orders",
+        "          # So that all of its consumers are disconnected",
+        "          # and come back.",
+    ], "also where it is pasted as a whole"
     [fix] = [line for line in drawn(acting(why), 20_000) if line.startswith("  fix")]
     assert fix.endswith("orders  # So that all of its consumers are disconnected and come back.")
 

@@ -17,7 +17,8 @@ from pulsar_doctor.report.paper import PLAIN_SYMBOLS, ROOM_LEAST, STYLES, SYMBOL
 from pulsar_doctor.wording.consoles import wrapped
 
 LABEL_WIDTH = 7  # characters of a name below a heading, at least
-EXPECT = "  # "  # before what a check should show
+COMMENT = "# "  # of a shell
+EXPECT = f"  {COMMENT}"  # before what a check should show
 
 NamedText = tuple[str, str | Text]  # the name of a row, and its text
 
@@ -85,4 +86,5 @@ def _pasted(row: ScreenRow, room: int) -> list[Text]:
     if not row.comment or line.cell_len <= room:
         line.stylize("dim", len(row.text))
         return [line]
-    return [Text.assemble(row.text), *wrapped(Text(f"# {row.comment}"), room)]
+    comment = wrapped(Text(row.comment), room - len(COMMENT))
+    return [Text.assemble(row.text), *(Text.assemble(COMMENT, each) for each in comment)]
