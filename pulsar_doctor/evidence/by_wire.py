@@ -23,8 +23,8 @@ from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly
-from pulsar_doctor.evidence.wire_pace import pace
-from pulsar_doctor.ledger.balance import BUCKET_NS, Forecast, Ledger, Pace, Position
+from pulsar_doctor.evidence.wire_pace import Outlook
+from pulsar_doctor.ledger.balance import BUCKET_NS, Forecast, Ledger, Position
 from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.wording.durations import moment_of
@@ -49,9 +49,9 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
     ledgers = [consumer.ledger for consumer in wire.consumers]
     gap = GAP if any(ledger.uncertain for ledger in ledgers) else None
     likely = LIKELY if any(ledger.likely for ledger in ledgers) else None
-    is_open = any(_is_open(ledger, wire.now_ns) for ledger in ledgers)
-    bounds = BETWEEN_BOUNDS if is_open else None
     views = tuple(consumer_view(each, wire.now_ns, at) for at, each in enumerate(there))
+    is_open = any(_is_open(each.ledger, view) for each, view in zip(there, views, strict=True))
+    bounds = BETWEEN_BOUNDS if is_open else None
     # What a consumer holds that is active no more, the broker sends to its successor.
     holders = [consumer for consumer in there if consumer.active is not False]
     return SubscriptionView(
@@ -79,9 +79,9 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
     )
 
 
-def _is_open(ledger: Ledger, now_ns: int) -> bool:
+def _is_open(ledger: Ledger, view: ConsumerView) -> bool:
     """Whether bounds leave open what it is: while it works on they may."""
-    return bool(ledger.open_permits or ledger.open_unacked) and not ledger.in_rhythm(now_ns)
+    return bool(ledger.open_permits or ledger.open_unacked) and not view.works
 
 
 def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
@@ -145,11 +145,10 @@ def _active(consumers: Sequence[ConsumerView]) -> int | None:
 def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerView:
     """One consumer whose SUBSCRIBE has succeeded."""
     ledger = consumer.ledger
-    ahead = ledger.forecast()
+    work = Outlook.of(ledger, now_ns)
+    ahead = work.next_flow
     singly = ledger.one_by_one and ledger.granted == ledger.flow_count
     quiet = _quiet(ledger, now_ns)
-    now = pace(ledger, now_ns)
-    works = ledger.in_rhythm(now_ns)
     queued, whole = _queued(ledger), ledger.is_whole
     signs = (ledger.ready_ns, ledger.last_work_ns, ledger.last_flow_ns)
     since_work = _age(max((s for s in signs if s is not None), default=None), now_ns)
@@ -182,19 +181,19 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
         refill_threshold=ledger.refill_threshold,
         one_by_one=singly,
         # One message, or several before it ever finished two.
-        all_in_hand=singly and (ledger.unacked == 1 or ledger.pace() is None),
+        all_in_hand=singly and (ledger.unacked == 1 or work.life is None),
         largest_batch=ledger.largest_batch,
         batch_for_one=_batch_for_one(consumer),
         closed_on_batch=_closed_on_batch(consumer),
         flows=ledger.flow_count if whole else None,
         next_flow_after=_until(ahead, ahead.messages) if ahead else None,
         sending_after=_until_sending(ledger, ahead) if ahead else None,
-        pace=now,
-        works=works,
+        pace=work.pace,
+        works=work.in_rhythm,
         never_acked=ledger.last_ack_ns is None if whole else None,
         holds_since=_age(_first_held_ns(ledger), now_ns),
         since_last_delivery=_age(ledger.last_message_ns, now_ns),
-        acks=_acks(ledger, now, now_ns),
+        acks=_acks(ledger, work, now_ns),
         ack_gap=_ack_gap(ledger),
         max_unacked_messages_per_consumer=ledger.unacked_limit,
         resting=now_ns < ledger.due_ns,
@@ -209,11 +208,11 @@ def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerV
     )
 
 
-def _acks(ledger: Ledger, now: Pace | None, now_ns: int) -> Acks:
+def _acks(ledger: Ledger, work: Outlook, now_ns: int) -> Acks:
     """The pace is that of now, as long as it keeps its rhythm, and acks as it did."""
     quiet_ms = max(0, now_ns - max(ledger.last_message_ns or 0, ledger.last_ack_ns or 0)) // 10**6
-    usual = None if ledger.last_ack_ns is None else ledger.pace()
-    seconds = now.seconds if usual and now and ledger.in_rhythm(now_ns) else None
+    usual = None if ledger.last_ack_ns is None else work.life
+    seconds = work.pace.seconds if usual and work.pace and work.in_rhythm else None
     # A client may acknowledge whole batches only.
     each = round(ledger.messages / max(1, ledger.entries)) or 1
     if seconds is not None and not in_rhythm(quiet_ms, seconds * each):

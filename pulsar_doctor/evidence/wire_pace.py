@@ -1,4 +1,4 @@
-"""A consumer's pace by its trace: over its whole life, or lately if that differs.
+"""How a consumer works on, by its trace: its pace over its whole life, or lately if that differs.
 
 A minute shows a few messages of a slow worker or none, and shows other numbers at each phase of its
 rhythm; its life does not. But a life hides that a fast consumer has become slow, or a slow one has
@@ -9,6 +9,7 @@ the broker stopped sending, then the last minute.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from pulsar_doctor.evidence.paces import fits
 from pulsar_doctor.ledger.balance import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace
@@ -38,9 +39,26 @@ class _Stretch:
         return seconds <= 0 or fits(pace.seconds, self.done, seconds, each)
 
 
-def pace(ledger: Ledger, now_ns: int) -> Pace | None:
-    """Seconds per message as it works now; None while nothing tells."""
-    life, each = ledger.pace(), _messages_an_ack(ledger)
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """How a consumer works at one moment, and what comes next."""
+
+    life: Pace | None  # over its whole life
+    pace: Pace | None  # as it works now; None while nothing tells
+    in_rhythm: bool  # whether it works on as it did
+    next_flow: Forecast | None  # at the pace of now; None before the first one
+
+    @classmethod
+    def of(cls, ledger: Ledger, now_ns: int) -> Self:
+        """All that the ledger tells of it."""
+        life, ahead = ledger.pace(), ledger.forecast()
+        now = _pace(ledger, life, now_ns)
+        next_flow = None if ahead is None else replace(ahead, pace=now)
+        return cls(life, now, ledger.in_rhythm(now_ns), next_flow)
+
+
+def _pace(ledger: Ledger, life: Pace | None, now_ns: int) -> Pace | None:
+    each = _messages_an_ack(ledger)
     since_delivery = _stretch(ledger, ledger.last_message_ns, now_ns)
     minute = _stretch(ledger, now_ns - MINUTE_NS, now_ns)
     measured = life if life is not None and life.source == "measured" else None
@@ -70,9 +88,3 @@ def _stretch(ledger: Ledger, since_ns: int | None, now_ns: int) -> _Stretch:
     first = -(-max(since_ns, busy_ns, kept_ns) // BUCKET_NS)
     done = sum(acked for bucket, _, _, acked, _ in ledger.recent if bucket >= first)
     return _Stretch(now_ns - first * BUCKET_NS, done)
-
-
-def forecast(ledger: Ledger, now_ns: int) -> Forecast | None:
-    """When the next FLOW comes, at the pace of now; None before the first one."""
-    known = ledger.forecast()
-    return None if known is None else replace(known, pace=pace(ledger, now_ns))

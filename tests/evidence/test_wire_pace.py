@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.evidence.wire_pace import pace
+from pulsar_doctor.evidence.wire_pace import Outlook
 from pulsar_doctor.ledger.balance import Ledger
 from tests.ledger.rows import ack, flow, message
 from tests.ledger.test_permits import play, ready
@@ -25,7 +25,7 @@ def worked(*acked: tuple[float, float], first: float = 0.0, sent: int = 1000) ->
 
 
 def seconds(ledger: Ledger, now: float) -> float:
-    found = pace(ledger, round(now * 1e9))
+    found = Outlook.of(ledger, round(now * 1e9)).pace
     assert found is not None
     return found.seconds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
-from pulsar_doctor.evidence.wire_pace import forecast
+from pulsar_doctor.evidence.wire_pace import Outlook
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.consumers import Consumer, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
@@ -59,7 +59,7 @@ def _age(moment_ns: int | None, now_ns: int) -> float | None:
 def _next_flow(ledger: Ledger, now_ns: int) -> NextFlow | None:
     if ledger.zero_queue or ledger.uncertain or ledger.likely:
         return None
-    ahead = forecast(ledger, now_ns)
+    ahead = Outlook.of(ledger, now_ns).next_flow
     if ahead is None:
         return None
     seconds = None if ahead.seconds is None else round(ahead.seconds, 3)
