@@ -18,7 +18,7 @@ from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outco
 from pulsar_doctor.diagnosis.short_form import in_short, place
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.evidence.standing import returned_in_life
+from pulsar_doctor.evidence.stats_moved import returned_in_life
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import listed, printable
 

@@ -22,7 +22,7 @@ from pulsar_doctor.broker.stats import cursors, internal, topic
 from pulsar_doctor.checkup.case import SavedCase
 from pulsar_doctor.checkup.result import REST, STATUSES
 from pulsar_doctor.diagnosis.causes import load
-from pulsar_doctor.evidence import by_stats, by_wire, measures, stats_consumer, stats_reading
+from pulsar_doctor.evidence import by_stats, by_wire, measures, stats_moved, stats_reading
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.ledger.clients import CLIENTS
 from pulsar_doctor.ledger.consumers import split_partition
@@ -55,7 +55,7 @@ OWN_WORDS = frozenset(
     | {*STATUSES, measures.STATS, measures.WIRE, measures.PROCESS, "internal", "unknown"}
     | {by_wire.REFUSED, by_wire.GAP, by_wire.INCOMPLETE, by_wire.LIKELY, by_wire.BETWEEN_BOUNDS}
     | {by_stats.STORES_NOTHING, *(counter for _, counter in stats_reading.COUNTERS)}
-    | {stats_consumer.FLOW_UNSEEN, stats_consumer.CLOCK_UNSEEN}
+    | {stats_moved.FLOW_UNSEEN, stats_moved.CLOCK_UNSEEN}
     | {cursors.REPLICATOR, cursors.SHADOW, cursors.DEDUPLICATION, cursors.COMPACTION}
     | {"subscription", "topic", "broker", "available_permits", "unacked_messages", "backlog"}
     | {"RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "Ready", "Connecting", "Closed", "None"}

@@ -11,37 +11,33 @@ from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
-from pulsar_doctor.evidence import taken
-from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.measures import STATS
-from pulsar_doctor.evidence.numbers import NUMBERS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.policies import policies_of, quota_of
 from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, turnover_of
 from pulsar_doctor.evidence.stats_circulation import acknowledged_entries, circulation_of
-from pulsar_doctor.evidence.stats_consumer import ConsumerFacts, facts_of
-from pulsar_doctor.evidence.stats_keys import draining_of, key_order_of, waits_from
+from pulsar_doctor.evidence.stats_consumer import consumer_view
+from pulsar_doctor.evidence.stats_keys import key_order_of
+from pulsar_doctor.evidence.stats_moved import consumers_of
 from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
 from pulsar_doctor.evidence.stats_reading import reads_of, sent_less, throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, at_most, exactly
-from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.evidence.values import Count, exactly
 
 NOTHING_TOLD = SubscriptionStats()
 STORES_NOTHING = (
     "its topic is non-persistent, so nothing is stored, waits or is unacknowledged; only what is "
     "dropped can be seen, in `pulsar-admin topics stats` (--stats)"
 )
-SAME_NAME = tuple(name for name in NUMBERS if hasattr(ConsumerFacts, name))
 
 
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
-    now, consumers, own = observed.now, facts_of(observed), own_cursor_of(observed)
+    now, consumers, own = observed.now, consumers_of(observed), own_cursor_of(observed)
     if own is not None and now == NOTHING_TOLD:
         return _of_the_broker(observed, own)
     told, left = now.consumers is not None, observed.left
@@ -126,55 +122,6 @@ def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
         own=own,
         watched=len(observed.window.samples) > 1,
     )
-
-
-def consumer_view(of: ConsumerFacts) -> ConsumerView:
-    """One consumer of the last sample: the facts that have the same name, and the others."""
-    now = of.now
-    pace = of.pace_seconds or of.pace_of_flows
-    return ConsumerView(
-        **{name: getattr(of, name) for name in SAME_NAME},
-        number=of.number,
-        name=now.consumer_name,
-        address=now.address,
-        client_version=now.client_version,
-        function=now.metadata,
-        connected_for=of.since(now.connected_since_ms),
-        connected_since=now.connected_since,
-        available_permits=exactly(of.permits),
-        unacked_messages=Count(*of.held) if of.held else None,
-        msg_out_counter=exactly(now.msg_out_counter),
-        permits_granted=exactly(of.granted_in_life),
-        blocked_consumer_on_unacked_msgs=_blocked(of),
-        all_in_hand=of.one_by_one,
-        next_flow_after=at_most(of.until_flow) if of.until_flow else None,
-        pace=None if pace is None else Pace(pace, "measured"),
-        works=of.working or of.in_rhythm,
-        since_last_delivery=of.since(now.last_consumed_timestamp_ms),
-        quiet_for=of.silence,
-        since_last_flow=of.starved,
-        since_last_ack=of.since(now.last_acked_timestamp_ms),
-        message_ack_rate=now.message_ack_rate,
-        entry_messages_most=now.entry_messages_most,
-        since_work=of.without_work,
-        last_sign=of.since(now.last_sign_ms),
-        asked=bool(of.granted),
-        max_unacked_messages_per_consumer=of.observed.limits.max_unacked_messages_per_consumer,
-        watched=of.moved is not None,
-        bytes_out_counter=exactly(now.bytes_out_counter),
-        draining_hashes=draining_of(of),
-        in_hand=taken.by_stats(of),
-        waits_from=waits_from(of),
-    )
-
-
-def _blocked(of: ConsumerFacts) -> bool | None:
-    """The broker's flag, which it clears at half of the limit (Consumer), where not reported."""
-    limit, held = of.observed.limits.max_unacked_messages_per_consumer, of.held
-    flag = of.now.blocked_consumer_on_unacked_msgs
-    if flag is None and limit is not None and held is not None:
-        return False if not limit or 2 * held.most <= limit else None
-    return flag
 
 
 def _filtering(observed: Observed) -> Filtering | None:

@@ -2,7 +2,7 @@
 
 Where there are no ranges, acknowledgements that do not move mark-delete finish no entry: they are
 of messages within batches. A batch in work looks the same, but not many of them. While consumers
-have permits they were sent the whole backlog, and what exceeds their queues (see `standing`) was
+have permits they were sent the whole backlog, and what exceeds their queues (see `stats_queue`) was
 taken by their applications. At the pace of the last minute it took so long to send that, about.
 """
 
@@ -17,20 +17,24 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
-from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
+from pulsar_doctor.evidence.stats_moved import ConsumerWindow
+from pulsar_doctor.evidence.stats_queue import most_queue_size
+from pulsar_doctor.evidence.stats_rhythm import acks_apart_ms, may_fit, rhythm, without_ack
 from pulsar_doctor.evidence.subscription import UnackedLimit
 
 MINUTE = 60.0  # seconds
 BATCHES = 10  # taken and none of them finished: not all of them are in work
 
 
-def unacked_limit_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> UnackedLimit | None:
+def unacked_limit_of(
+    observed: Observed, consumers: Sequence[ConsumerWindow]
+) -> UnackedLimit | None:
     """None on Exclusive and Failover, which have no such limit, and where nothing is told of it."""
     blocked = observed.now.blocked_subscription_on_unacked_msgs
     if observed.type in SINGLE_ACTIVE or (observed.type is None and blocked is None):
         return None
     acked = _acked(observed, consumers)
-    delivered = sum(standing.delivered or 0 for standing in consumers)
+    delivered = sum(consumer.delivered or 0 for consumer in consumers)
     return UnackedLimit(
         blocked=blocked,
         most=observed.limits.max_unacked_messages_per_subscription,
@@ -49,41 +53,41 @@ def _flows(observed: Observed, acked: bool | None) -> bool:
 
 
 def _acks_of_all(
-    observed: Observed, consumers: Sequence[ConsumerFacts], acked: bool | None
+    observed: Observed, consumers: Sequence[ConsumerWindow], acked: bool | None
 ) -> Acks:
     told = [s.returned for s in consumers if s.returned is not None]
     # What is given back is counted as returned too, and comes again at once: only acks release.
     acknowledged = 0 if acked is False else (sum(told) if told else None)
-    paces = [1 / pace for s in consumers if (pace := s.rhythm) is not None]
+    paces = [1 / pace for s in consumers if (pace := rhythm(s)) is not None]
     return Acks(
         acknowledged,
         acked,
         observed.window.span_ms,
         _quiet(consumers),
-        an_ack=max((standing.messages_an_ack for standing in consumers), default=1),
-        apart_ms=max((s.acks_apart_ms for s in consumers if s.acks_apart_ms), default=None),
+        an_ack=max((consumer.messages_an_ack for consumer in consumers), default=1),
+        apart_ms=max(filter(None, map(acks_apart_ms, consumers)), default=None),
         rhythm_seconds=1 / sum(paces) if paces else None,
-        may_fit=any(s.may_fit for s in consumers),
+        may_fit=any(map(may_fit, consumers)),
         never=all("last_acked_timestamp_ms" in s.now.never for s in consumers),
     )
 
 
-def _acked(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool | None:
+def _acked(observed: Observed, consumers: Sequence[ConsumerWindow]) -> bool | None:
     told = [observed.course.passed("last_acked_timestamp_ms")]
-    told += [standing.acked for standing in consumers]
+    told += [consumer.acked for consumer in consumers]
     known = [acked for acked in told if acked is not None]
     return any(known) if known else None
 
 
-def _quiet(consumers: Sequence[ConsumerFacts]) -> Age | None:
+def _quiet(consumers: Sequence[ConsumerWindow]) -> Age | None:
     """Since the last ack of anybody, also of those that hold nothing any more."""
-    holding = [s.without_ack for s in consumers if s.unacked != 0]
+    holding = [without_ack(s) for s in consumers if s.unacked != 0]
     done = [s.since(s.now.last_acked_timestamp_ms) for s in consumers if s.unacked == 0]
     known = [age for age in (*holding, *done) if age is not None]
     return min(known, key=lambda age: age.ms) if holding and None not in holding else None
 
 
-def hole_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> AckHole | None:
+def hole_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> AckHole | None:
     """None where acknowledged ranges are not told."""
     now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
     if ranges is None:
@@ -124,7 +128,7 @@ def acked_ranges_of(observed: Observed) -> AckedRanges | None:
     return AckedRanges(count, set_to, size_bytes, default)
 
 
-def _compacted(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
+def _compacted(observed: Observed, consumers: Sequence[ConsumerWindow]) -> int:
     """Of a compacted topic: entries that were read and unacknowledged, beyond all that was sent."""
     held, sent = observed.held, [each.now.msg_out_counter for each in consumers]
     if held is None or observed.type not in SINGLE_ACTIVE or None in sent:
@@ -133,11 +137,11 @@ def _compacted(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
     return max(0, held.least - sum(each or 0 for each in sent)) if compacted else 0
 
 
-def _in_part(observed: Observed, consumers: Sequence[ConsumerFacts]) -> int:
+def _in_part(observed: Observed, consumers: Sequence[ConsumerWindow]) -> int:
     """Messages that were sent in batches, none of which is finished; 0 where all may be in work."""
     served = [each for each in consumers if each.active]
     batch = max((each.now.avg_messages_per_entry or 0 for each in served), default=0)
-    queues = [each.most_queue_size for each in served if (each.permits or 0) > 0]
+    queues = [most_queue_size(each) for each in served if (each.permits or 0) > 0]
     if batch <= 1 or observed.window.last.topic.ongoing_txn_count or len(queues) < len(served):
         return 0
     backlog = min((each.msg_backlog or 0 for each in observed.course.values if each), default=0)
@@ -190,7 +194,7 @@ def _all_acked_in(observed: Observed) -> float | None:
     return None if after is None or backlog is None else (after - 1 - backlog) * span / acked / 1000
 
 
-def _passed(observed: Observed, consumers: Sequence[ConsumerFacts], since_ms: int | None) -> int:
+def _passed(observed: Observed, consumers: Sequence[ConsumerWindow], since_ms: int | None) -> int:
     """Later entries or messages that all who hold something have acknowledged since then.
 
     0 where somebody holds something and has not, or where something was given back, which waits.
@@ -210,10 +214,10 @@ def _passed(observed: Observed, consumers: Sequence[ConsumerFacts], since_ms: in
     return max(0, (behind or 0) - held.most, sum(done))
 
 
-def _done(standing: ConsumerFacts, stood: float) -> int:
+def _done(consumer: ConsumerWindow, stood: float) -> int:
     """Messages that it has finished since mark-delete stopped: in the window, or by its rate.
 
     The broker's rate is of a minute that ended up to a minute ago.
     """
-    lately = (standing.now.message_ack_rate or 0) * min(MINUTE, stood - MINUTE)
-    return max(0, standing.returned or 0, int(lately))
+    lately = (consumer.now.message_ack_rate or 0) * min(MINUTE, stood - MINUTE)
+    return max(0, consumer.returned or 0, int(lately))

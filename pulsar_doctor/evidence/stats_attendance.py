@@ -10,11 +10,11 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import consumers_of, topic_counters_fell
-from pulsar_doctor.evidence.standing import Standing
+from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.evidence.subscription import Alone, ComesBackBy, Gone, Turnover
 
 
-def active_of(observed: Observed, consumers: Sequence[Standing]) -> int | None:
+def active_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> int | None:
     """The active one's place; of several with its name, the only one that was ever sent something.
 
     None where that is not told, or nobody is.
@@ -22,7 +22,7 @@ def active_of(observed: Observed, consumers: Sequence[Standing]) -> int | None:
     name = observed.now.active_consumer_name
     named = [s for s in consumers if name is not None and s.now.consumer_name == name]
     if len(named) > 1:
-        named = [standing for standing in named if standing.now.msg_out_counter != 0]
+        named = [each for each in named if each.now.msg_out_counter != 0]
     return named[0].number if len(named) == 1 else None
 
 

@@ -35,7 +35,7 @@ from pulsar_doctor.broker.stats.topic import (
 )
 from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.evidence.circulation import Circulation, Rounds, Sent
-from pulsar_doctor.evidence.stats_consumer import ConsumerFacts
+from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
@@ -43,7 +43,7 @@ ROUNDS = 3  # times: a restart or two are ordinary
 SKEWED = 3  # times: the size of a backlog is an estimate by the average size of entries
 
 
-def circulation_of(observed: Observed, consumers: Sequence[ConsumerFacts]) -> Circulation:
+def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> Circulation:
     """What the counters tell of it."""
     now, there, window = observed.now, observed.now.consumers or (), observed.window
     batch = _batch_most(observed.consumers)
@@ -146,7 +146,7 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
 
 
 def _sent_in_window(
-    observed: Observed, consumers: Sequence[ConsumerFacts], batch: int
+    observed: Observed, consumers: Sequence[ConsumerWindow], batch: int
 ) -> Sent | None:
     """By the consumers that were there all the time; None where it is not told."""
     messages = _growth(observed, "msg_out_counter")
@@ -162,7 +162,7 @@ def _sent_in_window(
     return _single(observed, messages, acknowledged, _read_on(observed, before, after) * batch)
 
 
-def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerFacts]) -> bool:
+def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerWindow]) -> bool:
     """Whether it is certain that nothing was acknowledged, or expired, within the window."""
     silent = all(each.acked is False or ACKED in each.now.never for each in consumers)
     stayed = observed.window.left(observed.subscription) == ()

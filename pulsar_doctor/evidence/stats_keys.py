@@ -6,7 +6,7 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, DrainingHash
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
-from pulsar_doctor.evidence.standing import Standing
+from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 
 
 def key_order_of(observed: Observed) -> KeyOrder | None:
@@ -32,19 +32,19 @@ def key_order_of(observed: Observed) -> KeyOrder | None:
     )
 
 
-def draining_of(standing: Standing) -> Draining | None:
+def draining_of(consumer: ConsumerWindow) -> Draining | None:
     """What others wait for at this consumer (since 4.0); None where that is not told."""
-    now = standing.now
+    now = consumer.now
     if now.draining_hashes is None:
         if now.draining_hashes_count is None:
             return None
         return Draining(None if now.draining_hashes_count else 0, 0, 0)
     blocking = [hash for hash in now.draining_hashes if hash.unack_msgs != 0]
     blocking = [hash for hash in blocking if hash.blocked_attempts != 0]
-    return _counted(standing, blocking) if blocking else Draining(0, 0, 0)
+    return _counted(consumer, blocking) if blocking else Draining(0, 0, 0)
 
 
-def _counted(standing: Standing, blocking: list[DrainingHash]) -> Draining:
+def _counted(consumer: ConsumerWindow, blocking: list[DrainingHash]) -> Draining:
     entries = [hash.unack_msgs for hash in blocking]
     attempts = [hash.blocked_attempts for hash in blocking]
     told = None not in entries and None not in attempts
@@ -52,7 +52,7 @@ def _counted(standing: Standing, blocking: list[DrainingHash]) -> Draining:
         len(blocking),
         sum(number or 0 for number in entries) if told else None,
         sum(number or 0 for number in attempts) if told else None,
-        bool(standing.course.growth(_turned_away)),
+        bool(consumer.course.growth(_turned_away)),
     )
 
 
@@ -60,18 +60,18 @@ def _turned_away(consumer: ConsumerStats) -> int:
     return sum(hash.blocked_attempts or 0 for hash in consumer.draining_hashes or ())
 
 
-def waits_from(standing: Standing) -> str | None:
+def waits_from(consumer: ConsumerWindow) -> str | None:
     """The position at which it joined; None where mark-delete has passed that, or nothing tells."""
-    joined = standing.observed.now.consumers_after_mark_delete_position
-    written = joined.get(standing.now.consumer_name or "") if joined else None
+    joined = consumer.observed.now.consumers_after_mark_delete_position
+    written = joined.get(consumer.now.consumer_name or "") if joined else None
     position = None if written is None else _position(written)
     if position is None:
         return None
-    cursor = standing.observed.cursor_now
+    cursor = consumer.observed.cursor_now
     done = None if cursor is None else cursor.mark_delete_position
     if done is not None and position <= done:
         return None
-    if done is not None and standing.now.last_sent_position_when_joining is None:
+    if done is not None and consumer.now.last_sent_position_when_joining is None:
         ledger, entry = done  # it is a read position: where mark-delete stands just before it
         if position == (ledger, entry + 1):
             return None

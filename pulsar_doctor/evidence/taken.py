@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.in_hand import InHand
-from pulsar_doctor.evidence.standing import Standing, returned_in_life
+from pulsar_doctor.evidence.stats_moved import ConsumerWindow, returned_in_life
+from pulsar_doctor.evidence.stats_queue import refilled
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
 
 MINUTE = 60.0  # seconds, of which the broker's rates are
@@ -50,49 +51,49 @@ def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
     return max(0, more) / seconds if seconds > 0 else None
 
 
-def by_stats(standing: Standing) -> InHand | None:
+def by_stats(consumer: ConsumerWindow) -> InHand | None:
     """Likewise; of Shared and Key_Shared only, where unacknowledged messages are counted."""
-    unacked, finished = standing.unacked, standing.returned_in_life
+    unacked, finished = consumer.unacked, consumer.returned_in_life
     if not unacked or finished is None:
         return None
-    granted = standing.granted_in_life or 0
-    taken = granted - 2 * granted // 3 if standing.refilled else 0
+    granted = consumer.granted_in_life or 0
+    taken = granted - 2 * granted // 3 if refilled(consumer) else 0
     messages = min(unacked, taken - finished)
     if messages <= 0:
         return None
-    acks = _acks(standing)
+    acks = _acks(consumer)
     return InHand(
         messages,
         unacked,
-        _oldest(standing, messages),
+        _oldest(consumer, messages),
         finished,
         one_by_one=None if acks is None else acks[0] * 2 <= messages,
         pace=None if acks is None else acks[1] / acks[0],
-        growth=_growth(standing),
+        growth=_growth(consumer),
     )
 
 
-def _oldest(standing: Standing, messages: int) -> Age:
+def _oldest(consumer: ConsumerWindow, messages: int) -> Age:
     """No younger than the last that was sent, nor than the window where fewer came in it."""
-    sent = standing.since(standing.now.last_consumed_timestamp_ms)
-    span_ms = standing.observed.window.span_ms
-    before = standing.delivered is not None and standing.delivered < messages
+    sent = consumer.since(consumer.now.last_consumed_timestamp_ms)
+    span_ms = consumer.observed.window.span_ms
+    before = consumer.delivered is not None and consumer.delivered < messages
     ages = (0 if sent is None else sent.ms, span_ms if before and span_ms else 0)
     return Age(max(ages), exact=False)
 
 
-def _acks(standing: Standing) -> tuple[int, float] | None:
+def _acks(consumer: ConsumerWindow) -> tuple[int, float] | None:
     """Messages that were finished, and in how many seconds: of the window or the last minute."""
-    done, span_ms = standing.course.change(returned_in_life), standing.observed.window.span_ms
-    if done and done > 0 and span_ms and standing.acked:
+    done, span_ms = consumer.course.change(returned_in_life), consumer.observed.window.span_ms
+    if done and done > 0 and span_ms and consumer.acked:
         return done, span_ms / 1000
-    minute = round((standing.now.message_ack_rate or 0) * MINUTE)
+    minute = round((consumer.now.message_ack_rate or 0) * MINUTE)
     return (minute, MINUTE) if minute > 0 else None
 
 
-def _growth(standing: Standing) -> float | None:
+def _growth(consumer: ConsumerWindow) -> float | None:
     more, span_ms = (
-        standing.course.change(lambda each: each.unacked_messages),
-        standing.observed.window.span_ms,
+        consumer.course.change(lambda each: each.unacked_messages),
+        consumer.observed.window.span_ms,
     )
     return None if more is None or not span_ms else max(0, more) / (span_ms / 1000)

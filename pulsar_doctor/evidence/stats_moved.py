@@ -8,14 +8,6 @@ broker does not count apart; Shared and Key_Shared only). None is "not told", or
 
 *Silence* is the time since the last sign of life: an ack, a FLOW, a delivery. It needs the broker's
 clock; without it, it is at least so long.
-
-*The queue*: permits, queued and unsent messages together are the receiver queue size (RQS), and
-fewer than half of it are unsent. So at 0 permits more than half of a queue is queued: RQS is below
-twice the unacknowledged messages, and the next FLOW comes after at most half of them. All that was
-ever granted is the first FLOW and the refills, so that RQS is no more than that. It is RQS itself
-where no refill has come. Acks do not tell that: a refill follows from what the application takes,
-acknowledged or not. The moment of the last FLOW does: the first comes as soon as the consumer has
-connected (seen: within 5 ms), and as long as none follows that moment stays.
 """
 
 from __future__ import annotations
@@ -24,19 +16,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Between, Observed
 from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.ledger.clients import client_of
 
-UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bound is known
+# Why a silence is only a bound.
+FLOW_UNSEEN = "its last FLOW is not reported, only that of all consumers together"
+CLOCK_UNSEEN = "the broker's clock is not reported (see --at)"
 
 
 @dataclass(frozen=True)  # no slots: derived values are cached
-class Standing:
-    """One consumer of the last sample."""
+class ConsumerWindow:
+    """One consumer of the last sample, over the window."""
 
     observed: Observed
     course: Course[ConsumerStats]
@@ -212,55 +206,47 @@ class Standing:
         return age
 
     @property
-    def known_queue_size(self) -> int | None:
-        """Its RQS, where its first FLOW was its only one; None where that cannot be told.
+    def ahead(self) -> int:
+        """Messages that left its queue before its application has them: Go's channel is full of
+        them as long as the queue is not empty, but the partitions of a topic share it."""
+        single = self.observed.partition is None
+        return client_of(self.now.client_version).ahead if single else 0
 
-        A queue of 0 or 1 asks again as soon as a message arrives: two permits may be two FLOWs.
-        """
-        granted = self.granted_in_life
-        if granted is None or granted < 1 or granted == 2:
+    @cached_property
+    def finished(self) -> int | None:
+        """Messages finished within the window."""
+        if self.unacked is not None:
+            return self.returned
+        observed = self.observed
+        entries = observed.cursor.growth(lambda cursor: cursor.messages_consumed_counter)
+        each = self.messages_an_ack
+        if entries is None and each == 1 and observed.unread is not None:
+            entries = observed.backlog_lost
+        return None if entries is None else entries * each
+
+    @property
+    def finished_in_life(self) -> Between | None:
+        """Messages finished since it connected."""
+        sent, held = self.now.msg_out_counter, self.held
+        if sent is None or held is None:
             return None
-        only = self.first_flow_only and self.little_returned is not False
-        return granted if granted == 1 or only else None
+        return Between(max(0, sent - held.most), max(0, sent - held.least))
 
     @property
-    def most_queue_size(self) -> int | None:
-        """Its RQS, at most; None where that cannot be told. A FLOW is half of it or more."""
-        life, lately = self.granted_in_life, self.granted
-        if not life or not self.refilled:
+    def unseen(self) -> str | None:
+        quiet = self.silence
+        if quiet is None or quiet.exact:
             return None
-        return min(2 * life // 3, 2 * (lately or life))
+        if self.flow_unseen:
+            return FLOW_UNSEEN
+        return CLOCK_UNSEEN
 
-    @property
-    def refilled(self) -> bool:
-        """Whether its last FLOW is not its first, which precedes all that it is sent."""
-        now, flow = self.now, self.last_flow_ms
-        arrives = client_of(now.client_version).asks_on_arrival
-        if arrives or not self.flow_told or flow is None:
-            return False
-        first = now.first_consumed_flow_timestamp_ms
-        again = first is not None and flow > first
-        connected, sent = now.connected_since_ms, now.last_consumed_timestamp_ms
-        late = connected is not None and flow - connected > FIRST_FLOW_MOST_MS
-        return again or late or (sent is not None and flow > sent)
 
-    @property
-    def little_returned(self) -> bool | None:
-        """Whether less has come back than a refill follows from, were all granted at once."""
-        granted, returned = self.granted_in_life, self.returned_in_life
-        if granted is None or returned is None:
-            return None
-        return 0 <= returned < max(1, granted // 2)
-
-    @property
-    def first_flow_only(self) -> bool:
-        """Whether its last FLOW is its first."""
-        first, flow = self.now.first_consumed_flow_timestamp_ms, self.last_flow_ms
-        if first is not None and flow is not None:
-            return first == flow
-        connected = self.now.connected_since_ms
-        known = flow is not None and connected is not None
-        return known and 0 <= (flow or 0) - (connected or 0) <= UPON_CONNECTING_MS
+def consumers_of(observed: Observed) -> tuple[ConsumerWindow, ...]:
+    """The consumers of a subscription, in the broker's order."""
+    return tuple(
+        ConsumerWindow(observed, course, number) for number, course in enumerate(observed.consumers)
+    )
 
 
 def _counted(change: int | None) -> int | None:
