@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.diagnosis.clues import Clues, Found, observed_by
+from pulsar_doctor.diagnosis.observations import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS, PAUSE_SECONDS
 from pulsar_doctor.evidence.ack_wait import acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.sentences import say
 
 APART_MS = 30_000  # by so much a neighbour's sign of life is later
 
@@ -41,7 +42,9 @@ class _Of:
 def of_consumers(view: SubscriptionView) -> list[tuple[ConsumerView, Clues]]:
     """Those that are served, each with its clues by key."""
     everybody = _everybody(view.consumers or ())
-    return [(each, observed_by(OBSERVERS, _Of(view, everybody, each))) for each in view.served]
+    return [
+        (each, observed_by(OBSERVERS, _Of(view, everybody, each), each)) for each in view.served
+    ]
 
 
 def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
@@ -61,34 +64,29 @@ def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
 
 
 def _permits(of: _Of) -> Found:
-    each, name = of.consumer, "available_permits"
-    who = f"{each.label} has {each.available_permits} permits"
+    each = of.consumer
     if each.below_zero:
-        yield "below_zero", name, who
+        yield "below_zero"
     elif each.without_permits:
-        yield "no_permits", name, who
+        yield "no_permits"
     elif (least(each.available_permits) or 0) > 0:
-        yield "has_permits", name, who
+        yield "has_permits"
     if each.without_permits and each.holds_nothing and not each.surely_singly:
-        text = f"{each.label} holds nothing and has no permits, as if its client had lost them"
-        yield "empty_handed", name, text
+        yield "empty_handed"
     if each.never_asked:
-        yield "never_asked", "flows", f"{each.label} has never asked for a message"
+        yield "never_asked"
 
 
 def _held(of: _Of) -> Found:
-    each, name = of.consumer, "unacked_messages"
-    if each.unacked_messages is None:
-        return
-    who = f"{each.label} holds {each.unacked_messages} messages"
+    held, each = least(of.consumer.unacked_messages) or 0, of.consumer
     if each.holds_nothing:
-        yield "holds_nothing", name, f"{each.label} holds nothing"
-    elif (least(each.unacked_messages) or 0) > IN_HAND.default:
-        yield "holds_many", name, who
+        yield "holds_nothing"
+    elif held > IN_HAND.default:
+        yield "holds_many"
     elif most(each.unacked_messages) == 1:
-        yield "holds_one", name, who
-    elif least(each.unacked_messages):
-        yield "holds_some", name, who
+        yield "holds_one"
+    elif held:
+        yield "holds_some"
 
 
 def _share(of: _Of) -> Found:
@@ -97,75 +95,61 @@ def _share(of: _Of) -> Found:
     total = held + of.everybody.held - (most(each.unacked_messages) or 0)
     if held > 1 and 2 * held >= total and idle and of.view.type == "Shared":
         more = f" and {len(idle) - 1} more have" if len(idle) > 1 else " has"
-        yield (
-            "neighbours_idle",
-            "idle_neighbours",
-            f"{each.label} holds {held} of {total} messages, {idle[0].label}{more} nothing to do",
-        )
+        idle_ones = f"{idle[0].label}{more}"
+        yield "neighbours_idle", {"held": held, "total": total, "idle_ones": idle_ones}
     elif held and others and not idle:
-        yield "neighbours_busy", "idle_neighbours", "no other consumer is idle"
+        yield "neighbours_busy"
     if others and 4 * held < total:
-        text = f"{each.label} holds only {held} of {total} messages"
-        yield "small_share", "unacked_messages", text
+        yield "small_share", {"held": held, "total": total}
 
 
 def _acks(of: _Of) -> Found:
-    each, name = of.consumer, "since_last_ack"
+    each = of.consumer
     sent = told(each.msg_out_counter) or least(each.unacked_messages) or 0
     if each.never_acked and sent > IN_HAND.default:
-        text = f"{each.label} has acknowledged none of {sent} messages"
-        yield "never_acked_many", name, text
+        yield "never_acked_many", {"sent": sent}
     elif each.never_acked and sent > 1:
-        yield "never_acked", name, f"{each.label} has acknowledged none of {sent} messages"
+        yield "never_acked", {"sent": sent}
     elif each.never_acked is False:
-        ago = "" if each.since_last_ack is None else f", last {each.since_last_ack} ago"
-        yield "has_acked", name, f"{each.label} has acknowledged before{ago}"
+        last = "" if each.since_last_ack is None else say(", last {} ago", each.since_last_ack)
+        yield "has_acked", {"last": last}
     if (
         told(each.permits_granted) is not None
         and each.permits_granted == each.receiver_queue_size
         and sent > 1
     ):
-        text = f"{each.label} has sent one FLOW in its life, and no refill"
-        yield "one_flow", "flows", text
+        yield "one_flow"
 
 
 def _limit(of: _Of) -> Found:
-    each, name = of.consumer, "blocked_consumer_on_unacked_msgs"
-    held = least(each.unacked_messages) or 0
+    each, held = of.consumer, least(of.consumer.unacked_messages) or 0
     if each.blocked_consumer_on_unacked_msgs:
         release = each.acks.until(acks_to_release(held, each.max_unacked_messages_per_consumer))
         soon = each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS
         if not (soon and each.delivered):  # or it has been set free within the window
-            yield "flag_blocked", name, f"the broker says that {each.label} is at its limit"
+            yield "flag_blocked"
         if soon:
-            text = f"{each.label} acknowledges, and gets new messages {release.outlook}"
-            yield "release_soon", "acked", text
+            yield "release_soon", {"release": release.outlook}
     elif (
         each.max_unacked_messages_per_consumer
         and held >= each.max_unacked_messages_per_consumer / 2
     ):
-        text = f"{each.label} holds {held} of at most {each.max_unacked_messages_per_consumer}"
-        yield "near_limit", "unacked_messages", text
+        yield "near_limit", {"held": held}
 
 
 def _silence(of: _Of) -> Found:
     each, quiet = of.consumer, of.consumer.quiet_for
     if quiet is None:
         return
-    said = f"{each.label} has shown no sign of life for {quiet}"
     if quiet.seconds >= LONG_SECONDS:
-        yield "quiet_long", "quiet_for", said
+        yield "quiet_long"
     elif quiet.seconds >= PAUSE_SECONDS:
-        yield "quiet_some", "quiet_for", said
+        yield "quiet_some"
     elif quiet.exact:
-        yield "lively", "quiet_for", f"{each.label} showed a sign of life {quiet} ago"
+        yield "lively"
     usual = each.pace_most
     if usual is not None and quiet.seconds > 4 * usual + 5:
-        yield (
-            "unusual",
-            "pace",
-            f"{said}; it took at most {duration(usual)} for a message on average",
-        )
+        yield "unusual", {"usual": duration(usual)}
 
 
 def _beside(of: _Of) -> Found:
@@ -177,8 +161,7 @@ def _beside(of: _Of) -> Found:
     newest, who = others[0]
     if own.ms - newest.ms >= APART_MS:
         apart = duration((own.ms - newest.ms) / 1000)
-        text = f"{who.label} showed a sign of life {apart} after the last of {of.consumer.label}"
-        yield "neighbour_later", "quiet_for", text
+        yield "neighbour_later", {"neighbour": who.label, "apart": apart}
 
 
 def _sign(each: ConsumerView) -> Age | None:
@@ -189,15 +172,15 @@ def _sign(each: ConsumerView) -> Age | None:
 
 def _motion(of: _Of) -> Found:
     each, seconds = of.consumer, of.view.watched_seconds
-    within = "" if seconds is None else f" within {duration(seconds)}"
+    within = {"within": "" if seconds is None else say(" within {}", duration(seconds))}
     if each.acked:
-        yield "acks_come", "acked", f"{each.label} acknowledged{within}"
+        yield "acks_come", within
     elif each.moved is False and seconds and seconds >= PAUSE_SECONDS:
-        yield "still", "moved", f"nothing of {each.label} moved{within}"
+        yield "still", within
     if each.asked_lately is not None:
-        yield "asks", "flows", f"{each.label} asked for messages{within}"
+        yield "asks", within
     if each.works:
-        yield "works", "pace", f"{each.label} continues as before"
+        yield "works"
 
 
 def _ahead(of: _Of) -> Found:
@@ -207,41 +190,35 @@ def _ahead(of: _Of) -> Found:
     least_, most_ = each.seconds_until_sending_least, each.seconds_until_sending_most
     measured = each.seconds_until_sending
     if max(measured or 0, least_) > LONG_SECONDS:
-        yield "flow_far", "next_flow_in", f"{each.label}: {each.outlook}"
+        yield "flow_far"
     elif measured is not None and measured > PAUSE_SECONDS:
-        yield "flow_later", "next_flow_in", f"{each.label}: {each.outlook}"
+        yield "flow_later"
     elif any(wait is not None and wait <= PAUSE_SECONDS for wait in (measured, most_)):
-        yield "flow_soon", "next_flow_in", f"{each.label} asks for more soon: {each.outlook}"
+        yield "flow_soon"
     elif most_ is not None and most_ > LONG_SECONDS:
-        yield "flow_may_be_far", "pace", f"a message takes {each.label} long; {each.outlook}"
+        yield "flow_may_be_far"
 
 
 def _queue(of: _Of) -> Found:
-    each, size = of.consumer, "receiver_queue_size"
+    each = of.consumer
     if each.batch_for_one:
-        text = f"{each.label} asks for one message and was sent a batch"
-        yield "batch_for_one", size, text
+        yield "batch_for_one"
     if each.asks_singly:
-        asks = "asks" if each.surely_singly else "may ask"
-        yield "asks_singly", size, f"{each.label} {asks} for one message at a time"
-    batch = each.largest_batch
-    if batch is not None and batch > 1 and each.below_zero:
-        yield "batches", "largest_batch", f"batches of {batch} messages are sent whole"
+        yield "asks_singly", {"asks": "asks" if each.surely_singly else "may ask"}
+    if (each.largest_batch or 0) > 1 and each.below_zero:
+        yield "batches"
     age = each.connected_for
     if age is not None and age.exact and age.seconds < 2 * PAUSE_SECONDS:
-        yield "young", "connected_since", f"{each.label} connected {age} ago"
-    owed, threshold = each.permits_owed, each.refill_threshold
-    if owed is not None and threshold and (least(owed) or 0) > 0:
-        text = f"{each.label} owes {owed} permits, and sends a FLOW at {threshold}"
-        over = (least(owed) or 0) > threshold
-        yield ("owes_flow" if over else "owes_little"), "permits_owed", text
+        yield "young"
+    owed, threshold = least(each.permits_owed) or 0, each.refill_threshold
+    if threshold and owed > 0:
+        yield "owes_flow" if owed > threshold else "owes_little"
 
 
 def _in_hand(of: _Of) -> Found:
-    own, each = of.consumer.in_hand, of.consumer
+    own = of.consumer.in_hand
     if own is not None and own.messages > max(IN_HAND.default, own.finished):
-        text = f"{each.label} has taken {own.messages} messages or more that it has not finished"
-        yield "in_hand", "permits_granted", text
+        yield "in_hand", {"taken": own.messages}
 
 
 def _keys(of: _Of) -> Found:
@@ -250,12 +227,11 @@ def _keys(of: _Of) -> Found:
         return
     replay = told(view.replay) or 0
     if each.keys_wait or (each.draining_hashes is not None and each.draining_hashes.hashes):
-        text = f"messages of keys that {each.label} had wait for its acknowledgements"
-        yield "keys_drain", "draining_hashes", text
+        yield "keys_drain"
     elif replay and not each.holds_nothing and not each.may_receive:
-        yield "replay_waits", "msg_in_replay", f"{replay} entries wait {replay_waits(view.type)}"
+        yield "replay_waits", {"replay": replay, "waits": replay_waits(view.type)}
     if each.waits_from is not None:
-        yield "joined_late", "position_when_joining", f"{each.label} waits for mark-delete"
+        yield "joined_late"
 
 
 def _namesake(of: _Of) -> Found:
@@ -270,8 +246,7 @@ def _namesake(of: _Of) -> Found:
         and c.connected_for.ms < each.connected_for.ms
     ]
     if newer:
-        text = f"a newer consumer has the same name, {each.label}"
-        yield "namesake", "name", text
+        yield "namesake"
 
 
 OBSERVERS: tuple[Callable[[_Of], Found], ...] = (

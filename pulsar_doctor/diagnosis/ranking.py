@@ -23,7 +23,6 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.clues import Clues
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.fitted import Weights, weight
 from pulsar_doctor.diagnosis.healthy import (
@@ -34,6 +33,7 @@ from pulsar_doctor.diagnosis.healthy import (
     SETTLED,
 )
 from pulsar_doctor.diagnosis.missing import missing_of
+from pulsar_doctor.diagnosis.observations import Clues, Observed
 from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER
@@ -249,7 +249,7 @@ def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
     return {UNDECIDED: Clue(UNDECIDED, unknown[0].reason)} if unknown else {}
 
 
-def _of_all(seen: Sequence[Clues], *, nothing_left: bool) -> dict[str, Clue]:
+def _of_all(seen: Sequence[Clues], *, nothing_left: bool) -> Clues:
     """What one consumer shows, and what each of them shows, seen of the whole subscription.
 
     A consumer that has permits, holds nothing and has nothing to receive is at rest, not stuck.
@@ -261,7 +261,7 @@ def _of_all(seen: Sequence[Clues], *, nothing_left: bool) -> dict[str, Clue]:
     return {key: clues[0] for key, clues in (one | whole).items() if clues}
 
 
-def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Clue]:
+def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Observed | Clue]:
     """Of each consumer that shows one of these the first one."""
     first = (next((clues[key] for key in keys if key in clues), None) for clues in seen)
     return [clue for clue in first if clue is not None]
@@ -299,7 +299,10 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
     heard = sorted(case.signs, key=lambda sign: -weight(own, sign[0]))
     clues = {
         sign: tuple(
-            case.clues[key] for key, s in heard if s == sign and weight(own, key) > MIN_WEIGHT
+            Clue(seen.name, seen.text)
+            for key, s in heard
+            if s == sign and weight(own, key) > MIN_WEIGHT
+            for seen in (case.clues[key],)
         )
         for sign in (1, -1)
     }

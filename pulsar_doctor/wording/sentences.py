@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
+from string import Formatter
+
+FORMATTER = Formatter()
 
 
 class Sentence(str):
@@ -25,6 +28,14 @@ def say(template: str, *parts: object) -> Sentence:
     """
     values: set[str] = set()
     return Sentence(template.format(*[_Part(part, values) for part in parts]), values)
+
+
+def fill(template: str, of: object, more: Mapping[str, object]) -> Sentence:
+    """The same of a template that names its numbers: fields of `of`, or those in `more`."""
+    values: set[str] = set()
+    names = {name for _, name, _, _ in FORMATTER.parse(template) if name}
+    parts = {name: more[name] if name in more else getattr(of, name) for name in names}
+    return Sentence(template.format(**{n: _Part(p, values) for n, p in parts.items()}), values)
 
 
 def joined(separator: str, parts: Iterable[str]) -> Sentence:

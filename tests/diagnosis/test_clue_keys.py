@@ -12,6 +12,7 @@ import pytest
 from pulsar_doctor.diagnosis import consumer_clues, subscription_clues
 from pulsar_doctor.diagnosis.fitted import weights
 from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER
+from pulsar_doctor.diagnosis.observations import TABLE
 from tests.incidents.asking import HYPOTHESES
 
 BY_RULES = {"undecided", "settled"}  # what the rules have said, and no look at a view
@@ -20,10 +21,11 @@ pytestmark = pytest.mark.pure
 
 
 def keys_of(module: ModuleType) -> Iterator[set[str]]:
-    """Those that each yield of its looks may have; a table that it looks up counts whole."""
+    """Those that each yield of its tests may have; a table that it looks up counts whole."""
     for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
-            parts = list(ast.walk(node.value.elts[0]))
+        if isinstance(node, ast.Yield) and node.value is not None:
+            key = node.value.elts[0] if isinstance(node.value, ast.Tuple) else node.value
+            parts = list(ast.walk(key))
             tables = [getattr(module, n.id, {}) for n in parts if isinstance(n, ast.Name)]
             yield {
                 *(n.value for n in parts if isinstance(n, ast.Constant)),
@@ -31,7 +33,7 @@ def keys_of(module: ModuleType) -> Iterator[set[str]]:
             }
 
 
-def seen() -> set[str]:
+def observed() -> set[str]:
     of_each, of_all = list(keys_of(consumer_clues)), list(keys_of(subscription_clues))
     assert all(of_each)
     assert all(of_all)
@@ -40,8 +42,16 @@ def seen() -> set[str]:
     return set().union(*of_each, *of_all)
 
 
+def seen() -> set[str]:
+    return {row.clue or key for key, row in TABLE.items()}
+
+
 def counted() -> set[str]:
     return {key for each in HYPOTHESES for key in (*each.speaks_for, *each.against)}
+
+
+def test_each_row_of_the_table_has_a_test_and_each_test_has_a_row() -> None:
+    assert observed() == TABLE.keys()
 
 
 def test_no_clue_is_seen_for_nothing() -> None:

@@ -11,21 +11,23 @@ from pulsar_doctor.broker.stats.reading import internal_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
+from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
+from pulsar_doctor.diagnosis.observations import Clues
 from pulsar_doctor.diagnosis.ranking import cases_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.wording.sentences import values_in
 from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES
 
 
-def clues_of(consumer: dict[str, Any]) -> dict[str, Clue]:
+def clues_of(consumer: dict[str, Any]) -> Clues:
     view = by_stats.subscription_view(
         observed({"subscription": {"msgBacklog": 500}, "consumers": {"w": consumer}})
     )
     assert view.consumers is not None
-    return dict(of_consumers(view)[0][1])
+    return of_consumers(view)[0][1]
 
 
 @pytest.mark.parametrize(
@@ -113,3 +115,23 @@ def test_acknowledged_ranges_are_counted_in_the_text(ranges: int, text: str) -> 
     subscription = {"msgBacklog": 500, "nonContiguousDeletedMessagesRanges": ranges}
     view = by_stats.subscription_view(observed({"subscription": subscription, "consumers": {}}))
     assert of_subscription(view)["hole"].text == text
+
+
+def test_the_text_of_an_observation_knows_its_numbers() -> None:
+    text = clues_of({"availablePermits": 1, "unackedMessages": 1})["has_permits"].text
+    assert text.endswith("has 1 permit")
+    assert {"1", "1 permits"} <= values_in(text)
+
+
+def test_what_several_observations_show_is_one_clue_with_the_number_of_each() -> None:
+    watched = {"samples": ["0s", "5s"], "subscription": {"msgBacklog": [40, 50]}}
+    sent = {"msgBacklog": 50, "msgRateOut": 1.0}
+    rates = {"samples": ["0s"], "subscription": sent, "topic": {"msgRateIn": 9.0}}
+    clues = [
+        of_subscription(by_stats.subscription_view(observed({**told, "consumers": {}})))
+        for told in (watched, rates)
+    ]
+    assert [each["backlog_grows"].name for each in clues] == ["backlog_change", "msg_rate_in"]
+    texts = [each["backlog_grows"].text for each in clues]
+    assert texts[0] == "the backlog grew by 10 within 5 s"
+    assert texts[1] == "9 messages a second were published lately, 1 were sent first"

@@ -1,0 +1,214 @@
+"""The table of observations: what is so, the number that shows it, and the one sentence for it.
+
+A row is the key by which tests, hypotheses and exclusions know an observation, the name of the
+number that it rests on, and its sentence. The sentence names numbers of the consumer or
+subscription, or those that the test adds; it is composed only where somebody reads it. A third
+column is the key of the clue, where several observations are one clue: weights know that one.
+
+The tests are in consumer_clues and subscription_clues. What is not reported is not observed.
+Others word what they share with the table by its keys: `said("has_permits", consumer)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from pulsar_doctor.diagnosis.answers import Clue
+from pulsar_doctor.wording.sentences import Sentence, fill
+
+Of = TypeVar("Of")
+Numbers = Mapping[str, object]
+
+
+class Row(NamedTuple):
+    """One observation."""
+
+    number: str
+    sentence: str
+    clue: str = ""
+
+
+# fmt: off
+OF_CONSUMER = {
+    "below_zero": Row("available_permits", "{label} has {available_permits:permits}"),
+    "no_permits": Row("available_permits", "{label} has {available_permits:permits}"),
+    "has_permits": Row("available_permits", "{label} has {available_permits:permits}"),
+    "empty_handed": Row(
+        "available_permits",
+        "{label} holds nothing and has no permits, as if its client had lost them"),
+    "never_asked": Row("flows", "{label} has never asked for a message"),
+    "holds_nothing": Row("unacked_messages", "{label} holds nothing"),
+    "holds_many": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "holds_one": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "holds_some": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "neighbours_idle": Row(
+        "idle_neighbours", "{label} holds {held} of {total:messages}, {idle_ones} nothing to do"),
+    "neighbours_busy": Row("idle_neighbours", "no other consumer is idle"),
+    "small_share": Row("unacked_messages", "{label} holds only {held} of {total:messages}"),
+    "never_acked_many": Row("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
+    "never_acked": Row("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
+    "has_acked": Row("since_last_ack", "{label} has acknowledged before{last}"),
+    "one_flow": Row("flows", "{label} has sent one FLOW in its life, and no refill"),
+    "flag_blocked": Row(
+        "blocked_consumer_on_unacked_msgs", "the broker says that {label} is at its limit"),
+    "release_soon": Row("acked", "{label} acknowledges, and gets new messages {release}"),
+    "near_limit": Row(
+        "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
+    "quiet_long": Row("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
+    "quiet_some": Row("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
+    "lively": Row("quiet_for", "{label} showed a sign of life {quiet_for} ago"),
+    "unusual": Row(
+        "pace",
+        "{label} has shown no sign of life for {quiet_for}; it took at most {usual} for a message"
+        " on average"),
+    "neighbour_later": Row(
+        "quiet_for", "{neighbour} showed a sign of life {apart} after the last of {label}"),
+    "acks_come": Row("acked", "{label} acknowledged{within}"),
+    "still": Row("moved", "nothing of {label} moved{within}"),
+    "asks": Row("flows", "{label} asked for messages{within}"),
+    "works": Row("pace", "{label} continues as before"),
+    "flow_far": Row("next_flow_in", "{label}: {outlook}"),
+    "flow_later": Row("next_flow_in", "{label}: {outlook}"),
+    "flow_soon": Row("next_flow_in", "{label} asks for more soon: {outlook}"),
+    "flow_may_be_far": Row("pace", "a message takes {label} long; {outlook}"),
+    "batch_for_one": Row(
+        "receiver_queue_size", "{label} asks for one message and was sent a batch"),
+    "asks_singly": Row("receiver_queue_size", "{label} {asks} for one message at a time"),
+    "batches": Row("largest_batch", "batches of {largest_batch:messages} are sent whole"),
+    "young": Row("connected_since", "{label} connected {connected_for} ago"),
+    "owes_flow": Row(
+        "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
+        " {refill_threshold}"),
+    "owes_little": Row(
+        "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
+        " {refill_threshold}"),
+    "in_hand": Row(
+        "permits_granted", "{label} has taken {taken:messages} or more that it has not finished"),
+    "keys_drain": Row(
+        "draining_hashes", "messages of keys that {label} had wait for its acknowledgements"),
+    "replay_waits": Row("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
+    "joined_late": Row("position_when_joining", "{label} waits for mark-delete"),
+    "namesake": Row("name", "a newer consumer has the same name, {label}"),
+}
+OF_SUBSCRIPTION = {
+    "nothing_left": Row("left", "nothing is left to send"),
+    "waits": Row("left", "{left:entries} could be sent"),
+    "replay": Row("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
+    "backlog_grows": Row("backlog_change", "the backlog grew by {by} within {within}"),
+    "backlog_falls": Row("backlog_change", "the backlog fell by {by} within {within}"),
+    "came_faster": Row(
+        "msg_rate_in", "{came} messages a second were published lately, {new} were sent first",
+        "backlog_grows"),
+    "sent_faster": Row(
+        "msg_rate_in", "{came} messages a second were published lately, {new} were sent first",
+        "backlog_falls"),
+    "keeps_up": Row(
+        "msg_rate_in", "{came} messages a second were published lately, {new} were sent first"),
+    "nobody": Row("consumers", "no consumer is attached"),
+    "somebody_ready": Row("available_permits", "a consumer has permits"),
+    "nobody_ready": Row("available_permits", "no consumer has permits"),
+    "nobody_holds": Row("unacked_messages", "no consumer holds a message"),
+    "active_gone": Row("active_consumer", "the active consumer is not connected"),
+    "standby": Row("active_consumer", "{standby} is a standby"),
+    "delivers": Row("msg_out_counter", "the broker sent {delivered:messages} in the window"),
+    "delivers_none": Row("msg_out_counter", "nothing was sent in the window"),
+    "delivered_long_ago": Row("last_consumed", "the last delivery was {since_delivery} ago"),
+    "just_delivered": Row("last_consumed", "a message was sent just now"),
+    "somebody_acks": Row("acked", "acknowledgements come"),
+    "rate_redeliver": Row(
+        "msg_rate_redeliver",
+        "{again} messages a second were redelivered lately, {out} were sent"),
+    "minute_none": Row("msg_rate_out", "nothing was sent in the broker's last full minute"),
+    "rate_none": Row("msg_rate_out", "nothing was sent in the broker's last full minute"),
+    "rate_out": Row("msg_rate_out", "{out} messages a second were sent lately"),
+    "rate_acks": Row("message_ack_rate", "{acks} messages a second were acknowledged lately"),
+    "flag_all_blocked": Row(
+        "blocked_subscription_on_unacked_msgs",
+        "the broker says that the subscription is at its limit, with {unacked} unacked"),
+    "throttled": Row("throttled_reads", "a rate limit delayed {reads:reads}"),
+    "throttled_once": Row(
+        "throttled_reads", "a rate limit has delayed {reads:reads} since the topic was loaded"),
+    "delayed_most": Row("msg_delayed", "{delayed} of {entries:entries} are not due yet"),
+    "delayed_some": Row("msg_delayed", "the broker counts {delayed:delayed entries}"),
+    "filter_puts_back": Row(
+        "filter_rescheduled_msg_count", "an entry filter has put messages back {put_back:times}"),
+    "open_transaction": Row(
+        "ongoing_txn_count", "the topic has {open_transactions:open transactions} of a producer"),
+    "reads": Row("read_position", "the broker is reading, or has tried to"),
+    "read_lost": Row("read_state", "{flags}"),
+    "read_asleep": Row("read_state", "{flags}"),
+    "no_read": Row("read_state", "{flags}"),
+    "read_under_way": Row("read_state", "{flags}"),
+    "read_waits": Row("read_state", "the broker has read all and waits for new entries"),
+    "read_armed": Row(
+        "read_state", "a read waits or is in progress, so a consumer has asked for messages"),
+    "unread": Row("read_position", "the broker has not read {unread:entries} yet"),
+    "hole": Row(
+        "acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not"),
+    "hole_old": Row(
+        "acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not"),
+    "hole_wide": Row(
+        "acknowledged_ranges", "{behind:entries} lie behind the first that is not acknowledged"),
+    "many_ranges": Row("acknowledged_ranges", "{ranges:acknowledged ranges}"),
+    "counter_differs": Row(
+        "msg_backlog", "the counter says {counter}, positions say {positions:entries}"),
+    "counter_negative": Row(
+        "msg_backlog", "the counter says {counter}, below 0", "counter_differs"),
+    "counter_below_0": Row("msg_backlog", "no backlog can be below 0"),
+    "counted_far": Row(
+        "messages_consumed_counter",
+        "by the counters {counted} entries wait, by the positions {positions}"),
+    "consumed_negative": Row(
+        "messages_consumed_counter",
+        "the cursor's counter of acknowledged entries is {consumed}, below 0"),
+    "in_circles": Row(
+        "redelivered", "{sent:messages} were sent, many of them three times or more"),
+    "again": Row("redelivered", "{again} of {sent:messages} had been sent before"),
+    "redelivers": Row("msg_rate_redeliver", "{rate} messages a second are sent again"),
+    "come_and_go": Row("consumers", "{gone:consumers} connected and left"),
+    "ended_holding": Row(
+        "unacked_messages", "{label} ended while it held {held:messages}, and acknowledged none"),
+    "apart": Row("connected", "the replicator to {cluster} is not connected"),
+}
+# fmt: on
+TABLE: Mapping[str, Row] = OF_CONSUMER | OF_SUBSCRIPTION
+
+
+class Observed:
+    """One observation that was made; its text is composed when it is read."""
+
+    __slots__ = ("_numbers", "_of", "_row")
+
+    def __init__(self, row: Row, of: object, numbers: Numbers) -> None:
+        self._row, self._of, self._numbers = row, of, numbers
+
+    @property
+    def name(self) -> str:
+        """Of the number that it rests on."""
+        return self._row.number
+
+    @property
+    def text(self) -> Sentence:
+        """Its sentence, without a full stop."""
+        return fill(self._row.sentence, self._of, self._numbers)
+
+
+Clues = Mapping[str, Observed | Clue]  # by the key of the clue
+Found = Iterator[str | tuple[str, Numbers]]  # keys of rows, and the numbers that the test adds
+
+
+def observed_by(observers: Iterable[Callable[[Of], Found]], beside: Of, of: object) -> Clues:
+    """What these tests see, by clue. of: whose numbers the sentences name."""
+    seen: dict[str, Observed | Clue] = {}
+    for observe in observers:
+        for found in observe(beside):
+            key, numbers = (found, {}) if isinstance(found, str) else found
+            row = TABLE[key]
+            seen[row.clue or key] = Observed(row, of, numbers)
+    return seen
+
+
+def said(key: str, of: object, **numbers: object) -> Sentence:
+    """The sentence of an observation that is known to be so. numbers: that its test adds."""
+    return fill(TABLE[key].sentence, of, numbers)
