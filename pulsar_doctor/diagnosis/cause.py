@@ -24,10 +24,10 @@ class Hypothesis:
     # Keys of clues. How much each of them says is fitted: see fitted.json.
     speaks_for: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
-    # Why the subscription as a whole rules it out; None: it does not.
-    excluded: OfSubscription | None = None
-    # Where the cause concerns one consumer: why that consumer rules it out.
-    not_by: OfConsumer | None = None
+    # What rules it out for the whole subscription: keys of observations, or tests of its own.
+    excluded: tuple[str | OfSubscription, ...] = ()
+    # Where the cause concerns one consumer: what rules that one out.
+    not_by: tuple[str | OfConsumer, ...] = ()
     # Names of numbers that would help to decide.
     missing: tuple[str, ...] = ()
     # Whether it can be a stall; otherwise it is a warning at most.

@@ -71,6 +71,13 @@ def _permits(of: _Of) -> Found:
         yield "no_permits"
     elif (least(each.available_permits) or 0) > 0:
         yield "has_permits"
+    if of.view.gone is None and of.everybody.count < 2:
+        yield "no_standby"
+    elif of.view.gone is None and (least(each.available_permits) or 0) > 0:
+        yield "active_ready"
+    fewest = least(each.available_permits)
+    if fewest is not None and fewest >= 0:
+        yield "not_below_zero"
     if each.without_permits and each.holds_nothing and not each.surely_singly:
         yield "empty_handed"
     if each.never_asked:
@@ -87,6 +94,16 @@ def _held(of: _Of) -> Found:
         yield "holds_one"
     elif held:
         yield "holds_some"
+    if each.holds_nothing and _has_asked(each):
+        yield "took_all"
+    if each.one_by_one and not each.holds_nothing:
+        yield "holds_requested"
+
+
+def _has_asked(each: ConsumerView) -> bool:
+    """Whether it is known that a FLOW came."""
+    sent = (least(each.permits_granted) or 0) > 0 or (least(each.msg_out_counter) or 0) > 0
+    return sent or bool(each.flows)
 
 
 def _share(of: _Of) -> Found:
@@ -113,6 +130,9 @@ def _acks(of: _Of) -> Found:
     elif each.never_acked is False:
         last = "" if each.since_last_ack is None else say(", last {} ago", each.since_last_ack)
         yield "has_acked", {"last": last}
+    lately = each.since_last_ack is None or each.since_last_ack.seconds < PAUSE_SECONDS
+    if each.acked and lately:
+        yield "acks_lately"
     if (
         told(each.permits_granted) is not None
         and each.permits_granted == each.receiver_queue_size
@@ -123,6 +143,8 @@ def _acks(of: _Of) -> Found:
 
 def _limit(of: _Of) -> Found:
     each, held = of.consumer, least(of.consumer.unacked_messages) or 0
+    if each.blocked_consumer_on_unacked_msgs is False:
+        yield "flag_free"
     if each.blocked_consumer_on_unacked_msgs:
         release = each.acks.until(acks_to_release(held, each.max_unacked_messages_per_consumer))
         soon = each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS
@@ -213,6 +235,9 @@ def _queue(of: _Of) -> Found:
     owed, threshold = least(each.permits_owed) or 0, each.refill_threshold
     if threshold and owed > 0:
         yield "owes_flow" if owed > threshold else "owes_little"
+    exactly = told(each.permits_owed)
+    if exactly is not None and threshold and exactly < threshold:
+        yield "owes_few"
 
 
 def _in_hand(of: _Of) -> Found:

@@ -34,6 +34,9 @@ OF_CONSUMER = {
     "below_zero": Row("available_permits", "{label} has {available_permits:permits}"),
     "no_permits": Row("available_permits", "{label} has {available_permits:permits}"),
     "has_permits": Row("available_permits", "{label} has {available_permits:permits}"),
+    "active_ready": Row("available_permits", "{label} has {available_permits:permits}"),
+    "no_standby": Row("active_consumer", "there is no standby"),
+    "not_below_zero": Row("available_permits", "{label} has {available_permits:permits}"),
     "empty_handed": Row(
         "available_permits",
         "{label} holds nothing and has no permits, as if its client had lost them"),
@@ -42,6 +45,8 @@ OF_CONSUMER = {
     "holds_many": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
     "holds_one": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
     "holds_some": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "took_all": Row("unacked_messages", "{label} holds nothing"),
+    "holds_requested": Row("unacked_messages", "{label} holds all that it requested"),
     "neighbours_idle": Row(
         "idle_neighbours", "{label} holds {held} of {total:messages}, {idle_ones} nothing to do"),
     "neighbours_busy": Row("idle_neighbours", "no other consumer is idle"),
@@ -49,9 +54,12 @@ OF_CONSUMER = {
     "never_acked_many": Row("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
     "never_acked": Row("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
     "has_acked": Row("since_last_ack", "{label} has acknowledged before{last}"),
+    "acks_lately": Row("since_last_ack", "{label} acknowledges messages"),
     "one_flow": Row("flows", "{label} has sent one FLOW in its life, and no refill"),
     "flag_blocked": Row(
         "blocked_consumer_on_unacked_msgs", "the broker says that {label} is at its limit"),
+    "flag_free": Row(
+        "blocked_consumer_on_unacked_msgs", "the broker says that {label} is not at its limit"),
     "release_soon": Row("acked", "{label} acknowledges, and gets new messages {release}"),
     "near_limit": Row(
         "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
@@ -83,6 +91,9 @@ OF_CONSUMER = {
     "owes_little": Row(
         "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
         " {refill_threshold}"),
+    "owes_few": Row(
+        "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
+        " {refill_threshold}"),
     "in_hand": Row(
         "permits_granted", "{label} has taken {taken:messages} or more that it has not finished"),
     "keys_drain": Row(
@@ -92,6 +103,10 @@ OF_CONSUMER = {
     "namesake": Row("name", "a newer consumer has the same name, {label}"),
 }
 OF_SUBSCRIPTION = {
+    "not_shared": Row("type", "the subscription is {type}"),
+    "not_failover": Row("type", "the subscription is {type}"),
+    "not_key_shared": Row("type", "the subscription is {type}"),
+    "out_of_order": Row("type", "out-of-order delivery is allowed"),
     "nothing_left": Row("left", "nothing is left to send"),
     "waits": Row("left", "{left:entries} could be sent"),
     "replay": Row("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
@@ -107,7 +122,10 @@ OF_SUBSCRIPTION = {
         "msg_rate_in", "{came} messages a second were published lately, {new} were sent first"),
     "nobody": Row("consumers", "no consumer is attached"),
     "somebody_ready": Row("available_permits", "a consumer has permits"),
+    "nobody_served": Row("active_consumer", "no active consumer is connected"),
+    "one_consumer": Row("consumers", "there is no other consumer"),
     "nobody_ready": Row("available_permits", "no consumer has permits"),
+    "nobody_takes": Row("available_permits", "no consumer may be sent messages"),
     "nobody_holds": Row("unacked_messages", "no consumer holds a message"),
     "active_gone": Row("active_consumer", "the active consumer is not connected"),
     "standby": Row("active_consumer", "{standby} is a standby"),
@@ -126,15 +144,22 @@ OF_SUBSCRIPTION = {
     "flag_all_blocked": Row(
         "blocked_subscription_on_unacked_msgs",
         "the broker says that the subscription is at its limit, with {unacked} unacked"),
+    "flag_all_free": Row(
+        "blocked_subscription_on_unacked_msgs",
+        "the broker says that the subscription is not at its limit"),
+    "never_throttled": Row("throttled_reads", "no read was ever held back by a rate limit"),
     "throttled": Row("throttled_reads", "a rate limit delayed {reads:reads}"),
     "throttled_once": Row(
         "throttled_reads", "a rate limit has delayed {reads:reads} since the topic was loaded"),
+    "none_delayed": Row("msg_delayed", "the broker counts no delayed entry"),
     "delayed_most": Row("msg_delayed", "{delayed} of {entries:entries} are not due yet"),
     "delayed_some": Row("msg_delayed", "the broker counts {delayed:delayed entries}"),
+    "waits_by_design": Row("read_position", "{pauses_by_design}"),
     "filter_puts_back": Row(
         "filter_rescheduled_msg_count", "an entry filter has put messages back {put_back:times}"),
     "open_transaction": Row(
         "ongoing_txn_count", "the topic has {open_transactions:open transactions} of a producer"),
+    "none_pending": Row("pending_acks", "no acknowledgement is in an open transaction"),
     "reads": Row("read_position", "the broker is reading, or has tried to"),
     "read_lost": Row("read_state", "{flags}"),
     "read_asleep": Row("read_state", "{flags}"),
@@ -207,6 +232,19 @@ def observed_by(observers: Iterable[Callable[[Of], Found]], beside: Of, of: obje
             row = TABLE[key]
             seen[row.clue or key] = Observed(row, of, numbers)
     return seen
+
+
+def first_of(
+    tests: Iterable[str | Callable[..., str | None]], clues: Clues, *of: object
+) -> Observed | Clue | None:
+    """The first of these that holds: observations by their keys, or tests of `of`."""
+    for each in tests:
+        if isinstance(each, str):
+            if each in clues:
+                return clues[each]
+        elif because := each(*of):
+            return Clue("", because)
+    return None
 
 
 def said(key: str, of: object, **numbers: object) -> Sentence:

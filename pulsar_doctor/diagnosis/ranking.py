@@ -33,7 +33,7 @@ from pulsar_doctor.diagnosis.healthy import (
     SETTLED,
 )
 from pulsar_doctor.diagnosis.missing import missing_of
-from pulsar_doctor.diagnosis.observations import Clues, Observed
+from pulsar_doctor.diagnosis.observations import Clues, Observed, first_of
 from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER
@@ -210,19 +210,19 @@ def cases_of(
         whole[NOTHING_FOUND] = SETTLED
     groups = []
     for hypothesis in hypotheses:
-        if not _concerns(hypothesis, view, undecided):
+        if not _concerns(hypothesis, view, whole, undecided):
             continue
         group = list(_cases(view, hypothesis, whole, seen, undecided.get(hypothesis.code, ())))
         groups += [group] if group else []
     return groups
 
 
-def _concerns(of: Hypothesis, view: SubscriptionView, undecided: Undecided) -> bool:
+def _concerns(of: Hypothesis, view: SubscriptionView, whole: Clues, undecided: Undecided) -> bool:
     """Whether it may be that: of a cursor of the broker's own, only what its checks left open."""
     of_own = view.own is not None and of.code != HEALTHY
     if (of.if_undecided or of_own) and of.code not in undecided:
         return False
-    return of.excluded is None or not of.excluded(view)
+    return first_of(of.excluded, whole, view) is None
 
 
 def _cases(
@@ -232,14 +232,14 @@ def _cases(
     seen: Sequence[tuple[ConsumerView, Clues]],
     unknown: Sequence[Unknown],
 ) -> Iterator[Suspicion]:
-    if hypothesis.not_by is None or view.consumers is None:
+    if not hypothesis.not_by or view.consumers is None:
         yield Suspicion(hypothesis, None, {**whole, **_undecided(unknown)})
         return
     first: dict[str | None, tuple[int, Unknown]] = {}  # by the consumer that it is about
     for place, one in enumerate(unknown):
         first.setdefault(one.consumer, (place, one))
     for each, clues in seen:
-        if hypothesis.not_by(view, each) is None:
+        if first_of(hypothesis.not_by, clues, view, each) is None:
             about = [first[label] for label in {None, each.label} if label in first]
             concerns = [one for _, one in sorted(about, key=itemgetter(0))]
             yield Suspicion(hypothesis, each, {**whole, **clues, **_undecided(concerns)})

@@ -23,6 +23,23 @@ def of_subscription(view: SubscriptionView) -> Clues:
     return observed_by(OBSERVERS, view, view)
 
 
+TYPES = {"Shared": "not_shared", "Failover": "not_failover", "Key_Shared": "not_key_shared"}
+
+
+def _kind(view: SubscriptionView) -> Found:
+    for kind in TYPES:
+        if view.type not in (None, kind):
+            yield TYPES[kind]
+    if view.key_order is not None and view.key_order.out_of_order:
+        yield "out_of_order"
+    if view.consumers is not None and len(view.consumers) < 2:
+        yield "one_consumer"
+    if view.consumers and all(
+        each.without_permits or each.blocked_consumer_on_unacked_msgs for each in view.consumers
+    ):
+        yield "nobody_takes"
+
+
 def _waiting(view: SubscriptionView) -> Found:
     left, replay = view.left, told(view.replay) or 0
     if view.nothing_left:
@@ -63,6 +80,8 @@ def _who(view: SubscriptionView) -> Found:
         return
     active = view.served
     if not active:
+        if view.consumers is not None:
+            yield "nobody_served"
         return
     if any(each.may_receive for each in active):
         yield "somebody_ready"
@@ -127,12 +146,18 @@ def _rates(view: SubscriptionView) -> Found:
 
 def _limits(view: SubscriptionView) -> Found:
     limit, throttling = view.unacked_limit, view.throttling
+    if limit is not None and limit.blocked is False:
+        yield "flag_all_free"
+    if throttling is not None and not throttling.reads and not throttling.lately:
+        yield "never_throttled"
     if limit is not None and limit.blocked:
         yield "flag_all_blocked"
     if throttling is not None and throttling.lately:
         yield "throttled", {"reads": throttling.lately[0].reads}
     elif throttling is not None and throttling.reads:
         yield "throttled_once", {"reads": throttling.reads}
+    if view.attended and told(view.delayed) == 0:  # without a consumer the broker counts none
+        yield "none_delayed"
     delayed, entries = told(view.delayed), view.backlog.entries if view.backlog else None
     if delayed and entries and delayed * 2 >= entries:
         yield "delayed_most", {"entries": entries}
@@ -145,6 +170,10 @@ def _at_the_broker(view: SubscriptionView) -> Found:
     filtering = view.filtering
     if filtering is not None and view.filter_keeps:
         yield "filter_puts_back", {"put_back": filtering.put_back}
+    if view.pauses_by_design:
+        yield "waits_by_design"
+    if view.pending_acks == 0:
+        yield "none_pending"
     if view.open_transactions:
         yield "open_transaction"
 
@@ -227,5 +256,6 @@ def _own(view: SubscriptionView) -> Found:
 
 
 OBSERVERS: tuple[Callable[[SubscriptionView], Found], ...] = (
-    _waiting, _who, _delivery, _rates, _limits, _at_the_broker, _cursor, _circles, _ended, _own,
+    _kind, _waiting, _who, _delivery, _rates, _limits, _at_the_broker, _cursor, _circles, _ended,
+    _own,
 )  # fmt: skip

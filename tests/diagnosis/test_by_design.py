@@ -9,6 +9,7 @@ import pytest
 
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
+from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.evidence import by_stats
 from tests.causes.stats_script import observed
@@ -65,10 +66,11 @@ def test_a_limit_that_lets_more_through_than_waits_holds_nothing_back() -> None:
     view = replace(by_stats.subscription_view(observed(case)), msg_rate_out=50.0, throttling=None)
     [throttled] = [each.hypothesis for each in CAUSES if each.code == "dispatch-throttled"]
     assert throttled is not None
-    assert throttled.excluded is not None
-    assert throttled.excluded(view) == (
+    [excluded] = ruled_out(view, [throttled])
+    assert excluded.because == (
         "4 entries wait, 50 messages a second are sent, and the oldest waits for 25 h"
     )
     slow = replace(view, msg_rate_out=0.0001)
     of_another = replace(view, oldest_seconds=None)
-    assert throttled.excluded(slow) is throttled.excluded(of_another) is None
+    assert not ruled_out(slow, [throttled])
+    assert not ruled_out(of_another, [throttled])

@@ -12,7 +12,7 @@ import pytest
 from pulsar_doctor.diagnosis import consumer_clues, subscription_clues
 from pulsar_doctor.diagnosis.fitted import weights
 from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER
-from pulsar_doctor.diagnosis.observations import TABLE
+from pulsar_doctor.diagnosis.observations import OF_CONSUMER, OF_SUBSCRIPTION, TABLE
 from tests.incidents.asking import HYPOTHESES
 
 BY_RULES = {"undecided", "settled"}  # what the rules have said, and no look at a view
@@ -50,13 +50,24 @@ def counted() -> set[str]:
     return {key for each in HYPOTHESES for key in (*each.speaks_for, *each.against)}
 
 
+def excluding() -> set[object]:
+    return {key for each in HYPOTHESES for key in (*each.excluded, *each.not_by)}
+
+
 def test_each_row_of_the_table_has_a_test_and_each_test_has_a_row() -> None:
     assert observed() == TABLE.keys()
 
 
+def test_what_excludes_a_cause_is_observed_or_its_own() -> None:
+    consumers, whole = OF_CONSUMER.keys(), OF_SUBSCRIPTION.keys()
+    for each in HYPOTHESES:
+        assert {key for key in each.excluded if isinstance(key, str)} <= whole, each.code
+        assert {key for key in each.not_by if isinstance(key, str)} <= consumers, each.code
+
+
 def test_no_clue_is_seen_for_nothing() -> None:
     summed = {key for keys in OF_ALL.values() for key in keys}
-    assert seen() - counted() - summed == set()
+    assert seen() - counted() - summed - excluding() == set()
     assert OF_ALL.keys() <= counted()
 
 

@@ -321,6 +321,6 @@ def test_a_suspect_comes_with_what_to_do_if_it_is_that() -> None:
 
 def test_each_cause_has_a_remedy_of_its_own_or_that_of_its_consumer() -> None:
     general = {rule.code for rule in RULES if rule.remedy is not None}
-    of_one = {each.code for each in HYPOTHESES if each.not_by is not None}
+    of_one = {each.code for each in HYPOTHESES if each.not_by}
     assert {each.code for each in HYPOTHESES} - {HEALTHY} <= general | of_one
     assert not any("{" in (rule.remedy or "") for rule in RULES)

@@ -138,7 +138,7 @@ def test_a_root_cause_is_as_severe_as_what_it_explains() -> None:
 
 def test_what_is_found_is_not_ruled_out_too() -> None:
     excluded = [
-        Hypothesis("it leaks", excluded=lambda view: "a has permits", code=code) for code in "xy"
+        Hypothesis("it leaks", excluded=(lambda view: "a has permits",), code=code) for code in "xy"
     ]
     found = rule("x", [finding("x", "warning", "a")], hypothesis=excluded[0])
     said = judge(found, rule("y", [], hypothesis=excluded[1]))

@@ -11,7 +11,9 @@ from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import plain_stats
 from pulsar_doctor.broker.samples.plain_windows import plain_windows
 from pulsar_doctor.diagnosis.actions.limits import raised_limit
+from pulsar_doctor.diagnosis.observations import first_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
+from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence.by_stats import subscription_view
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.incidents.asking import HYPOTHESES
@@ -26,7 +28,8 @@ def view_of(part: Any) -> SubscriptionView:
 
 def excluded(view: SubscriptionView, code: str) -> str | None:
     [of] = (each for each in HYPOTHESES if each.code == code)
-    return of.excluded(view)
+    found = first_of(of.excluded, of_subscription(view), view)
+    return found and found.text
 
 
 def cut(*consumers: dict[str, Any], **more: Any) -> str:

@@ -114,7 +114,7 @@ HYPOTHESIS = Hypothesis(
         "nobody_holds", "read_asleep", "somebody_ready",
     ),
     against=("delivers", "just_delivered"),
-    excluded=_excluded,
+    excluded=(_excluded,),
     missing=("backlog_by_positions",),
     stalls=False,
     confirmed="if nothing moves although by the positions nothing waits, this is the cause",

@@ -162,15 +162,6 @@ def _finding(
     )
 
 
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """The broker's own flag."""
-    return (
-        f"the broker says that {each.label} is not at its limit"
-        if each.blocked_consumer_on_unacked_msgs is False
-        else None
-    )
-
-
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
     return Probe(
         "Read the limit: if it holds that many messages, this is the cause; otherwise it is not.",
@@ -186,7 +177,7 @@ HYPOTHESIS = Hypothesis(
         "neighbour_later", "rate_none",
     ),
     against=("holds_nothing", "holds_one", "rate_acks", "release_soon", "works", "acks_come"),
-    not_by=_not_by,
+    not_by=("flag_free",),
     missing=("blocked_consumer_on_unacked_msgs",),
     probe=_probe,
 )  # fmt: skip

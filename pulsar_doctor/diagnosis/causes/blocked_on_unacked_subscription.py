@@ -185,19 +185,12 @@ def _holders(view: SubscriptionView) -> str:
     return listed(named, NAMED_MOST, last=", ")
 
 
-def _excluded(view: SubscriptionView) -> str | None:
-    """The broker's own flag of the subscription."""
-    limit = view.unacked_limit
-    said = "the broker says that the subscription is not at its limit"
-    return said if limit is not None and limit.blocked is False else None
-
-
 HYPOTHESIS = Hypothesis(
     "the consumers together hold as many messages as the subscription's limit allows",
     speaks_for=(
         "undecided", "flag_all_blocked", "delivers_none", "delivered_long_ago", "rate_none",
     ),
     against=("somebody_acks", "delivers", "nobody_holds", "rate_out", "rate_acks"),
-    excluded=_excluded,
+    excluded=("flag_all_free",),
     missing=("blocked_subscription_on_unacked_msgs",),
 )  # fmt: skip

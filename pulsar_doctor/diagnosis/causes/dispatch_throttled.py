@@ -107,37 +107,23 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], waits: int) -> 
     )
 
 
-def _excluded(view: SubscriptionView) -> str | None:
-    """Nothing to send, or no read that was ever held back."""
-    throttling = view.throttling
-    if view.nothing_left:
-        return "nothing is left to send"
-    if view.pauses_by_design:
-        return view.pauses_by_design
-    if throttling is not None and not throttling.reads and not throttling.lately:
-        return "no read was ever held back by a rate limit"
-    if _would_have_passed(view):
-        return say(
-            "{} wait, {} messages a second are sent, and the oldest waits for {}",
-            *(view.backlog, f"{view.msg_rate_out:.3g}", duration(view.oldest_seconds or 0)),
-        )
-    return None
-
-
-def _would_have_passed(view: SubscriptionView) -> bool:
-    """Whether the oldest waits for far longer than all of them take at the pace of the minute."""
+def _would_have_passed(view: SubscriptionView) -> str | None:
+    """The oldest waits for far longer than all of them take at the pace of the minute."""
     entries = view.backlog.entries if view.backlog else None
     rate, oldest = view.msg_rate_out, view.oldest_seconds
-    if not entries or not rate or not oldest:
-        return False
-    return PASSED_TIMES * entries / rate < oldest
+    if not entries or not rate or not oldest or PASSED_TIMES * entries / rate >= oldest:
+        return None
+    return say(
+        "{} wait, {} messages a second are sent, and the oldest waits for {}",
+        *(view.backlog, f"{rate:.3g}", duration(oldest)),
+    )
 
 
 HYPOTHESIS = Hypothesis(
     "a dispatch rate limit sets the pace",
     speaks_for=("undecided", "throttled", "throttled_once", "somebody_ready", "waits", "unread"),
     against=("nobody_ready", "delivered_long_ago", "read_asleep", "minute_none"),
-    excluded=_excluded,
+    excluded=("nothing_left", "waits_by_design", "never_throttled", _would_have_passed),
     missing=("throttled_reads",),
     stalls=False,
     confirmed="if the counters of throttled reads grow, this is the cause",

@@ -185,6 +185,6 @@ HYPOTHESIS = Hypothesis(
     "{who} seems to be dead and still blocks its place or its messages",
     speaks_for=("undecided", "namesake", "neighbour_later", "quiet_long", "still"),
     against=("acks_come",),
-    excluded=_excluded,
+    excluded=(_excluded,),
     confirmed="if the older of the two stays silent, this is the cause",
 )

@@ -201,7 +201,7 @@ HYPOTHESIS = Hypothesis(
     "{who} takes messages faster than it finishes them, and keeps the rest in memory",
     speaks_for=("undecided", "in_hand", "has_permits", "holds_many"),
     against=("no_permits", "never_acked", "rate_acks"),
-    not_by=_not_by,
+    not_by=(_not_by,),
     missing=("pace",),
     stalls=False,
     found_at_once=True,

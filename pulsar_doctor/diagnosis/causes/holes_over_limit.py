@@ -142,7 +142,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 HYPOTHESIS = Hypothesis(
     "more acknowledged ranges than the broker writes down",
     speaks_for=("undecided", "many_ranges"),
-    excluded=_excluded,
+    excluded=(_excluded,),
     missing=("acknowledged_ranges",),
     stalls=False,
     found_at_once=True,

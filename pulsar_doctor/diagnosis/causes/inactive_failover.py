@@ -28,7 +28,6 @@ from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment, unload
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import has_permits
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -200,20 +199,11 @@ def _gone_finding(
     )
 
 
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """Nobody who could take over, or an active consumer with permits."""
-    if view.gone is not None:
-        return None
-    if len(view.consumers or ()) < 2:
-        return "there is no standby"
-    return None if each.without_permits else has_permits(view, each)
-
-
 def _excluded(view: SubscriptionView) -> str | None:
     """Nobody stands by elsewhere."""
     if view.type is None and view.sources == {STATS} and any(map(_holds, view.consumers or ())):
         return "unacknowledged messages are counted, as on Shared and Key_Shared alone"
-    return None if view.type in (None, "Failover") else f"the subscription is {view.type}"
+    return None
 
 
 def _holds(consumer: ConsumerView) -> bool:
@@ -228,7 +218,7 @@ HYPOTHESIS = Hypothesis(
         "one_flow",
     ),
     against=("works", "acks_come", "flow_soon", "lively", "asks_singly", "rate_out", "rate_acks"),
-    excluded=_excluded,
-    not_by=_not_by,
+    excluded=("not_failover", _excluded),
+    not_by=("no_standby", "active_ready"),
     missing=("quiet_for",),
 )  # fmt: skip

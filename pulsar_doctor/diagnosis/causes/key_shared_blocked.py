@@ -37,7 +37,6 @@ from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
 from pulsar_doctor.diagnosis.release import release_verdict
@@ -297,17 +296,6 @@ def _finding(
     )
 
 
-def _excluded(view: SubscriptionView) -> str | None:
-    """No order of keys that would have to be kept."""
-    if view.type not in (None, "Key_Shared"):
-        return f"the subscription is {view.type}"
-    if view.consumers is not None and len(view.consumers) < 2:
-        return "there is no other consumer"
-    if view.key_order is not None and view.key_order.out_of_order:
-        return "out-of-order delivery is allowed"
-    return None
-
-
 HYPOTHESIS = Hypothesis(
     "messages of keys that {who} had, or has, wait until it acknowledges",
     speaks_for=(
@@ -316,7 +304,7 @@ HYPOTHESIS = Hypothesis(
         "one_flow",
     ),
     against=("acks_come", "lively", "nothing_left", "joined_late"),
-    excluded=_excluded,
-    not_by=holds_nothing,
+    excluded=("not_key_shared", "one_consumer", "out_of_order"),
+    not_by=("holds_nothing",),
     missing=("draining_hashes", "msg_in_replay"),
 )  # fmt: skip

@@ -183,7 +183,7 @@ HYPOTHESIS = Hypothesis(
     "no consumer is attached, and a backlog waits",
     speaks_for=("undecided", "nobody", "waits", "backlog_grows", "rate_none", "unread"),
     against=("just_delivered", "rate_out", "rate_acks", "read_armed"),
-    excluded=_excluded,
+    excluded=(_excluded,),
     missing=("consumers",),
     stalls=False,
     confirmed="if there is still no consumer, this is the cause",

@@ -44,12 +44,10 @@ from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, t
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.holder_laws import acks_stopped, queue_untouched, silent_holder
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
-    PAUSE_SECONDS,
     Limits,
     Threshold,
 )
@@ -286,14 +284,6 @@ def _found(
     )
 
 
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """Nothing to acknowledge, or acknowledgements that come."""
-    if each.holds_nothing:
-        return holds_nothing(view, each)
-    lately = each.since_last_ack is None or each.since_last_ack.seconds < PAUSE_SECONDS
-    return f"{each.label} acknowledges messages" if each.acked and lately else None
-
-
 HYPOTHESIS = Hypothesis(
     "{who} takes messages and acknowledges none of them, or hangs with them",
     speaks_for=(
@@ -301,6 +291,6 @@ HYPOTHESIS = Hypothesis(
         "holds_many", "rate_none", "quiet_long", "unusual", "one_flow",
     ),
     against=("works", "acks_come", "lively", "has_acked", "young", "no_permits", "rate_acks"),
-    not_by=_not_by,
+    not_by=("holds_nothing", "acks_lately"),
     missing=("since_last_ack", "quiet_for"),
 )  # fmt: skip

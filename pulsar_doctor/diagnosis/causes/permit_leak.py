@@ -28,12 +28,11 @@ from pulsar_doctor.diagnosis.actions.consumers import anew
 from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Probe, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import has_permits
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.ledger.clients import clients_of
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
@@ -117,18 +116,6 @@ def _finding(
     )
 
 
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """It never had any, it owes fewer than a client gives back at once, or it has some."""
-    if each.never_asked:
-        return f"{each.label} has never asked for a message, so it had no permits to lose"
-    if each.one_by_one and not each.holds_nothing:
-        return f"{each.label} holds all that it requested"
-    owed = told(each.permits_owed)
-    if owed is not None and each.refill_threshold and owed < each.refill_threshold:
-        return f"{each.label} owes {owed} permits, fewer than it asks for at once"
-    return has_permits(view, each)
-
-
 def _alike(view: SubscriptionView, each: ConsumerView) -> str | None:
     """A pause, where its client sends no FLOW during one and nobody has read whether it is."""
     known = each.inside is not None and each.inside.paused is not None
@@ -154,7 +141,7 @@ HYPOTHESIS = Hypothesis(
         "owes_little", "holds_many", "lively", "one_flow", "never_acked_many", "flag_blocked",
         "works", "acks_come",
     ),
-    not_by=_not_by,
+    not_by=("never_asked", "holds_requested", "owes_few", "has_permits"),
     missing=("permits_owed",),
     alike=_alike,
     probe=_probe,

@@ -52,7 +52,6 @@ from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import has_permits
 from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
 from pulsar_doctor.diagnosis.starving import starving
 from pulsar_doctor.diagnosis.thresholds import (
@@ -338,22 +337,6 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
         yield from treatment(view, consumer)
 
 
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """Who holds nothing has taken all that it was sent; who has permits needs no FLOW."""
-    if each.holds_nothing and _has_asked(each):
-        return f"{each.label} holds nothing"
-    return has_permits(view, each)
-
-
-def _has_asked(each: ConsumerView) -> bool:
-    """Whether it is known that a FLOW came."""
-    return (
-        (least(each.permits_granted) or 0) > 0
-        or (least(each.msg_out_counter) or 0) > 0
-        or bool(each.flows)
-    )
-
-
 HYPOTHESIS = Hypothesis(
     "{who} holds what it was sent and asks for no more: it hangs, is paused, or is very slow",
     speaks_for=(
@@ -365,6 +348,6 @@ HYPOTHESIS = Hypothesis(
         "works", "lively", "flow_soon", "flow_later", "asks_singly", "holds_one", "flag_blocked",
         "nobody_holds",
     ),
-    not_by=_not_by,
+    not_by=("took_all", "has_permits"),
     missing=("pace", "receiver_queue_size"),
 )  # fmt: skip

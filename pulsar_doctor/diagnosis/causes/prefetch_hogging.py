@@ -32,7 +32,6 @@ from pulsar_doctor.diagnosis.actions.processes import place, threads_seen
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import holds_nothing
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -268,21 +267,6 @@ def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measur
     )
 
 
-def _excluded(view: SubscriptionView) -> str | None:
-    """No neighbour who is idle because of what another one keeps."""
-    if view.type not in (None, "Shared"):
-        return f"the subscription is {view.type}: no other consumer gets its messages"
-    if view.consumers is not None and len(view.consumers) < 2:
-        return "there is no other consumer"
-    if view.left is not None and (view.left.least or 0) > 0:
-        return f"{view.left} entries are left to send, also to the other consumers"
-    if view.consumers and all(
-        each.without_permits or each.blocked_consumer_on_unacked_msgs for each in view.consumers
-    ):
-        return "no other consumer has permits"
-    return None
-
-
 HYPOTHESIS = Hypothesis(
     "{who} holds messages in its queue that idle consumers could process",
     speaks_for=(
@@ -290,7 +274,7 @@ HYPOTHESIS = Hypothesis(
         "quiet_some", "unusual", "neighbour_later",
     ),
     against=("neighbours_busy", "small_share", "lively", "flow_soon", "works"),
-    excluded=_excluded,
-    not_by=holds_nothing,
+    excluded=("not_shared", "one_consumer", "waits", "nobody_takes"),
+    not_by=("holds_nothing",),
     missing=("pace",),
 )  # fmt: skip

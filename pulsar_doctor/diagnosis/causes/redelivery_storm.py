@@ -294,7 +294,7 @@ HYPOTHESIS = Hypothesis(
         "somebody_acks", "delivers_none", "delivered_long_ago", "backlog_falls", "rate_acks",
         "rate_none",
     ),
-    excluded=_excluded,
+    excluded=(_excluded,),
     missing=("redelivered",),
     stalls=False,
     confirmed="if messages are sent and the backlog stays, this is the cause",

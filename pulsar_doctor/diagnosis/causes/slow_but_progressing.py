@@ -17,7 +17,6 @@ from __future__ import annotations
 from pulsar_doctor.diagnosis.actions.consumers import slow
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.exclusions import has_permits, holds_nothing
 from pulsar_doctor.diagnosis.starving import starving
 from pulsar_doctor.diagnosis.thresholds import RECEIVER_QUEUE_SIZE, SLOW_WAIT, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -85,11 +84,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     )
 
 
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """Who holds nothing, or has permits, keeps nobody waiting."""
-    return holds_nothing(view, each) or has_permits(view, each)
-
-
 HYPOTHESIS = Hypothesis(
     "{who} is working, slowly, and asks for more only after half of its queue",
     speaks_for=(
@@ -100,7 +94,7 @@ HYPOTHESIS = Hypothesis(
         "never_acked", "never_acked_many", "still", "quiet_long", "unusual", "flow_soon",
         "asks_singly", "flag_blocked", "flow_far", "asks",
     ),
-    not_by=_not_by,
+    not_by=("holds_nothing", "has_permits"),
     missing=("pace", "receiver_queue_size"),
     stalls=False,
     confirmed="if its acknowledgements arrive, this is the cause; if nothing moves, it hangs",

@@ -82,9 +82,7 @@ def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Findin
 HYPOTHESIS = Hypothesis(
     "messages are acknowledged in a transaction that is not committed",
     speaks_for=("undecided", "nobody_holds", "nothing_left", "hole", "hole_old", "read_waits"),
-    excluded=lambda view: (
-        "no acknowledgement is in an open transaction" if view.pending_acks == 0 else None
-    ),
+    excluded=("none_pending",),
     stalls=False,
     if_undecided=True,
     probe=list_slow,

@@ -114,7 +114,7 @@ HYPOTHESIS = Hypothesis(
         "undecided", "open_transaction", "somebody_ready", "waits", "unread", "nobody_holds",
         "read_asleep", "backlog_grows", "rate_none", "delivered_long_ago",
     ),
-    excluded=_excluded,
+    excluded=(_excluded,),
     missing=("read_position",),
     if_undecided=True,
     probe=list_slow,

@@ -30,6 +30,7 @@ from pulsar_doctor.diagnosis.actions.consumers import SettingChange, restart
 from pulsar_doctor.diagnosis.actions.settings import setting_of_any
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observations import said
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE
@@ -128,7 +129,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     granted = told(each.permits_granted)
     permits = told(each.available_permits)
     if permits is not None and permits > 1:
-        return f"{each.label} has {permits} permits"
+        return said("has_permits", each)
     if each.batch_for_one or granted is None or each.unacked_messages is None:
         return None
     return f"{each.label} was sent no batch for one permit" if not each.one_by_one else None
@@ -138,6 +139,6 @@ HYPOTHESIS = Hypothesis(
     "{who} has a zero queue, and with that its client cannot take a batch",
     speaks_for=("undecided", "batch_for_one", "quiet_long", "quiet_some", "below_zero"),
     against=("works", "lively", "acks_come"),
-    not_by=_not_by,
+    not_by=(_not_by,),
     missing=("receiver_queue_size",),
 )
