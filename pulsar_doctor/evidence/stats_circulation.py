@@ -180,10 +180,11 @@ def acknowledged_entries(observed: Observed) -> int | None:
 
 
 def _batch_most(consumers: Sequence[Course[ConsumerStats]]) -> int:
-    """Messages in an entry, about the most."""
-    seen = [each.entry_messages_most for course in consumers for each in course.values if each]
-    known = [most for most in seen if most is not None]
-    return max(known) if known and len(known) == len(seen) else UNTOLD_BATCH
+    """Messages in an entry, about the most, of consumers that were sent some."""
+    seen = (each for course in consumers for each in course.values if each)
+    sent = [each.entry_messages_most for each in seen if each.msg_out_counter != 0]
+    known = [most for most in sent if most is not None]
+    return max(known) if known and len(known) == len(sent) else UNTOLD_BATCH
 
 
 def _backlog_bytes(topic: TopicStats, own: SubscriptionStats | None) -> int | None:
