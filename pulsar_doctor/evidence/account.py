@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.broker.stats.window import RATE_SECONDS
+from pulsar_doctor.broker.stats.window import MINUTE, RATE_SECONDS
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -25,7 +25,6 @@ from pulsar_doctor.evidence.values import Count, at_least, at_most, exactly, lea
 from pulsar_doctor.wording.sentences import say
 
 NONE = Count(0, 0)
-MINUTE = 60.0  # seconds, of which the broker's rates are
 IN_HAND_MOST = 16  # entries, by which two counts of one moment may differ while messages move
 SETTLED_SECONDS = 5.0  # without a movement, after which two documents are of one state
 

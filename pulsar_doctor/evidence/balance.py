@@ -18,13 +18,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
-from pulsar_doctor.broker.stats.window import RATE_SECONDS
+from pulsar_doctor.broker.stats.window import MINUTE, RATE_SECONDS
 from pulsar_doctor.evidence.circulation import STEP, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, least, most
 
-MINUTE = 60.0  # seconds, of which the broker's rates are
 LONGEST_BURST = 450.0  # seconds: five minutes, and half as much again for a burst that fades
 TRACED = MINUTE + STEP / 2  # seconds of a trace that `lately` counts, about
 FLOW_MOST = 1000  # messages that a consumer asks for at once: two of these parts by default
@@ -85,6 +84,12 @@ class Balance:
         """By how much the backlog grows in a minute: in the window, or by the rates."""
         rate = self.growth_entries or self.growth
         return None if rate is None else round(rate.about * MINUTE)
+
+    @property
+    def mostly_again(self) -> bool:
+        """Whether half or more of what is sent was sent before."""
+        again, sent = self.redelivered, self.sent_out
+        return again is not None and sent is not None and 0 < sent.about <= 2 * again.about
 
     @property
     def gathered_seconds(self) -> float | None:
@@ -207,6 +212,8 @@ def _acknowledged(view: SubscriptionView) -> FlowRate | None:
     """Of a single active consumer one acknowledgement may stand for many messages."""
     done = [each.done for each in view.served]
     known = sum(each or 0 for each in done) if done and None not in done else None
+    if view.msg_rate_redeliver and view.message_ack_rate is not None:
+        known = None  # what is given back counts there, too
     if view.message_ack_rate is None and known is None and (lately := _lately(view)):
         return _counted(lately.acknowledged, TRACED)
     found = _of_consumers(view, view.message_ack_rate, known)

@@ -68,6 +68,7 @@ class Circulation:
     count_most: int | None = None  # the most often that one came again; None: not counted
     out: int = 0  # messages that are not acknowledged now
     window: Sent | None = None  # by counters, in the samples' window
+    before: Sent | None = None  # by the broker's rates, in the full minute before the window
     # By counters, since the consumers connected, where nothing was acknowledged since.
     life: Sent | None = None
     # Consumers that came and left in the window, were sent messages and acknowledged none.

@@ -15,6 +15,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
@@ -22,7 +23,6 @@ from pulsar_doctor.evidence.stats_queue import most_queue_size
 from pulsar_doctor.evidence.stats_rhythm import acks_apart_ms, may_fit, rhythm, without_ack
 from pulsar_doctor.evidence.subscription import UnackedLimit
 
-MINUTE = 60.0  # seconds
 BATCHES = 10  # taken and none of them finished: not all of them are in work
 
 

@@ -33,7 +33,7 @@ from pulsar_doctor.broker.stats.topic import (
     SubscriptionStats,
     TopicStats,
 )
-from pulsar_doctor.broker.stats.window import Course
+from pulsar_doctor.broker.stats.window import MINUTE, Course
 from pulsar_doctor.evidence.circulation import Circulation, Rounds, Sent
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 
@@ -52,6 +52,7 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> C
     begun = min((moment for moment in connected if moment is not None), default=None)
     return Circulation(
         window=_sent_in_window(observed, consumers, batch),
+        before=_before(observed),
         life=life.sent_again if life and _nothing_ever_acknowledged(now) else None,
         at_most_twice=life is not None and life.sent <= 2 * life.stock,
         ever_sent=_ever_sent(now),
@@ -160,6 +161,16 @@ def _sent_in_window(
         new = 0 if silent else _first_time(observed.published, before, batch)
         return _shared(observed, messages, acknowledged, new, batch)
     return _single(observed, messages, acknowledged, _read_on(observed, before, after) * batch)
+
+
+def _before(observed: Observed) -> Sent | None:
+    """In the minute of the first sample's rates; the broker counts what its consumers gave back."""
+    first = observed.course.values[0]
+    rates = first and (first.msg_rate_out, first.message_ack_rate, first.msg_rate_redeliver)
+    if not rates or None in rates:
+        return None
+    sent, acked, again = (round((rate or 0) * MINUTE) for rate in rates)
+    return Sent(sent, acked, again, in_circles=False)
 
 
 def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerWindow]) -> bool:

@@ -13,14 +13,13 @@ moment. But idle times are in it too, so it counts only
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.window import RATE_SECONDS
+from pulsar_doctor.broker.stats.window import MINUTE, RATE_SECONDS
 from pulsar_doctor.evidence.paces import SLACK, fits, not_too_few, not_too_many
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.ledger.balance import PACE_NEEDS
 
 MANY = 50  # messages of a window, which tell a pace better than a life
 MINUTE_NEEDS = 4  # messages of a minute: with fewer its pace may be twice as long as it seems
-MINUTE = 60.0  # seconds, of which the broker's rates are
 MINUTE_MOSTLY = 90.0  # seconds of life, after which half of it does
 UPON_FLOW_MS = 1000
 SURE = 1.5  # times: bounds of what was done, between which one pace is as good as another

@@ -12,12 +12,11 @@ finished in its life stands for that, which is no less.
 from __future__ import annotations
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow, returned_in_life
 from pulsar_doctor.evidence.stats_queue import refilled
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
-
-MINUTE = 60.0  # seconds, of which the broker's rates are
 
 
 def by_wire(ledger: Ledger, now_ns: int) -> InHand | None:

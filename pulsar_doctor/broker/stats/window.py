@@ -40,6 +40,7 @@ T = TypeVar(
     ReplicatorStats,
 )
 R = TypeVar("R")
+MINUTE = 60.0  # seconds, of which the broker's rates are
 RATE_SECONDS = 120.0  # so old a rate may be: it is of a full minute, and stays until the next
 SHORT_MS = 60_000  # a window that is no longer shows what moves now
 Identity = tuple[str | None, str, str | None]  # name, connectedSince, address

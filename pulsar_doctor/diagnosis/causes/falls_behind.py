@@ -9,17 +9,18 @@ A burst looks the same while it lasts. So this is found only where what waits wo
 is what comes in, less what is sent for the first time. Acknowledgements count where they come all
 the time and move mark-delete: a sink that acknowledges at checkpoints keeps up. Where messages are
 delayed, or rejected by an entry filter, or chance explains the difference, a longer window
-(`--window`) shows which it is.
+(`--window`) shows which it is. Where half of what is sent was sent before, that is the question.
 
 Source: PersistentTopic.updateRates (rates are of the last full minute), BacklogQuotaManager.
 """
 
 from __future__ import annotations
 
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.balance import LONGEST_BURST, MINUTE, Balance, FlowRate, balance_of
+from pulsar_doctor.evidence.balance import LONGEST_BURST, Balance, FlowRate, balance_of
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import rate
@@ -48,6 +49,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     balance = balance_of(view, limits["longest_burst"])
     works = any(each.works for each in view.served)
     if balance.pace != "falls-behind" or not works or view.own is not None or view.keeps_nothing:
+        return
+    if balance.mostly_again:
         return
     yield Finding(
         severity="warning",

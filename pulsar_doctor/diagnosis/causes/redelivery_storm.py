@@ -16,7 +16,8 @@ name that Java and Go give its producer, or where the policy has an initial subs
 
 By the broker's stats alone the window is that of the samples. What came back is what was sent, less
 what is unacknowledged or acknowledged since; messages came three times where more than twice as
-many were sent as there are. A negative acknowledgement may wait longer than a window: where
+many were sent as there are, or where most were given back in the window, and by the broker's rates
+in the minute before it. A negative acknowledgement may wait longer than a window: where
 consumers have never acknowledged anything, all their life counts, unless the same message comes
 less often than once in `round`. Where messages came back, but perhaps only once, it is unknown; so
 it is where consumers come and go within the window, are sent messages, and nobody acknowledges any.
@@ -59,7 +60,7 @@ THRESHOLDS = (
     Threshold("round", 300.0, "seconds", "a message that is redelivered later does not count"),
 )
 NEEDS = frozenset({WIRE, STATS})
-EXPLAINS = frozenset({"ack-hole"})
+EXPLAINS = frozenset({"ack-hole", "falls-behind"})
 REMEDY = (
     "Find out why the application gives messages back: errors, a negative-ack delay that is too "
     "short, or an ack timeout below its processing time. A dead-letter policy ends the loop."
@@ -173,6 +174,8 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
         span = circulation.span_seconds
         within = say("in {}", duration(span)) if span else "in the window"
         yield _finding(sent, within, 0.9 if sent.acknowledged == 0 else 0.7)
+    elif sent is not None and _goes_on(circulation, sent, limits):
+        yield _finding(replace(sent, again=sent.given_back), "in the window", 0.8)
     elif life is not None and life.in_circles and _comes_back(life, limits):
         yield from _by_life(circulation, life, limits)
     elif sent is None:
@@ -182,6 +185,12 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
             f"{sent.again} of {sent.messages} messages came back unacknowledged in the window; "
             "a longer window shows whether they come back again and again"
         )
+
+
+def _goes_on(circulation: Circulation, sent: Sent, limits: Limits) -> bool:
+    """Whether most were given back in the window, and in the minute before it."""
+    before, given_back = circulation.before, replace(sent, again=sent.given_back)
+    return before is not None and _comes_back(before, limits) and _comes_back(given_back, limits)
 
 
 def _comes_back(sent: Sent, limits: Limits) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account
-from pulsar_doctor.evidence.balance import MINUTE, Balance
+from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many
