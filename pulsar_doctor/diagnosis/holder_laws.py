@@ -18,7 +18,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import Sentence, say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
@@ -139,24 +139,31 @@ def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
 
 
 def _sent_over_and_over(view: SubscriptionView, within: float) -> Iterator[Rests]:
-    """What waits was sent several times to consumers that have left, and nobody acknowledged it."""
+    """What waits was sent several times to consumers that have left."""
     if (rounds := rounds_of(view, within)) is not None:
-        text = (
-            "{:messages} were sent to consumers that have left, at least {} times all that could be"
-            " sent, and the present ones have acknowledged none"
-        )
-        yield Rests(say(text, rounds.sent, rounds.times))
+        yield Rests(went_round(rounds))
+
+
+def went_round(rounds: Rounds) -> Sentence:
+    """That consumers that have left were sent so many."""
+    acked = "" if rounds.acked else ", and nobody has acknowledged them"
+    text = "{:messages} were sent to consumers that have left, {} times what waits or more{}"
+    return say(text, rounds.sent, rounds.times, acked)
 
 
 def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
     """How often messages went round; None where the former consumers may have acknowledged lately.
 
-    A consumer that has just been restarted has acknowledged none yet.
+    A consumer that has just been restarted has acknowledged few yet. One document does not tell it
+    from one that crashes again and again.
     """
     rounds = view.circulation.rounds if view.circulation is not None else None
     moved = view.since_mark_delete
-    lately = rounds and not rounds.sure and (moved is None or moved.seconds < within)
-    return None if lately else rounds
+    if rounds is None or rounds.sure or (moved and moved.seconds >= within and not rounds.acked):
+        return rounds
+    ages = [each.connected_for for each in view.served]
+    young = all(age is not None and age.seconds < within for age in ages)
+    return rounds if young and moved and not view.watched else None
 
 
 def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:

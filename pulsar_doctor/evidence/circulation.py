@@ -58,6 +58,7 @@ class Rounds:
     # Whether nothing was acknowledged since the topic was loaded. Otherwise they may have been sent
     # other messages, which were published before that and are acknowledged.
     sure: bool
+    acked: bool = False  # whether the present consumers, or others meanwhile, have acknowledged
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def _came_and_left(observed: Observed) -> int:
 
 
 def _rounds(observed: Observed, batch: int) -> Rounds | None:
-    """By the counters since the topic was loaded, while no present consumer has acknowledged.
+    """By the counters since the topic was loaded.
 
     If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
     that can have been sent. Else it is that and what was published, and what was acknowledged of
@@ -139,11 +139,11 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     sure = MARK_DELETED in now.never and observed.acknowledged_ranges == 0
     published = 0 if sure else observed.window.last.topic.msg_in_counter
     known = None not in (ever, present, published) and backlog and now.consumers
-    if not known or observed.durable is False or not _nothing_ever_acknowledged(now):
+    if not known or observed.durable is False:
         return None
-    sent = (ever or 0) - (present or 0)
+    sent, acked = (ever or 0) - (present or 0), not _nothing_ever_acknowledged(now)
     times = sent // ((published or 0) + (backlog or 0) * batch)
-    return Rounds(times, sent, sure) if times >= ROUNDS else None
+    return Rounds(times, sent, sure and not acked, acked) if times >= ROUNDS else None
 
 
 def _sent_in_window(

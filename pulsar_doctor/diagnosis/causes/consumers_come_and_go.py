@@ -17,8 +17,8 @@ that take turns are on several hosts.
 
 Where no sample met a new connection, the counters tell: it is found, too, where all that waits was
 sent to consumers that have left three times or more, and nothing was acknowledged since the topic
-was loaded. It is a suspect only if something was, long ago, or if who is there has stayed for five
-minutes or gives messages back.
+was loaded. It is a suspect only if something was, long ago or by one document in the minute after
+consumers connected, or if who is there has stayed for five minutes or gives messages back.
 
 A client reconnects by itself when its connection breaks or its topic is unloaded; a load of the
 topic within the window is not counted.
@@ -35,7 +35,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
-from pulsar_doctor.diagnosis.holder_laws import rounds_of
+from pulsar_doctor.diagnosis.holder_laws import rounds_of, went_round
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.measures import STATS, Measure
@@ -71,7 +71,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield _connects(view, turnover)
     elif rounds is not None:
         certain = rounds.sure and _leaves_early(view)
-        yield _rounds(view, rounds) if certain else Unknown(_says(rounds))
+        yield _rounds(view, rounds) if certain else Unknown(went_round(rounds))
     elif not view.watched and view.alone and view.alone.requested_just_now:
         yield Unknown(
             "nobody is attached at this moment, and messages were requested just now: a window "
@@ -87,17 +87,9 @@ def _leaves_early(view: SubscriptionView) -> bool:
     return not gives_back and any(age and age.seconds < YOUNG_SECONDS for age in ages)
 
 
-def _says(rounds: Rounds) -> str:
-    return say(
-        "{:messages} were sent to consumers that have left, {} times what waits or more, and nobody"
-        " has acknowledged them",
-        *(rounds.sent, rounds.times),
-    )
-
-
 def _rounds(view: SubscriptionView, rounds: Rounds) -> Finding:
     sent = Measure("sent_to_consumers_that_left", rounds.sent, "messages")
-    return _finding(view, 0.7, _says(rounds), (sent,), REMEDY)
+    return _finding(view, 0.7, went_round(rounds), (sent,), REMEDY)
 
 
 def _connects(view: SubscriptionView, turnover: Turnover) -> Finding:
