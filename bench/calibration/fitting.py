@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pulsar_doctor.diagnosis import fitted as kept
 from pulsar_doctor.diagnosis.fitted import UNMEASURED
 from pulsar_doctor.diagnosis.fitted import prior as unfitted
-from pulsar_doctor.diagnosis.ranking import shares_of
 from tests.incidents.asking import HYPOTHESES
 
-from .state import Best, State, best
+from .state import Best, State, best, shares_of
 
 EPOCHS, RATE, PRIOR = 30, 0.1, 0.005
 SUREST = 0.99  # no number of states makes it certain
@@ -78,15 +77,18 @@ def _step(
     weights: Fitted, start: Fitted, squares: dict[tuple[str, str], float], each: State
 ) -> None:
     cases = [best(group, weights) for group in each.groups]
-    shares = shares_of([case.total for case in cases])
+    shares = shares_of(cases)
     roots = any(case.root for case in cases)
     wanted = [_worth(case, roots=roots) for case in cases]
-    mass = sum(share * worth for share, worth in zip(shares, wanted, strict=False))
-    if not any(wanted):
-        mass = shares[-1]
-    for group, share, case, worth in zip(each.groups, shares, cases, wanted, strict=False):
+    wanted.append(0.0 if any(wanted) else 1.0)  # of none of these
+    # What has all that it may have teaches nothing: the others share the rest.
+    most = (*(case.at_most for case in cases), math.inf)
+    free = [s if s < m else 0.0 for s, m in zip(shares, most, strict=True)]
+    mass = max(_common(shares, wanted), 1e-9)
+    usual = _common(free, wanted) / sum(free)
+    for group, share, case, worth in zip(each.groups, free, cases, wanted, strict=False):
         signs = case.signs
-        slope = share - share * worth / max(mass, 1e-9)
+        slope = share * (usual - worth) / mass
         if abs(slope) < 1e-4:
             continue
         own, first = weights[group[0]], start[group[0]]
@@ -96,6 +98,10 @@ def _step(
             own[key] -= RATE * pull / math.sqrt(squares[group[0], key])
             if key and own[key] < 0:
                 own[key] = 0.0
+
+
+def _common(shares: Sequence[float], worth: Sequence[float]) -> float:
+    return sum(share * each for share, each in zip(shares, worth, strict=True))
 
 
 def certainties(states: Sequence[State]) -> Certainties:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.fitted import Weights
 from pulsar_doctor.diagnosis.healthy import PROBLEM_AT_MOST
-from pulsar_doctor.diagnosis.ranking import shares_of
 
 from .fitting import Certainties
-from .state import State, best
+from .state import State, best, shares_of
 
 APART = ("posted", "internal alone")  # told for themselves: parts of documents
 
@@ -38,7 +37,7 @@ def claims(weights: Weights, sure: Certainties, each: State) -> list[Claim]:
     cases = [best(group, weights) for group in each.groups]
     if not cases:
         return said
-    shares = shares_of([case.total for case in cases])
+    shares = shares_of(cases)
     roots = any(case.root for case in cases)
     found = {code for code, *_ in each.findings}
     beside = {*found, HEALTHY} if found else found  # as the program: what it may be besides
@@ -60,7 +59,7 @@ def status_of(each: State, weights: Weights) -> str:
     """
     if each.status != "healthy":
         return each.status
-    shares = shares_of([best(group, weights).total for group in each.groups])
+    shares = shares_of([best(group, weights) for group in each.groups])
     well = sum(
         share for share, (code, _) in zip(shares, each.groups, strict=False) if code == HEALTHY
     )
@@ -176,8 +175,8 @@ def wrong(states: Sequence[State], weights: Weights) -> None:
             status = status_of(each, weights)
             named = each.findings[0][0] if each.findings else status
             if status == "unknown" and not each.findings:
-                cases = [(best(g, weights), g[0]) for g in each.groups]
-                named = f"? {max(cases, key=lambda c: c[0].total)[1]}"
+                shares = shares_of([best(group, weights) for group in each.groups])
+                named = f"? {max(zip(shares, each.groups, strict=False))[1][0]}"
             rights = sorted({g[0] for g in each.groups if any(case[0] for case in g[1])})
             true = ",".join(rights[:3]) or ("healthy" if each.healthy else "-")
             pairs[named, true, each.kind] += 1

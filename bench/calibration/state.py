@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.fitted import Weights
 from pulsar_doctor.diagnosis.laws import resting
-from pulsar_doctor.diagnosis.ranking import cases_of, hidden_cases, total_of
-from pulsar_doctor.diagnosis.weighing import hypotheses_of, weighed_by
+from pulsar_doctor.diagnosis.ranking import cases_of, hidden_cases, limited, total_of
+from pulsar_doctor.diagnosis.weighing import hypotheses_of, weighed_by, well_at_most
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.incidents.asking import LIMITS, RULES
 from tests.incidents.causes import Cause, is_right
 
 True_ = tuple[frozenset[Cause], frozenset[Cause]]  # every cause, and the roots
 Signs = tuple[tuple[str, int], ...]
-Group = tuple[str, list[tuple[bool, bool, Signs]]]  # code, [(right, root, signs)]
+# Whether it is right, and a root; the share that it has at most; its clues.
+Case = tuple[bool, bool, float, Signs]
+Group = tuple[str, list[Case]]  # by code
 
 
 @dataclass(slots=True)
@@ -57,11 +59,11 @@ def state(
         if f.severity != "info"
     ]
     groups: list[Group] = []
-    forbidden = False
+    facts = tuple(resting(seen, LIMITS[HEALTHY]))
+    well = well_at_most(seen, said, facts)
     if said.status == "healthy":
         known = hypotheses_of(RULES, seen.sources)
         left = hidden_cases(seen, known, {finding.code for finding in said.findings})
-        forbidden = any(resting(seen, LIMITS[HEALTHY]))
     else:
         asked_for = undecided or said.status == "unknown"
         # No incident has a cause that is suspected only where its check is undecided.
@@ -72,13 +74,13 @@ def state(
         cases = []
         for case in group:
             cause = (code, case.consumer.label if case.consumer else None)
-            signs = tuple(case.signs)
-            cases.append((is_right(cause, every), is_right(cause, root), signs))
+            right, at_root = is_right(cause, every), is_right(cause, root)
+            cases.append((right, at_root, case.at_most(well), tuple(case.signs)))
         groups.append((code, cases))
     healthy = (HEALTHY, None) in every
     ill = any(code != HEALTHY for code, _ in every)
     truths = frozenset(code for code, _ in root or every)
-    return State(half, kind, asked, said.status, forbidden, healthy, ill, found, groups, truths)
+    return State(half, kind, asked, said.status, bool(facts), healthy, ill, found, groups, truths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,19 @@ class Best:
     total: float
     right: bool
     root: bool
+    at_most: float
     signs: Signs
 
 
 def best(group: Group, weights: Weights) -> Best:
     """The case that stands for its hypothesis."""
     code, cases = group
-    return max((Best(total_of(code, case[2], weights), *case) for case in cases), key=_total)
+    return max((Best(total_of(code, case[-1], weights), *case) for case in cases), key=_total)
+
+
+def shares_of(cases: Sequence[Best]) -> list[float]:
+    """As the program says them; the last: of none of these."""
+    return limited([case.total for case in cases], [case.at_most for case in cases])
 
 
 def _total(each: Best) -> float:

@@ -71,6 +71,12 @@ class Suspicion:
         age = self.consumer.connected_for if self.consumer else None
         return age is not None and age.exact and age.seconds < QUIET_AFTER.default
 
+    def at_most(self, well: float) -> float:
+        """The share that it has at most. well: of "nothing is wrong"."""
+        if self.of.code == HEALTHY:
+            return well
+        return EVEN if self.is_early else 1.0
+
     def total(self, weights: Weights) -> float:
         """What its clues say together."""
         return total_of(self.of.code, self.signs, weights)
@@ -87,15 +93,15 @@ def suspects_of(
     hypotheses: Sequence[Hypothesis],
     undecided: Undecided,
     found: Collection[str] = (),
-    weights: Weights | None = None,
+    well: float = 1.0,
 ) -> tuple[Suspect, ...]:
     """What it may be, most likely first; nothing where the view holds nothing to judge by.
 
     found: codes of what is decided already. Then these are what it may be besides, and "none of
-    these" is that nothing else is wrong.
+    these" is that nothing else is wrong. well: the share of "nothing is wrong", at most.
     """
-    weights = fitted.weights() if weights is None else weights
-    ranked = _ranked(cases_of(view, hypotheses, undecided), weights)
+    weights = fitted.weights()
+    ranked = _ranked(cases_of(view, hypotheses, undecided), weights, well)
     if not ranked:
         return ()
     if found:
@@ -118,10 +124,10 @@ class Odds:
         well = sum(share for share, case in self.ranked if case.of.code == HEALTHY)
         return 1 - well if self.ranked else 0.0
 
-    @property
-    def suspects(self) -> tuple[Suspect, ...]:
-        """Those that are worth naming, with their clues in words."""
-        return _named(self.view, self.ranked, self.weights) if self.ranked else ()
+    def suspects(self, well: float = 1.0) -> tuple[Suspect, ...]:
+        """Those that are worth naming, with their clues in words. well: as in `suspects_of`."""
+        ranked = _ranked([[case] for _, case in self.ranked], self.weights, well)
+        return _named(self.view, ranked, self.weights) if ranked else ()
 
     @property
     def hidden(self) -> tuple[Suspect, ...]:
@@ -169,14 +175,11 @@ def hidden_cases(
 
 
 def _ranked(
-    groups: Iterable[Sequence[Suspicion]], weights: Weights
+    groups: Iterable[Sequence[Suspicion]], weights: Weights, well: float = 1.0
 ) -> list[tuple[float, Suspicion]]:
     cases = [best(group, weights) for group in groups]
-    shares = shares_of([case.total(weights) for case in cases])
-    for at, case in enumerate(cases):
-        if case.is_early:
-            shares = no_more_than(EVEN, shares, at)
-    return sorted(zip(shares, cases, strict=False), key=lambda each: -each[0])
+    totals, most = [case.total(weights) for case in cases], [case.at_most(well) for case in cases]
+    return sorted(zip(limited(totals, most), cases, strict=False), key=lambda each: -each[0])
 
 
 def _named(
@@ -278,6 +281,14 @@ def shares_of(totals: Sequence[float]) -> list[float]:
     powers = [math.exp(total - highest) for total in (*totals, 0.0)]
     whole = sum(powers)
     return [power / whole for power in powers]
+
+
+def limited(totals: Sequence[float], at_most: Sequence[float]) -> list[float]:
+    """Shares of each and, last, of none of them, where each has so much at most."""
+    shares = shares_of(totals)
+    for at, most in enumerate(at_most):
+        shares = no_more_than(most, shares, at)
+    return shares
 
 
 def no_more_than(most: float, shares: Sequence[float], one: int) -> list[float]:

@@ -42,7 +42,7 @@ from pulsar_doctor.diagnosis.holder_laws import moves
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
 from pulsar_doctor.diagnosis.laws import resting
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
-from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, no_more_than, odds_of, suspects_of
+from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, odds_of, suspects_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import (
     FAILS,
@@ -209,11 +209,8 @@ def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
     named = {each.code for each in found.findings if each.severity != "info"}
     suspects: Sequence[Suspect] = ()
     if undecided or found.status == "unknown":
-        suspects = suspects_of(view, hypotheses, undecided, named)
-    facts = tuple(resting(view, limits[HEALTHY])) if suspects else ()
-    rests = any(type(each) is Rests for each in found.unknown)  # of sums over partitions, too
-    if suspects and (facts or rests or view.cannot_be):
-        suspects = _doubted(suspects, _most(view, facts))
+        well = well_at_most(view, found, tuple(resting(view, limits[HEALTHY])))
+        suspects = suspects_of(view, hypotheses, undecided, named, well)
     return replace(
         found,
         findings=tuple(map(_measured, found.findings)),
@@ -233,39 +230,28 @@ def _earned(
     doubts = (*facts, *by_odds)
     if not doubts:
         return replace(found, suspects=_advised(view, odds.hidden, causes))
-    suspects = _doubted(odds.suspects, _most(view, facts)) if facts else odds.suspects
     return replace(
         found,
         status=status_of(found.findings, doubts),
         unknown=doubts,
         not_told=(*(f"{HEALTHY}: {doubt.reason}" for doubt in doubts), *found.not_told),
-        suspects=_advised(view, suspects, causes),
+        suspects=_advised(view, odds.suspects(well_at_most(view, found, facts)), causes),
         ruled_out=ruled_out(view, hypotheses),
     )
 
 
-def _most(view: SubscriptionView, facts: Sequence[Unknown]) -> float:
-    """The share of "nothing is wrong" where something rests for too long, at most.
+def well_at_most(view: SubscriptionView, found: Diagnosis, facts: Sequence[Unknown]) -> float:
+    """The share of "nothing is wrong": limited where anything rests for too long, or cannot be.
 
-    A reader may rest as long as it likes.
+    A reader may rest as long as it likes. facts: what rests, by the laws.
     """
+    rests = any(type(each) is Rests for each in found.unknown)  # of sums over partitions, too
+    if not (facts or rests or view.cannot_be):
+        return 1.0
     who = {each.consumer for each in facts if not isinstance(each, ReaderRests)}
     concerned = [each for each in view.served if None in who or each.label in who]
     far = any(each.quiet_at_least(LONG_SECONDS) for each in concerned)
     return FAR if far else EVEN
-
-
-def _doubted(suspects: Sequence[Suspect], at_most: float) -> tuple[Suspect, ...]:
-    """Where something rests for too long, that nothing is wrong has so much at most."""
-    well = next((at for at, each in enumerate(suspects) if each.code == HEALTHY), None)
-    if well is None:
-        return tuple(suspects)
-    shares = no_more_than(at_most, [each.probability for each in suspects], well)
-    named = [
-        replace(each, probability=round(share, 3))
-        for each, share in zip(suspects, shares, strict=True)
-    ]
-    return (*sorted(named[:-1], key=lambda each: -each.probability), named[-1])
 
 
 def hypotheses_of(

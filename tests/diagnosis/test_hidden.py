@@ -41,14 +41,14 @@ def judged(odds: float, monkeypatch: pytest.MonkeyPatch, *changes: str) -> Diagn
 
 def test_the_odds_of_a_problem_are_all_but_that_nothing_is_wrong() -> None:
     odds = odds_of(storm(), HYPOTHESES, (), weights(1))
-    assert [each.code for each in odds.suspects][:2] == [HEALTHY, STORM]
-    assert odds.problem == pytest.approx(1 - odds.suspects[0].probability, abs=0.001)
-    assert sum(each.probability for each in odds.suspects) == pytest.approx(1, abs=0.002)
+    assert [each.code for each in odds.suspects()][:2] == [HEALTHY, STORM]
+    assert odds.problem == pytest.approx(1 - odds.suspects()[0].probability, abs=0.001)
+    assert sum(each.probability for each in odds.suspects()) == pytest.approx(1, abs=0.002)
 
 
 def test_what_is_told_as_information_is_no_problem_any_more() -> None:
     odds = odds_of(storm(), HYPOTHESES, (STORM,), weights(1))
-    assert STORM not in [each.code for each in odds.suspects]
+    assert STORM not in [each.code for each in odds.suspects()]
 
 
 def test_what_is_hardly_possible_leaves_it_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_who_never_asked_has_lost_no_permits(sent: int, suspected: bool) -> None
     told = {"msgBacklog": 40, "msgOutCounter": [count + sent for count in counts]}
     document = {"subscription": told, "consumers": {"works": working, "idle": idle}}
     odds = odds_of(by_stats.subscription_view(observed(document)), HYPOTHESES)
-    assert (("permit-leak", "idle") in {(e.code, e.consumer) for e in odds.suspects}) is suspected
+    assert (("permit-leak", "idle") in {(e.code, e.consumer) for e in odds.suspects()}) is suspected
 
 
 @pytest.mark.parametrize(
