@@ -17,7 +17,9 @@ means). Otherwise the status is unknown, and the likeliest cause is named. Messa
   there;
 - held, and not new, by a consumer that has acknowledged before: for five minutes since its last
   acknowledgement, or `first_ack_within`, if that is longer. Where a window or a trace saw three
-  gaps or more over half a minute: for ten times the longest one, and at least 30 seconds;
+  gaps or more over half a minute: for ten times the longest one, and at least 30 seconds. Where it
+  acknowledged in the first moments of its life only: for ten times these, and at least for
+  `first_ack_within`, as one that never did;
 - held by a silent consumer, while no message waits by the backlog: for `first_ack_within`. They
   expired or were skipped while it held them, or one of the two counters is wrong;
 - due, while a consumer has permits: for 5 seconds of a window. Delayed messages and open

@@ -168,18 +168,26 @@ def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
 
 def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer acknowledged messages long ago, none since, and holds some that are not new."""
-    found = (acks_stopped(view, each, _acks_again(each, within)) for each in view.served)
+    found = (acks_stopped(view, each, _acks_again(view, each, within)) for each in view.served)
     yield from (each for each in found if each is not None)
 
 
-def _acks_again(each: ConsumerView, within: float) -> float:
+def _acks_again(view: SubscriptionView, each: ConsumerView, within: float) -> float:
     """Seconds in which it has to acknowledge: by gaps that were seen, else as between checkpoints.
 
-    Whoever allows more time than the default until the first one allows it between two as well.
+    Whoever acknowledged in the first moments of its life only has earned no more time than one that
+    never did: no gap was longer than its life until then. Whoever allows more time than the default
+    until the first one allows it between two as well.
     """
-    if each.ack_gap is None or within > FIRST_ACK_WITHIN.default:
+    if within > FIRST_ACK_WITHIN.default:
         return max(ACKS_AGAIN_SECONDS, within)
-    return min(ACKS_AGAIN_SECONDS, max(PAUSE_SECONDS, UNUSUAL * each.ack_gap))
+    if each.ack_gap is not None:
+        return min(ACKS_AGAIN_SECONDS, max(PAUSE_SECONDS, UNUSUAL * each.ack_gap))
+    since, acked_for = each.holds_since, each.acked_for
+    told = view.watched or (since is not None and since.exact)  # what it holds is not new
+    if acked_for is None or not told:
+        return ACKS_AGAIN_SECONDS
+    return min(ACKS_AGAIN_SECONDS, max(within, UNUSUAL * acked_for))
 
 
 def acks_stopped(

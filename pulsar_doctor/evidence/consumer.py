@@ -177,6 +177,14 @@ class ConsumerView(Facts):
         return None if sent is None or held is None else sent - held
 
     @property
+    def acked_for(self) -> float | None:
+        """Seconds of its life until its last acknowledgement; None where nothing tells."""
+        life, acked = self.connected_for, self.since_last_ack
+        if life is None or acked is None or not (life.exact and acked.exact):
+            return None
+        return max(0.0, life.seconds - acked.seconds)
+
+    @property
     def keys_wait(self) -> bool:
         """Whether others wait for keys of what it holds."""
         keys = self.draining_hashes
