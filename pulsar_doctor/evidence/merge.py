@@ -37,6 +37,7 @@ BOUNDED_ALWAYS = merged_by(Merge.QUEUE_BOUND)
 BOUNDED = (*BOUNDED_ALWAYS, *merged_by(Merge.FLOWS_BOUND))
 COUNTED = merged_by(Merge.COUNT)
 AGES = merged_by(Merge.AGE)
+BY_MESSAGE = ("recent", "count_most", "out")  # of a Circulation
 
 
 def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
@@ -127,14 +128,16 @@ def _hole(newer: SubscriptionView, older: SubscriptionView) -> AckHole | None:
 def _circulation(
     newer: SubscriptionView, older: SubscriptionView, there: Sequence[str]
 ) -> Circulation | None:
-    """Message by message where that is told of everybody, otherwise by counters."""
+    """By counters, and message by message where that is reported of everybody."""
+    counted = next((v.circulation for v in (newer, older) if v.backlog is not None), None)
     for view in (newer, older):
         told = view.circulation
         if told is not None and told.recent is not None:
             seen = {consumer.label for consumer in view.consumers or ()}
             if seen >= set(there):
-                return told
-    return next((v.circulation for v in (newer, older) if v.backlog is not None), None)
+                by_message = {name: getattr(told, name) for name in BY_MESSAGE}
+                return told if counted is None else replace(counted, **by_message)
+    return counted
 
 
 def _consumers(

@@ -10,7 +10,7 @@ import pytest
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.evidence.ack_wait import Acks
-from pulsar_doctor.evidence.circulation import Circulation, Recent
+from pulsar_doctor.evidence.circulation import Circulation, Recent, Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.merge import BY_FLOWS, merged
@@ -403,15 +403,16 @@ def test_unacknowledged_messages_are_those_of_who_knows_everybody(ago: float) ->
     assert merged(of_wire(unacked=exactly(1)), of_wire(unacked=exactly(2))).unacked is None
 
 
-BY_MESSAGES = Circulation(recent=(Recent(1.0, 5, 0, 5),))
-BY_COUNTERS = Circulation(ever_sent=50)
+BY_MESSAGES = Circulation(recent=(Recent(1.0, 5, 0, 5),), count_most=2)
+BY_COUNTERS = Circulation(ever_sent=50, rounds=Rounds(9, 50, sure=True))
+BOTH = replace(BY_COUNTERS, recent=BY_MESSAGES.recent, count_most=2)
 
 
 @pytest.mark.parametrize(
     ("there", "seen", "both"),
     [
-        (("a",), ("a",), BY_MESSAGES),
-        (("a",), ("a", "closed"), BY_MESSAGES),
+        (("a",), ("a",), BOTH),
+        (("a",), ("a", "closed"), BOTH),
         (("a", "elsewhere"), ("a",), BY_COUNTERS),
     ],
 )
