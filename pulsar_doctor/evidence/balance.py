@@ -174,9 +174,16 @@ def _even(growth: FlowRate, comes_in: FlowRate) -> bool:
 
 
 def _backlog_falls(of: Balance) -> bool:
-    """Whether the backlog shrank in the window all the same, though nothing expired."""
-    entries, expired = of.growth_entries, of.expired
-    return entries is not None and entries.about <= 0 and not (expired and expired.about)
+    """Whether the backlog shrank in the window all the same, though nothing expired.
+
+    In a short one not even one more batch need have come.
+    """
+    entries, expired, growth, waits = of.growth_entries, of.expired, of.growth, of.waits
+    if entries is None or growth is None or waits is None or (expired and expired.about):
+        return False
+    batch = (most(of.waits_messages) or 0) / (waits.most or 1)
+    few = (growth.least or 0.0) * entries.seconds < batch
+    return entries.about < 0 or (entries.about == 0 and not few)
 
 
 def _growth(

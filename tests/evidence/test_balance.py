@@ -75,6 +75,12 @@ def test_what_leaves_it_open_is_not_falling_behind(why: str, changes: dict[str, 
     assert of(**changes).pace == "not-known", why
 
 
+@pytest.mark.parametrize(("batch", "pace"), [(1000, "falls-behind"), (1, "not-known")])
+def test_in_ten_seconds_not_one_more_large_batch_need_have_come(batch: int, pace: str) -> None:
+    one = replace(K1, entry_messages_most=batch)
+    assert of(consumers=(one,), watched_seconds=10.0, backlog_change=0).pace == pace
+
+
 def test_a_checkpoint_sink_keeps_up_though_it_acknowledges_nothing() -> None:
     assert of(msg_rate_out=120.0, message_ack_rate=0.0).pace == "keeps-up"
 
