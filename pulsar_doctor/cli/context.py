@@ -80,7 +80,7 @@ def use(name: str) -> None:
     from pulsar_doctor.broker import contexts
 
     _known().named(name)
-    contexts.use(name, os.environ)
+    contexts.use(name)
     say(f"{name} is the current context")
 
 

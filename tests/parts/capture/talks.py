@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from google_crc32c import value as crc32c
 from hypothesis import strategies as st
 
 from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.capture.files import Packet
 from pulsar_doctor.parts.capture.following import CaptureFollowing
-from pulsar_doctor.wire.checksum import crc32c
 from pulsar_doctor.wire.framing import Cutter
 from tests.parts.capture.packing import Heard, Talk
 from tests.parts.tap.tapped import (

@@ -123,28 +123,34 @@ def test_sudo_that_keeps_the_environment_uses_nothing_of_the_user(tmp_path: Path
 
 
 @root
-def test_in_a_shared_folder_each_user_has_one_of_his_own(tmp_path: Path) -> None:
+def test_in_a_shared_folder_each_user_has_one_of_his_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    environ = {"XDG_CACHE_HOME": str(shared)}
-    assert cache_folder(environ) == shared / "pulsar-doctor"
+    monkeypatch.delenv("PULSAR_DOCTOR_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared))
+    assert cache_folder() == shared / "pulsar-doctor"
     (shared / "pulsar-doctor").mkdir(0o755)
-    assert cache_folder(environ) == shared / "pulsar-doctor"
+    assert cache_folder() == shared / "pulsar-doctor"
     os.chown(shared / "pulsar-doctor", NOBODY, NOBODY)
     with pytest.raises(DoctorError, match=f"belongs to user {NOBODY}"):
-        cache_folder(environ)
+        cache_folder()
     os.chown(shared / "pulsar-doctor", 0, 0)
     shared.chmod(0o777)
     with pytest.raises(DoctorError, match=f"others may write to {shared} "):
-        cache_folder(environ)
+        cache_folder()
 
 
-def test_whatever_the_umask_is_a_new_cache_folder_is_used_again(tmp_path: Path) -> None:
+def test_whatever_the_umask_is_a_new_cache_folder_is_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULSAR_DOCTOR_CACHE", str(tmp_path / "a" / "cache"))
     before = os.umask(0)
     try:
         for _ in range(2):
-            cache = cache_folder({"PULSAR_DOCTOR_CACHE": str(tmp_path / "a" / "cache")})
+            cache = cache_folder()
             with alone(cache / "lock"):
                 assert fitted(Path("/usr/bin/java"), cache)
     finally:

@@ -175,8 +175,13 @@ def test_a_disk_too_small_is_told_before_the_download(
         ({"XDG_CACHE_HOME": "/b"}, Path("/b/pulsar-doctor")),
     ],
 )
-def test_the_cache_folder_can_be_moved(environ: dict[str, str], folder: Path) -> None:
-    assert distribution.cache_folder(environ) == folder
+def test_the_cache_folder_can_be_moved(
+    environ: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PULSAR_DOCTOR_CACHE", raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert distribution.cache_folder() == folder
 
 
 def test_a_folder_without_pulsar_is_wrong_usage(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import zlib
 from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
+from google_crc32c import value as crc32c
 
 from pulsar_doctor.parts.consume.receiver.spoken_pb2 import MessageMetadata, SingleMessageMetadata
-from pulsar_doctor.wire.checksum import crc32c
 from pulsar_doctor.wire.commands import BATCH_MOST
 from pulsar_doctor.wire.framing import BROKER_METADATA_MAGIC, CHECKSUM_MAGIC
 
@@ -44,7 +44,7 @@ def opened(part: memoryview) -> tuple[MessageMetadata, memoryview, str | None]:
             magic, number = _MAGIC_SIZE.unpack_from(part)
         if magic == CHECKSUM_MAGIC:
             part = part[6:]
-            corrupt = None if crc32c(part) == number else "ChecksumMismatch"
+            corrupt = None if crc32c(bytes(part)) == number else "ChecksumMismatch"
         ends = 4 + _U32.unpack_from(part)[0]
         metadata.ParseFromString(part[4:ends].tobytes())
     except (struct.error, DecodeError):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from google_crc32c import value as crc32c
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.parts.consume.engines import Plan
@@ -19,7 +20,7 @@ from pulsar_doctor.parts.consume.receiver import BlockingConsumer, Receiver, con
 from pulsar_doctor.parts.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES, COMMANDS, SERVER_ERRORS
-from tests.conformance.raw_producer import batch_payload, crc32c
+from tests.conformance.raw_producer import batch_payload
 from tests.support import eventually
 
 PLAN = Plan("c", "t", "s", receiver_queue_size=10, nack_delay_seconds=0)
