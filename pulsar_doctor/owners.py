@@ -19,7 +19,14 @@ from pathlib import Path
 
 WRITE = 0o022  # the right of the group and of everybody to write; an ACL shows in the group's
 ANYTHING = 0o077
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # to open one
+
+
+def opening(*names: str) -> int:
+    """These flags of os.open, as far as this system knows them."""
+    return sum(getattr(os, name, 0) for name in names)
+
+
+FOLDER = opening("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")  # to open one
 MAY_WRITE = "its group or others may write to {} (`chmod go-w` takes that right away)"
 
 
@@ -97,12 +104,17 @@ def _way_to(path: Path) -> Iterator[Path]:
             yield from _way_to(each.parent / each.readlink())
 
 
-def locked(file: int) -> bool:
-    """Whether it is locked by this descriptor now. Who holds the lock of a file of ours uses it."""
-    import fcntl  # not on every system
+def locked(file: int, *, shared: bool = False) -> bool | None:
+    """Whether it is locked by this descriptor now; None: this system has no such locks.
 
+    Who holds the lock of a file of ours uses it.
+    """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        import fcntl
+    except ModuleNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

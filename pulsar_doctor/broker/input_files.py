@@ -14,11 +14,12 @@ import stat
 from pathlib import Path
 
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.owners import opening
 
 SILENT_SECONDS = 60.0  # a pulsar-admin that starts in a container far away takes some of them
 TEXT_BYTES = 1 << 20  # client.conf, tokens, keys
 CONTEXTS_BYTES = 1 << 18  # a file of contexts: a few KB, but what reads it may be slow
-NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+NOT_WAITING = opening("O_NONBLOCK", "O_NOCTTY")
 INHERITED = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
 
 
@@ -31,7 +32,8 @@ def open_input(path: Path) -> io.BufferedReader:
             return io.BufferedReader(_Pipe(descriptor, path))
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode) and not _may_end(descriptor):
             raise InputError(f"{path} is a device; give the name of a file")
-        os.set_blocking(descriptor, True)
+        if NOT_WAITING:
+            os.set_blocking(descriptor, True)
         return io.BufferedReader(io.FileIO(descriptor, "rb"))  # which refuses a folder
     except BaseException:
         os.close(descriptor)
@@ -78,12 +80,21 @@ def _descriptor(path: Path) -> int:
     held = INHERITED.fullmatch("/dev/fd/0" if str(path) == "/dev/stdin" else str(path))
     if held is not None and not stat.S_ISREG(os.fstat(int(held[1])).st_mode):
         return os.dup(int(held[1]))
-    return os.open(path, os.O_RDONLY | NOT_WAITING | getattr(os, "O_BINARY", 0))
+    return os.open(path, NOT_WAITING | opening("O_BINARY"))
 
 
 def _may_end(device: int) -> bool:
     """Whether it is a terminal or the null device, which other devices are not."""
     return os.isatty(device) or os.path.samestat(os.fstat(device), Path(os.devnull).stat())
+
+
+def _has_more(pipe: io.FileIO) -> bool:
+    """Waits for bytes or the end; whether they came in time. Windows says so only by reading."""
+    if not hasattr(select, "poll"):
+        return True
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    return bool(waiting.poll(SILENT_SECONDS * 1000))
 
 
 class _Pipe(io.RawIOBase):
@@ -98,9 +109,7 @@ class _Pipe(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
         """Waits for the next bytes or the end. Raises InputError where there is neither."""
-        waiting = select.poll()
-        waiting.register(self._file, select.POLLIN)
-        if not waiting.poll(SILENT_SECONDS * 1000):
+        if not _has_more(self._file):
             raise InputError(
                 f"nothing came from the pipe {self._path} for {SILENT_SECONDS:g} s; "
                 "give the name of a file, or begin to write first"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-import signal
 from functools import cache
 from typing import Any
 
@@ -22,6 +21,7 @@ EPILOG = (
     "Exit codes: 0 nothing stalled, 1 a stall was found, 2 wrong usage or unreadable input, "
     "3 could not be examined, 130 interrupted."
 )
+NOBODY_READS = 141  # what a shell says of a program that SIGPIPE has ended
 FIRST = "stall-check"  # in --help, of its group
 # What a subcommand names as its GROUP, and the heading above those of one group in --help.
 GROUPS = {
@@ -136,7 +136,7 @@ def run(arguments: list[str] | None = None) -> int:
         complain(str(error))
         return error.exit_code
     except SystemExit:  # nobody reads stdout any more: click ends with 1, which is a stall here
-        return 128 + signal.SIGPIPE
+        return NOBODY_READS
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
         if missing := installed.missing_part(error):
             complain(f"the part {missing} of pulsar-doctor is not installed here")

@@ -132,7 +132,8 @@ def end_as_with_ctrl_c() -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, signal.SIGTERM)
         if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
             signal.signal(number, interrupt)
 

@@ -6,11 +6,11 @@ A part is one journal, or the segment that it became; both bear its number.
 from __future__ import annotations
 
 import errno
-import fcntl
 import fnmatch
 import json
 import os
 import stat
+import sys
 import time
 import zlib
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 from pulsar_doctor import __version__
 from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.ledger.acks.persisting import Storing, storing_of
+from pulsar_doctor.owners import locked, opening
 from pulsar_doctor.wire.columns import SCHEMA_VERSION
 
 META = "_meta.json"
@@ -42,7 +43,7 @@ STATE_BYTES_MOST = 1 << 30
 LEDGER_FORMAT = 3
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
-STAY_INSIDE = os.O_NOFOLLOW | os.O_NONBLOCK  # follow no link, wait for no pipe
+STAY_INSIDE = opening("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")  # follow no link, wait for no pipe
 
 
 def journal_name(number: int) -> str:
@@ -268,6 +269,8 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Makes the names in a folder durable."""
+    if sys.platform == "win32":  # which opens no folder
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -282,11 +285,7 @@ def is_live(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return locked(file.fileno(), shared=True) is False
 
 
 def take_relay_lock(folder: Path) -> int:
@@ -295,12 +294,10 @@ def take_relay_lock(folder: Path) -> int:
     Raises DoctorError where another tap has it, OSError where the folder cannot be written to.
     """
     lock = os.open(folder / RELAY_LOCK, os.O_RDWR | os.O_CREAT | STAY_INSIDE, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise DoctorError(f"another tap writes to {folder}") from error
-    return lock
+    if locked(lock):
+        return lock
+    os.close(lock)
+    raise DoctorError(f"another tap writes to {folder}")
 
 
 def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:
@@ -314,12 +311,9 @@ def take_seal_lock(folder: Path, wait_seconds: float = 0.0) -> BinaryIO | None:
         raise OSError(errno.EINVAL, f"{SEAL_LOCK} is not a regular file") from None
     file = open(lock, "ab", opener=for_owner)  # noqa: SIM115
     until = time.monotonic() + wait_seconds
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                file.close()
-                return None
+    while not locked(file.fileno()):
+        if time.monotonic() >= until:
+            file.close()
+            return None
         time.sleep(LOCK_RETRY_SECONDS)
+    return file

@@ -1,4 +1,7 @@
-"""On other systems than Linux all modules can be imported, and what needs Linux says so."""
+"""On other systems than Linux all modules can be imported, and what needs Linux says so.
+
+What the base does with files and a broker works without all that only POSIX systems have.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import environment
+from tests.support.command_line import environment, pulsar_doctor
+
+STATE = str(Path(__file__).parents[1] / "states/4.0.8/prefetch-hogging.jsonl.gz")
 
 # A Python without what the standard library has on Linux only.
 ELSEWHERE = """
@@ -36,6 +41,36 @@ for module in pkgutil.walk_packages(pulsar_doctor.__path__, "pulsar_doctor."):
         importlib.import_module(module.name)
         print(module.name)
 """
+# A Python without what the standard library has on POSIX systems only, as on Windows.
+ON_WINDOWS = """
+import asyncio, os, select, signal, socket, subprocess, sys
+class NotThere:
+    def find_spec(self, name, path=None, target=None):
+        if name in {"fcntl", "termios", "pwd", "grp", "resource", "pty", "tty", "syslog"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+for name in ("fcntl", "termios", "pwd", "grp", "resource", "pty", "tty"):
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, NotThere())
+ON_POSIX = {
+    os: "O_NOFOLLOW O_NONBLOCK O_DIRECTORY O_CLOEXEC O_NOCTTY O_SYNC fchmod fchown fork geteuid "
+    "getuid getgid getegid getpgid killpg setsid statvfs sysconf uname set_blocking mkfifo lchown "
+    "chroot listxattr getxattr WNOHANG waitid",
+    select: "poll epoll",
+    signal: "SIGHUP SIGPIPE SIGALRM SIGKILL SIGUSR1 SIGUSR2 SIGQUIT SIGCHLD SIGWINCH "
+    "pthread_sigmask setitimer sigwait pthread_kill siginterrupt",
+    socket: "AF_UNIX SO_REUSEPORT socketpair",
+}
+for module, names in ON_POSIX.items():
+    for name in names.split():
+        vars(module).pop(name, None)
+def no_signals(*arguments): raise NotImplementedError
+asyncio.BaseEventLoop.add_signal_handler = asyncio.BaseEventLoop.remove_signal_handler = no_signals
+from asyncio import unix_events
+unix_events._UnixSelectorEventLoop.add_signal_handler = no_signals
+unix_events._UnixSelectorEventLoop.remove_signal_handler = no_signals
+from pulsar_doctor.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
 RUNS = """
 import sysconfig
 sysconfig.get_config_vars()  # those of this Python, before its system looks like another
@@ -56,6 +91,35 @@ def test_no_module_needs_linux_to_be_imported() -> None:
     ran = elsewhere(IMPORTS)
     assert ran.returncode == 0, ran.stderr
     assert len(ran.stdout.split()) > 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["explain", "permits-exhausted"], 0),
+        (["stall-check", "--stats", STATE], 1),
+        (["stall-check", "--stats", STATE, "-o", "json", "--save", "SAVED"], 1),
+        (["stall-check", "orders", "--admin-url", "http://127.0.0.1:1"], 3),
+        (["holes", "--stats", STATE], 0),
+        (["simulate", "--rate", "5/s", "--duration", "10s"], 0),
+        (["report", STATE, "-o", "SAVED"], 0),
+        (["context", "list"], 0),
+        (["known-issues", "match", STATE], 0),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_the_base_needs_nothing_that_windows_has_not(
+    arguments: list[str], code: int, tmp_path: Path
+) -> None:
+    saved = str(tmp_path / "saved")
+    given = [saved if each == "SAVED" else each for each in arguments]
+    ran = subprocess.run(
+        [sys.executable, "-c", ON_WINDOWS, *given],
+        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    usual = pulsar_doctor(*given)
+    assert (ran.returncode, ran.stdout) == (code, usual.stdout), ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def _for_the_owner(path: str, flags: int) -> int:
     """
     descriptor = os.open(path, flags, OWNER_ONLY)
     try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and hasattr(os, "fchmod"):
             os.fchmod(descriptor, OWNER_ONLY)
     except BaseException:
         os.close(descriptor)
