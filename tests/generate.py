@@ -1,4 +1,4 @@
-"""Writes all that is generated in man/, docs/ and README.md: `python -m tests.generate`.
+"""Writes what is generated in man/, completions/, docs/, README.md: `python -m tests.generate`.
 
 A test fails while something of it is stale.
 """
@@ -8,18 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests import manpages, screenshots
+from tests import completions, manpages, screenshots
 from tests.conformance import published
 from tests.report import json_page
 
 # What it is, and what gives its files, each with the text that it should hold.
 GENERATORS: Mapping[str, Callable[[], Iterable[tuple[Path, str]]]] = {
     "manual pages": manpages.files,
+    "completion in shells": completions.files,
     "numbers in docs/json.md": json_page.files,
     "measured clients in docs/clients.md": published.files,
     "screens and output on pages": screenshots.files,
 }
-WHOLE = (*manpages.FOLDER.glob("man?"), screenshots.FOLDER)  # folders that hold nothing else
+WHOLE = (
+    *manpages.FOLDER.glob("man?"),
+    completions.FOLDER,
+    screenshots.FOLDER,
+)  # folders that hold nothing else
 
 
 def stale(name: str) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -39,9 +40,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]
     """The names in a wheel and in a source archive of this tree."""
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", folder]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    dated = {**os.environ, "SOURCE_DATE_EPOCH": "946641600"}
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env=dated)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         in_wheel = set(wheel.namelist())
+        page = next(name for name in in_wheel if name.endswith("/pulsar-doctor.1"))
+        assert b' 1 "1999-12-31" "' in wheel.read(page)  # the day of the build
     with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
         in_archive = {name.partition("/")[2] for name in archive.getnames()}
     return in_wheel, in_archive
@@ -60,6 +64,9 @@ def test_a_wheel_holds_the_licence_the_types_and_every_manual_page(
         "pulsar_doctor/report/stall_check/schema.json",
         "pulsar_doctor/report/documents.json",
         *(f"{version}.data/data/{page}" for page in pages),
+        f"{version}.data/data/share/bash-completion/completions/pulsar-doctor",
+        f"{version}.data/data/share/zsh/site-functions/_pulsar-doctor",
+        f"{version}.data/data/share/fish/vendor_completions.d/pulsar-doctor.fish",
     }
     assert wanted <= built[0]
     assert {name.partition("/")[0] for name in built[0]} == {
