@@ -1,8 +1,7 @@
 """Turns the credentials of Pulsar's own tools into HTTP headers or a client certificate.
 
-Parameters as in `authParams`: a token as text, `token:…`, `file:///path` or `env:NAME`; for the
-rest JSON or `key:value,key:value` (`org.apache.pulsar.client.impl.auth`). A secret is in no repr
-and in no error. A token's file is read for each request, so that a renewed one is used at once.
+Parameters as in `authParams`: of a token see tokens.py; for the rest JSON or `key:value,key:value`
+(`org.apache.pulsar.client.impl.auth`). A secret is in no repr and in no error.
 """
 
 from __future__ import annotations
@@ -11,26 +10,28 @@ import asyncio
 import base64
 import binascii
 import json
-import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import httpx2
 
 from pulsar_doctor.broker.bodies import ACCEPTED, TOKEN, body_of
 from pulsar_doctor.broker.input_files import require_files, text_of
 from pulsar_doctor.broker.patience import AnswerPatience
+from pulsar_doctor.broker.proxies import proxy_for
 from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.tokens import EARLY_SECONDS, clean, expiry_of, path_of, token_source
 from pulsar_doctor.errors import DoctorError, InputError
 
 Certificate = tuple[Path, Path]  # certificate, key; both PEM
 METHOD = "X-Pulsar-Auth-Method-Name"
 ISSUER_SECONDS = 10.0
-EARLY_SECONDS = 30.0  # a token of OAuth2 is renewed before it expires
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110, section 5.6.2
 NO_TOKEN = (  # what is raised where an issuer answers something else
     httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError, OverflowError,
     RecursionError,
@@ -72,7 +73,8 @@ class ClientCredentials:
 
     certificate: Certificate | None = None
 
-    def __init__(self, params: Mapping[str, str]) -> None:
+    def __init__(self, params: Mapping[str, str], *, direct: bool = False) -> None:
+        self._direct = direct
         self._key = _key_file(_needed(params, "privateKey", "oauth2"))
         self._issuer = params.get("issuerUrl") or _needed(self._key, "issuer_url", "oauth2")
         self._form = {
@@ -95,7 +97,7 @@ class ClientCredentials:
     async def _buy(self) -> tuple[str, float]:
         host = urlsplit(self._issuer).hostname or self._issuer
         try:
-            async with httpx2.AsyncClient(timeout=ISSUER_SECONDS, trust_env=False) as http:
+            async with self._client() as http:
                 patience = AnswerPatience(TOKEN, ISSUER_SECONDS)
                 endpoint = await self._endpoint(http, patience)
                 request = http.build_request("POST", endpoint, data=self._form)
@@ -106,11 +108,17 @@ class ClientCredentials:
                     f"({status}); see the key file, audience and scope"
                 )
             sold = json.loads(told)
-            return _clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
+            return clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
         except NO_TOKEN as error:
             raise DoctorError(
                 f"the OAuth2 issuer {host} gives no token ({type(error).__name__}); see issuerUrl"
             ) from None  # the request holds the secret
+
+    def _client(self) -> httpx2.AsyncClient:
+        proxy = proxy_for(httpx2.URL(self._issuer), direct=self._direct)
+        return httpx2.AsyncClient(
+            timeout=ISSUER_SECONDS, trust_env=False, proxy=httpx2.Proxy(proxy) if proxy else None
+        )
 
     async def _endpoint(self, http: httpx2.AsyncClient, patience: AnswerPatience) -> str:
         known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
@@ -143,45 +151,39 @@ def credentials(settings: Settings) -> Credentials:
         return Fixed()
     name = plugin.rpartition(".")[2].lower().removeprefix("authentication")
     if name not in PLUGINS:
-        raise InputError(
-            f"authentication {plugin!r} is not supported; {', '.join(sorted(PLUGINS))} are"
-        )
-    return PLUGINS[name](settings.auth_params or "")
+        known = INSTEAD.get(name, f"{', '.join(sorted(PLUGINS))} are")
+        raise InputError(f"authentication {plugin!r} is not supported; {known}")
+    return PLUGINS[name](settings)
 
 
 def expires_at(headers: Mapping[str, str]) -> float | None:
-    """When the token of these headers expires, in epoch seconds; None where it is not told."""
-    parts = headers.get("Authorization", "").removeprefix("Bearer ").split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(claims["exp"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None
+    """When the token of these headers expires, in epoch seconds; None: not reported."""
+    return expiry_of(headers.get("Authorization", "").removeprefix("Bearer "))
 
 
-def _token(params: str) -> Credentials:
-    read = token_source(params)
-    read()  # what cannot be read is told before anything is asked
-    return Fixed(lambda: _bearer(read()))
-
-
-def token_source(params: str) -> Callable[[], str]:
-    """What gives the token each time it is wanted. Raises InputError, also when it is called."""
-    if params.startswith("file:"):
-        path = _path(params)
-        return lambda: _clean(text_of(path, "the token file"), f"token in {path}")
-    if params.startswith("env:"):
-        name = params.removeprefix("env:")
-        return lambda: _clean(os.environ.get(name, ""), f"token in the environment's {name}")
+def _token(settings: Settings) -> Credentials:
+    params = _params(settings)
     if params.startswith("{"):
-        params = _needed(_pairs(params, "token"), "token", "token")
-    token = _clean(params.removeprefix("token:"), "token")
-    return lambda: token
+        params = f"token:{_needed(_pairs(params, 'token'), 'token', 'token')}"
+    return _read_anew(params, _bearer)
 
 
-def _basic(params: str) -> Credentials:
+def _header(settings: Settings) -> Credentials:
+    """`header:NAME=SOURCE`, for what a gateway or an authentication of one's own wants."""
+    name, equals, source = _params(settings).removeprefix("header:").partition("=")
+    if not equals or not HEADER.fullmatch(name):
+        raise InputError("a header takes --auth-params header:NAME=file:PATH, or env:, exec:")
+    return _read_anew(source, lambda value: {name: value})
+
+
+def _read_anew(source: str, as_headers: Callable[[str], dict[str, str]]) -> Credentials:
+    read = token_source(source)
+    read()  # what cannot be read is said before anything is requested
+    return Fixed(lambda: as_headers(read()))
+
+
+def _basic(settings: Settings) -> Credentials:
+    params = _params(settings)
     if params.startswith("{"):
         pairs = _pairs(params, "basic")
         user = pairs.get("userId") or _needed(pairs, "username", "basic")
@@ -194,34 +196,40 @@ def _basic(params: str) -> Credentials:
     return Fixed(lambda: {"Authorization": f"Basic {told}", METHOD: "basic"})
 
 
-def _tls(params: str) -> Credentials:
-    pairs = _pairs(params, "tls")
-    paths = [_path(_needed(pairs, name, "tls")) for name in ("tlsCertFile", "tlsKeyFile")]
+def _tls(settings: Settings) -> Credentials:
+    pairs = _pairs(_params(settings), "tls")
+    paths = [path_of(_needed(pairs, name, "tls")) for name in ("tlsCertFile", "tlsKeyFile")]
     require_files(*paths)
     return Fixed(certificate=(paths[0], paths[1]))
 
 
-PLUGINS: dict[str, Callable[[str], Credentials]] = {
+PLUGINS: dict[str, Callable[[Settings], Credentials]] = {
     "token": _token,
     "basic": _basic,
     "tls": _tls,
-    "oauth2": lambda params: ClientCredentials(_pairs(params, "oauth2")),
-    "disabled": lambda params: Fixed(),
+    "oauth2": lambda settings: ClientCredentials(
+        _pairs(_params(settings), "oauth2"), direct=settings.no_proxy
+    ),
+    "header": _header,
+    "disabled": lambda _: Fixed(),
 }
+NO_TICKETS = (
+    "Kerberos tickets cannot be used: take a token, a client certificate, or the header of a "
+    "gateway (--auth-params header:NAME=file:PATH)"
+)
+INSTEAD = {  # of what is not supported: what works
+    "kerberos": NO_TICKETS,
+    "sasl": NO_TICKETS,
+    "athenz": "give the role token as a header: --auth-params header:Athenz-Role-Auth=exec:COMMAND",
+}
+
+
+def _params(settings: Settings) -> str:
+    return settings.auth_params or ""
 
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}", METHOD: "token"}
-
-
-def _clean(token: str, what: str) -> str:
-    """A token that may stand in a header; the token itself is never told."""
-    token = token.strip()
-    if not token:
-        raise InputError(f"the {what} is empty; see --auth-params")
-    if not all("!" <= character <= "~" for character in token):
-        raise InputError(f"the {what} holds characters that no token has; see --auth-params")
-    return token
 
 
 def _pairs(params: str, plugin: str) -> dict[str, str]:
@@ -252,12 +260,8 @@ def _key_file(where: str) -> dict[str, Any]:
         except (binascii.Error, UnicodeDecodeError):
             raise InputError("privateKey is not a readable data: URL; see --auth-params") from None
     else:
-        text = text_of(_path(where), "the key file of oauth2")
+        text = text_of(path_of(where), "the key file of oauth2")
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError):
         raise InputError("the key file of oauth2 is not JSON object; see privateKey") from None
-
-
-def _path(text: str) -> Path:
-    return Path(unquote(urlsplit(text).path)) if text.startswith("file:") else Path(text)

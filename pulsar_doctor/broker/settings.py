@@ -37,7 +37,9 @@ INHERITED = re.compile(  # by a process of ours: what Python and OpenSSL look fo
     r"|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PYTHON[A-Z0-9]+|COVERAGE_PROCESS_START"
 )
 LOOPBACK = re.compile(r"//(127\.0\.0\.1|\[::1\])(?=:|$)")  # written another way
-FLAGS = frozenset({"tls_allow_insecure", "sandbox"})
+FLAGS = frozenset({"tls_allow_insecure", "no_proxy", "sandbox"})
+IMPLIED = {"exec": "token", "header": "header"}  # the plugin that parameters are for
+RUNS = re.compile(r"(header:[^=]+=)?exec:")  # parameters that name a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Settings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_allow_insecure: bool = False
+    no_proxy: bool = False
     sandbox: bool = False
     pulsar_home: Path | None = None
     context: str | None = None  # name of the one that was used
@@ -102,7 +105,7 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
 
     options: name of a setting -> value, absent or None where not given.
     Raises InputError where a file cannot be read, a context does not exist, a flag is neither true
-    nor false, or what should be a certificate is no file.
+    nor false, what should be a certificate is no file, or client.conf names a command.
     """
     variables = {name: environ.get(PREFIX + name.upper()) for name in NAMES}
     context = _context(options, variables, environ)
@@ -112,9 +115,20 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         for name in _wanted(given, origins, context) - values.keys():
             if given.get(name) not in (None, ""):
                 values[name], origins[name] = _typed(name, given[name]), origin(name)
+    _complete_login(values, origins)
     settings = Settings(**values, context=context.name if context else None, origins=origins)
     require_files(settings.tls_trust_certs, settings.tls_certificate, settings.tls_key)
     return settings
+
+
+def _complete_login(values: dict[str, Any], origins: Mapping[str, str]) -> None:
+    """Adds the plugin that parameters imply. Raises InputError for a command of client.conf."""
+    params, origin = values.get("auth_params", ""), origins.get("auth_params", "")
+    if origin.startswith("client.conf") and RUNS.match(params):
+        raise InputError(f"authParams of {origin} names a command, which is not run from there")
+    kind = params.partition(":")[0]
+    if "auth_plugin" not in values and kind in IMPLIED:
+        values["auth_plugin"] = IMPLIED[kind]
 
 
 def _wanted(

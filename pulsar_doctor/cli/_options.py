@@ -66,6 +66,7 @@ CONNECTION = (
         help="Certificates to trust.",
     ),
     _option("--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate."),
+    _option("--no-proxy", is_flag=True, default=None, help="Without HTTPS_PROXY."),
     *(_option(name, **how) for name, how in installed.offered("offers", "CONNECTION").items()),
 )
 _talk = partial(click.option, cls=TalkOption, expose_value=False)

@@ -797,6 +797,8 @@ def test_any_cut_of_the_stream_gives_the_same_entries(tree, data):
         ("org.apache.pulsar.client.impl.auth.AuthenticationBasic", "me:ä", "Basic bWU6w6Q="),
         ("org.apache.pulsar.client.impl.auth.AuthenticationDisabled", None, None),
         (None, SECRET, None),
+        ("token", f"exec:printf %s {SECRET}", f"Bearer {SECRET}"),
+        ("token", f"exec:{sys.executable} -c 'print(\"{SECRET}\")'", f"Bearer {SECRET}"),
     ],
 )
 def test_credentials_go_where_the_broker_looks_for_them(plugin, params, sent, monkeypatch):
@@ -827,7 +829,14 @@ def test_a_tokens_file_is_read_again_for_each_request(tmp_path):
 @pytest.mark.parametrize(
     ("plugin", "params", "says"),
     [
-        ("kerberos", SECRET, "is not supported; basic, disabled, oauth2, tls, token are"),
+        ("ntlm", SECRET, "is not supported; basic, disabled, header, oauth2, tls, token are"),
+        ("kerberos", SECRET, "Kerberos tickets cannot be used: take a token, a client certificate"),
+        ("org.apache.pulsar.client.impl.auth.AuthenticationSasl", "", "Kerberos tickets cannot be"),
+        ("org.apache.pulsar.client.impl.auth.AuthenticationAthenz", "", "Athenz-Role-Auth=exec:"),
+        ("token", "exec:", "exec: names no command"),
+        ("token", "exec:printf 'x", "an open quote"),
+        ("header", "X-Role", "a header takes --auth-params header:NAME=file:PATH"),
+        ("header", "header:X Role=env:X", "a header takes --auth-params header:NAME=file:PATH"),
         ("token", "", "the token is empty"),
         ("token", f"{SECRET}\nX: y", "characters that no token has"),
         ("token", "file:///nothing/here", "cannot read the token file /nothing/here"),

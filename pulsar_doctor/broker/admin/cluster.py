@@ -3,8 +3,8 @@
 Scheme, host and port count: what listens at another port of a broker's host is somebody else. A
 cluster lists one port where a broker has two, so that one with TLS counts as the broker's where its
 certificate is held against the name of a host that the cluster lists.
-Proxies from the environment (HTTP_PROXY) are not used: what stands between us and the broker would
-be handed the token. Authorities are trusted as the system does, or by `tls_trust_certs` alone.
+Authorities are trusted as the system does, or by `tls_trust_certs` alone. A proxy (see proxies.py)
+only carries what TLS hides from it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import httpx2
 from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.refusals import BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import Certificate
+from pulsar_doctor.broker.proxies import proxy_for
 from pulsar_doctor.broker.request_log import logged
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.tls import towards_brokers
@@ -57,12 +58,18 @@ class ReadOnly(httpx2.AsyncBaseTransport):
     """
 
     def __init__(
-        self, members: Members, tls: Callable[[], ssl.SSLContext], *, at_once: int
+        self,
+        members: Members,
+        tls: Callable[[], ssl.SSLContext],
+        *,
+        at_once: int,
+        direct: bool = False,
     ) -> None:
         self._members = members
         self._tls = tls
         self._pools = -(-at_once // POOL_CONNECTIONS)
-        self._turns: dict[str, Iterator[httpx2.AsyncHTTPTransport]] = {}
+        self._direct = direct
+        self._turns: dict[tuple[str, httpx2.URL | None], Iterator[httpx2.AsyncHTTPTransport]] = {}
         self._open: list[httpx2.AsyncHTTPTransport] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -73,23 +80,36 @@ class ReadOnly(httpx2.AsyncBaseTransport):
             raise Refused(
                 f"{refusals.place(request.url)} is not a broker of the cluster: no request was sent"
             )
-        scheme = request.url.scheme
-        if scheme not in self._turns:
-            self._turns[scheme] = self._pools_for(scheme)
-        pool = next(self._turns[scheme])
-        return await logged(pool.handle_async_request(request), request)
+        proxy = proxy_for(request.url, direct=self._direct)
+        way = (request.url.scheme, proxy)
+        if way not in self._turns:
+            self._turns[way] = self._pools_for(*way)
+        pool = next(self._turns[way])
+        try:
+            return await logged(pool.handle_async_request(request), request)
+        except (httpx2.ConnectError, httpx2.ProxyError) as error:
+            if proxy is not None:
+                raise refusals.of_proxy(error, request.url, proxy) from error
+            raise
 
     async def aclose(self) -> None:
         """Closes all connections."""
         for pool in self._open:
             await pool.aclose()
 
-    def _pools_for(self, scheme: str) -> Iterator[httpx2.AsyncHTTPTransport]:
+    def _pools_for(
+        self, scheme: str, proxy: httpx2.URL | None
+    ) -> Iterator[httpx2.AsyncHTTPTransport]:
         # Without https the context is not used; this one would trust nobody.
         context = self._tls() if scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=POOL_CONNECTIONS)
         pools = [
-            httpx2.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
+            httpx2.AsyncHTTPTransport(
+                verify=context,
+                limits=limits,
+                trust_env=False,
+                proxy=httpx2.Proxy(proxy) if proxy else None,
+            )
             for _ in range(self._pools)
         ]
         self._open += pools

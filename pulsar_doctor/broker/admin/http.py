@@ -35,6 +35,7 @@ from pulsar_doctor.broker.admin.cluster import (
 from pulsar_doctor.broker.admin.refusals import AdminError, BrokerFailed, Refused
 from pulsar_doctor.broker.credentials import credentials, expires_at
 from pulsar_doctor.broker.patience import AnswerPatience, TooSlow
+from pulsar_doctor.broker.proxies import proxy_for
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.fields import decoded
 from pulsar_doctor.errors import InputError
@@ -104,8 +105,12 @@ class Http:
             self._members,
             lambda: tls_context(settings, certificate),
             at_once=concurrency + STREAMS,
+            direct=settings.no_proxy,
         )
         self._extensions = {"timeout": httpx2.Timeout(timeout_seconds).as_dict()}
+        for base in self._bases:
+            if proxy := proxy_for(base, direct=settings.no_proxy):
+                LOG.debug("through the proxy %s of HTTPS_PROXY", refusals.place(proxy))
         for limits in (bodies.ANSWER, bodies.STREAM):
             LOG.debug("limits of %s", limits.sentence(timeout_seconds))
 

@@ -86,6 +86,18 @@ def of_connection(error: BaseException, url: httpx2.URL, what: str) -> AdminErro
     )
 
 
+def of_proxy(error: BaseException, url: httpx2.URL, proxy: httpx2.URL) -> AdminError:
+    """What a failed connection means where a proxy was on the way."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLError):
+            return _of_tls(cause, url)
+    how = "refuses to connect" if isinstance(error, httpx2.ProxyError) else "cannot be reached"
+    return Unreachable(
+        f"the proxy {place(proxy)} of HTTPS_PROXY {how} ({error}), for {place(url)}; NO_PROXY "
+        "names what is near, and --no-proxy goes without"
+    )
+
+
 def of_time(url: httpx2.URL, what: str, error: TooSlow) -> AdminError:
     """The answer did not come in time. Not asked again: that makes a slow broker slower."""
     seconds = f"{round(error.seconds, 1):g}s"

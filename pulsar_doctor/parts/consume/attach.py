@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.broker.credentials import token_source
 from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.broker.tokens import token_source
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.parts.consume import producing
 from pulsar_doctor.parts.consume.engines import Closed, Message, Plan, is_partitioned
