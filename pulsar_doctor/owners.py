@@ -20,13 +20,10 @@ from pathlib import Path
 WRITE = 0o022  # the right of the group and of everybody to write; an ACL shows in the group's
 ANYTHING = 0o077
 
-
-def opening(*names: str) -> int:
-    """These flags of os.open, as far as this system knows them."""
-    return sum(getattr(os, name, 0) for name in names)
-
-
-FOLDER = opening("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")  # to open one
+# To open one, with the flags that this system knows.
+FOLDER = sum(
+    getattr(os, flag, 0) for flag in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")
+)
 MAY_WRITE = "its group or others may write to {} (`chmod go-w` takes that right away)"
 
 

@@ -24,7 +24,7 @@ def build(folder: Path) -> list[Path]:
     for old in (*folder.glob("pulsar_doctor-*"), *folder.glob(ONE_FILE)):
         old.unlink()
     build_packages = [
-        sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", folder,
+        sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", str(folder),
     ]  # fmt: skip
     subprocess.run(build_packages, cwd=ROOT, check=True)
     (wheel,) = folder.glob("*.whl")

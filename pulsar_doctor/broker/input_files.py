@@ -14,12 +14,11 @@ import stat
 from pathlib import Path
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.owners import opening
 
 SILENT_SECONDS = 60.0  # a pulsar-admin that starts in a container far away takes some of them
 TEXT_BYTES = 1 << 20  # client.conf, tokens, keys
 CONTEXTS_BYTES = 1 << 18  # a file of contexts: a few KB, but what reads it may be slow
-NOT_WAITING = opening("O_NONBLOCK", "O_NOCTTY")
+NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 INHERITED = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
 
 
@@ -80,7 +79,7 @@ def _descriptor(path: Path) -> int:
     held = INHERITED.fullmatch("/dev/fd/0" if str(path) == "/dev/stdin" else str(path))
     if held is not None and not stat.S_ISREG(os.fstat(int(held[1])).st_mode):
         return os.dup(int(held[1]))
-    return os.open(path, NOT_WAITING | opening("O_BINARY"))
+    return os.open(path, os.O_RDONLY | NOT_WAITING | getattr(os, "O_BINARY", 0))
 
 
 def _may_end(device: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib import request
 
 import httpx2
 
@@ -25,10 +25,10 @@ def proxy_for(url: httpx2.URL, *, direct: bool = False) -> httpx2.URL | None:
     """
     if direct or url.scheme != "https" or _is_near(url.host):
         return None
-    proxies = getproxies_environment()
+    proxies = request.getproxies_environment()
     if not (written := proxies.get("https", "")):
         return None
-    near = proxy_bypass_environment(f"{url.host}:{url.port or 443}", proxies)
+    near = request.proxy_bypass(f"{url.host}:{url.port or 443}")
     if near or _is_within(url.host, *proxies.get("no", "").split(",")):
         return None
     try:

@@ -82,12 +82,12 @@ class PrintedToken:
         except OSError as error:
             raise DoctorError(f"the {self._what} cannot be run: {error.strerror}") from None
         is_late = Event()
-        timer = Timer(COMMAND_SECONDS, lambda: (is_late.set(), _end(run)))
+        timer = Timer(COMMAND_SECONDS, _end, [run, is_late])
         timer.start()
         with run:
             printed = run.stdout.read(PRINTED_BYTES + 1) if run.stdout else b""
             if len(printed) > PRINTED_BYTES:
-                _end(run)
+                _end(run, Event())
         timer.cancel()
         if is_late.is_set():
             raise DoctorError(
@@ -100,8 +100,9 @@ class PrintedToken:
         return printed.decode("ascii", "replace")
 
 
-def _end(run: subprocess.Popen[bytes]) -> None:
-    """The command, and what it has started."""
+def _end(run: subprocess.Popen[bytes], done: Event) -> None:
+    """Ends the command, and what it has started."""
+    done.set()
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(run.pid, signal.SIGKILL)

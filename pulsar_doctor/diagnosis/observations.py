@@ -18,10 +18,10 @@ from pulsar_doctor.diagnosis.answers import Clue
 from pulsar_doctor.wording.sentences import Sentence, fill
 
 Of = TypeVar("Of")
-Numbers = Mapping[str, object]
+Added = Mapping[str, object]
 
 
-class Row(NamedTuple):
+class Wording(NamedTuple):
     """One observation."""
 
     number: str
@@ -31,181 +31,182 @@ class Row(NamedTuple):
 
 # fmt: off
 OF_CONSUMER = {
-    "below_zero": Row("available_permits", "{label} has {available_permits:permits}"),
-    "no_permits": Row("available_permits", "{label} has {available_permits:permits}"),
-    "has_permits": Row("available_permits", "{label} has {available_permits:permits}"),
-    "active_ready": Row("available_permits", "{label} has {available_permits:permits}"),
-    "no_standby": Row("active_consumer", "there is no standby"),
-    "not_below_zero": Row("available_permits", "{label} has {available_permits:permits}"),
-    "empty_handed": Row(
+    "below_zero": Wording("available_permits", "{label} has {available_permits:permits}"),
+    "no_permits": Wording("available_permits", "{label} has {available_permits:permits}"),
+    "has_permits": Wording("available_permits", "{label} has {available_permits:permits}"),
+    "active_ready": Wording("available_permits", "{label} has {available_permits:permits}"),
+    "no_standby": Wording("active_consumer", "there is no standby"),
+    "not_below_zero": Wording("available_permits", "{label} has {available_permits:permits}"),
+    "empty_handed": Wording(
         "available_permits",
         "{label} holds nothing and has no permits, as if its client had lost them"),
-    "never_asked": Row("flows", "{label} has never asked for a message"),
-    "holds_nothing": Row("unacked_messages", "{label} holds nothing"),
-    "holds_many": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
-    "holds_one": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
-    "holds_some": Row("unacked_messages", "{label} holds {unacked_messages:messages}"),
-    "took_all": Row("unacked_messages", "{label} holds nothing"),
-    "holds_requested": Row("unacked_messages", "{label} holds all that it requested"),
-    "neighbours_idle": Row(
+    "never_asked": Wording("flows", "{label} has never asked for a message"),
+    "holds_nothing": Wording("unacked_messages", "{label} holds nothing"),
+    "holds_many": Wording("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "holds_one": Wording("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "holds_some": Wording("unacked_messages", "{label} holds {unacked_messages:messages}"),
+    "took_all": Wording("unacked_messages", "{label} holds nothing"),
+    "holds_requested": Wording("unacked_messages", "{label} holds all that it requested"),
+    "neighbours_idle": Wording(
         "idle_neighbours", "{label} holds {held} of {total:messages}, {idle_ones} nothing to do"),
-    "neighbours_busy": Row("idle_neighbours", "no other consumer is idle"),
-    "small_share": Row("unacked_messages", "{label} holds only {held} of {total:messages}"),
-    "never_acked_many": Row("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
-    "never_acked": Row("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
-    "has_acked": Row("since_last_ack", "{label} has acknowledged before{last}"),
-    "acks_lately": Row("since_last_ack", "{label} acknowledges messages"),
-    "one_flow": Row("flows", "{label} has sent one FLOW in its life, and no refill"),
-    "flag_blocked": Row(
+    "neighbours_busy": Wording("idle_neighbours", "no other consumer is idle"),
+    "small_share": Wording("unacked_messages", "{label} holds only {held} of {total:messages}"),
+    "never_acked_many": Wording(
+        "since_last_ack", "{label} has acknowledged none of {sent:messages}"),
+    "never_acked": Wording("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
+    "has_acked": Wording("since_last_ack", "{label} has acknowledged before{last}"),
+    "acks_lately": Wording("since_last_ack", "{label} acknowledges messages"),
+    "one_flow": Wording("flows", "{label} has sent one FLOW in its life, and no refill"),
+    "flag_blocked": Wording(
         "blocked_consumer_on_unacked_msgs", "the broker says that {label} is at its limit"),
-    "flag_free": Row(
+    "flag_free": Wording(
         "blocked_consumer_on_unacked_msgs", "the broker says that {label} is not at its limit"),
-    "release_soon": Row("acked", "{label} acknowledges, and gets new messages {release}"),
-    "near_limit": Row(
+    "release_soon": Wording("acked", "{label} acknowledges, and gets new messages {release}"),
+    "near_limit": Wording(
         "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
-    "quiet_long": Row("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
-    "quiet_some": Row("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
-    "lively": Row("quiet_for", "{label} showed a sign of life {quiet_for} ago"),
-    "unusual": Row(
+    "quiet_long": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
+    "quiet_some": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
+    "lively": Wording("quiet_for", "{label} showed a sign of life {quiet_for} ago"),
+    "unusual": Wording(
         "pace",
         "{label} has shown no sign of life for {quiet_for}; it took at most {usual} for a message"
         " on average"),
-    "neighbour_later": Row(
+    "neighbour_later": Wording(
         "quiet_for", "{neighbour} showed a sign of life {apart} after the last of {label}"),
-    "acks_come": Row("acked", "{label} acknowledged{within}"),
-    "still": Row("moved", "nothing of {label} moved{within}"),
-    "asks": Row("flows", "{label} asked for messages{within}"),
-    "works": Row("pace", "{label} continues as before"),
-    "flow_far": Row("next_flow_in", "{label}: {outlook}"),
-    "flow_later": Row("next_flow_in", "{label}: {outlook}"),
-    "flow_soon": Row("next_flow_in", "{label} asks for more soon: {outlook}"),
-    "flow_may_be_far": Row("pace", "a message takes {label} long; {outlook}"),
-    "batch_for_one": Row(
+    "acks_come": Wording("acked", "{label} acknowledged{within}"),
+    "still": Wording("moved", "nothing of {label} moved{within}"),
+    "asks": Wording("flows", "{label} asked for messages{within}"),
+    "works": Wording("pace", "{label} continues as before"),
+    "flow_far": Wording("next_flow_in", "{label}: {outlook}"),
+    "flow_later": Wording("next_flow_in", "{label}: {outlook}"),
+    "flow_soon": Wording("next_flow_in", "{label} asks for more soon: {outlook}"),
+    "flow_may_be_far": Wording("pace", "a message takes {label} long; {outlook}"),
+    "batch_for_one": Wording(
         "receiver_queue_size", "{label} asks for one message and was sent a batch"),
-    "asks_singly": Row("receiver_queue_size", "{label} {asks} for one message at a time"),
-    "batches": Row("largest_batch", "batches of {largest_batch:messages} are sent whole"),
-    "young": Row("connected_since", "{label} connected {connected_for} ago"),
-    "owes_flow": Row(
+    "asks_singly": Wording("receiver_queue_size", "{label} {asks} for one message at a time"),
+    "batches": Wording("largest_batch", "batches of {largest_batch:messages} are sent whole"),
+    "young": Wording("connected_since", "{label} connected {connected_for} ago"),
+    "owes_flow": Wording(
         "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
         " {refill_threshold}"),
-    "owes_little": Row(
+    "owes_little": Wording(
         "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
         " {refill_threshold}"),
-    "owes_few": Row(
+    "owes_few": Wording(
         "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
         " {refill_threshold}"),
-    "in_hand": Row(
+    "in_hand": Wording(
         "permits_granted", "{label} has taken {taken:messages} or more that it has not finished"),
-    "keys_drain": Row(
+    "keys_drain": Wording(
         "draining_hashes", "messages of keys that {label} had wait for its acknowledgements"),
-    "replay_waits": Row("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
-    "joined_late": Row("position_when_joining", "{label} waits for mark-delete"),
-    "namesake": Row("name", "a newer consumer has the same name, {label}"),
+    "replay_waits": Wording("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
+    "joined_late": Wording("position_when_joining", "{label} waits for mark-delete"),
+    "namesake": Wording("name", "a newer consumer has the same name, {label}"),
 }
 OF_SUBSCRIPTION = {
-    "not_shared": Row("type", "the subscription is {type}"),
-    "not_failover": Row("type", "the subscription is {type}"),
-    "not_key_shared": Row("type", "the subscription is {type}"),
-    "out_of_order": Row("type", "out-of-order delivery is allowed"),
-    "nothing_left": Row("left", "nothing is left to send"),
-    "waits": Row("left", "{left:entries} could be sent"),
-    "replay": Row("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
-    "backlog_grows": Row("backlog_change", "the backlog grew by {by} within {within}"),
-    "backlog_falls": Row("backlog_change", "the backlog fell by {by} within {within}"),
-    "came_faster": Row(
+    "not_shared": Wording("type", "the subscription is {type}"),
+    "not_failover": Wording("type", "the subscription is {type}"),
+    "not_key_shared": Wording("type", "the subscription is {type}"),
+    "out_of_order": Wording("type", "out-of-order delivery is allowed"),
+    "nothing_left": Wording("left", "nothing is left to send"),
+    "waits": Wording("left", "{left:entries} could be sent"),
+    "replay": Wording("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
+    "backlog_grows": Wording("backlog_change", "the backlog grew by {by} within {within}"),
+    "backlog_falls": Wording("backlog_change", "the backlog fell by {by} within {within}"),
+    "came_faster": Wording(
         "msg_rate_in", "{came} messages a second were published lately, {new} were sent first",
         "backlog_grows"),
-    "sent_faster": Row(
+    "sent_faster": Wording(
         "msg_rate_in", "{came} messages a second were published lately, {new} were sent first",
         "backlog_falls"),
-    "keeps_up": Row(
+    "keeps_up": Wording(
         "msg_rate_in", "{came} messages a second were published lately, {new} were sent first"),
-    "nobody": Row("consumers", "no consumer is attached"),
-    "somebody_ready": Row("available_permits", "a consumer has permits"),
-    "nobody_served": Row("active_consumer", "no active consumer is connected"),
-    "one_consumer": Row("consumers", "there is no other consumer"),
-    "nobody_ready": Row("available_permits", "no consumer has permits"),
-    "nobody_takes": Row("available_permits", "no consumer may be sent messages"),
-    "nobody_holds": Row("unacked_messages", "no consumer holds a message"),
-    "active_gone": Row("active_consumer", "the active consumer is not connected"),
-    "standby": Row("active_consumer", "{standby} is a standby"),
-    "delivers": Row("msg_out_counter", "the broker sent {delivered:messages} in the window"),
-    "delivers_none": Row("msg_out_counter", "nothing was sent in the window"),
-    "delivered_long_ago": Row("last_consumed", "the last delivery was {since_delivery} ago"),
-    "just_delivered": Row("last_consumed", "a message was sent just now"),
-    "somebody_acks": Row("acked", "acknowledgements come"),
-    "rate_redeliver": Row(
+    "nobody": Wording("consumers", "no consumer is attached"),
+    "somebody_ready": Wording("available_permits", "a consumer has permits"),
+    "nobody_served": Wording("active_consumer", "no active consumer is connected"),
+    "one_consumer": Wording("consumers", "there is no other consumer"),
+    "nobody_ready": Wording("available_permits", "no consumer has permits"),
+    "nobody_takes": Wording("available_permits", "no consumer may be sent messages"),
+    "nobody_holds": Wording("unacked_messages", "no consumer holds a message"),
+    "active_gone": Wording("active_consumer", "the active consumer is not connected"),
+    "standby": Wording("active_consumer", "{standby} is a standby"),
+    "delivers": Wording("msg_out_counter", "the broker sent {delivered:messages} in the window"),
+    "delivers_none": Wording("msg_out_counter", "nothing was sent in the window"),
+    "delivered_long_ago": Wording("last_consumed", "the last delivery was {since_delivery} ago"),
+    "just_delivered": Wording("last_consumed", "a message was sent just now"),
+    "somebody_acks": Wording("acked", "acknowledgements come"),
+    "rate_redeliver": Wording(
         "msg_rate_redeliver",
         "{again} messages a second were redelivered lately, {out} were sent"),
-    "minute_none": Row("msg_rate_out", "nothing was sent in the broker's last full minute"),
-    "rate_none": Row("msg_rate_out", "nothing was sent in the broker's last full minute"),
-    "rate_out": Row("msg_rate_out", "{out} messages a second were sent lately"),
-    "rate_acks": Row("message_ack_rate", "{acks} messages a second were acknowledged lately"),
-    "flag_all_blocked": Row(
+    "minute_none": Wording("msg_rate_out", "nothing was sent in the broker's last full minute"),
+    "rate_none": Wording("msg_rate_out", "nothing was sent in the broker's last full minute"),
+    "rate_out": Wording("msg_rate_out", "{out} messages a second were sent lately"),
+    "rate_acks": Wording("message_ack_rate", "{acks} messages a second were acknowledged lately"),
+    "flag_all_blocked": Wording(
         "blocked_subscription_on_unacked_msgs",
         "the broker says that the subscription is at its limit, with {unacked} unacked"),
-    "flag_all_free": Row(
+    "flag_all_free": Wording(
         "blocked_subscription_on_unacked_msgs",
         "the broker says that the subscription is not at its limit"),
-    "never_throttled": Row("throttled_reads", "no read was ever held back by a rate limit"),
-    "throttled": Row("throttled_reads", "a rate limit delayed {reads:reads}"),
-    "throttled_once": Row(
+    "never_throttled": Wording("throttled_reads", "no read was ever held back by a rate limit"),
+    "throttled": Wording("throttled_reads", "a rate limit delayed {reads:reads}"),
+    "throttled_once": Wording(
         "throttled_reads", "a rate limit has delayed {reads:reads} since the topic was loaded"),
-    "none_delayed": Row("msg_delayed", "the broker counts no delayed entry"),
-    "delayed_most": Row("msg_delayed", "{delayed} of {entries:entries} are not due yet"),
-    "delayed_some": Row("msg_delayed", "the broker counts {delayed:delayed entries}"),
-    "waits_by_design": Row("read_position", "{pauses_by_design}"),
-    "filter_puts_back": Row(
+    "none_delayed": Wording("msg_delayed", "the broker counts no delayed entry"),
+    "delayed_most": Wording("msg_delayed", "{delayed} of {entries:entries} are not due yet"),
+    "delayed_some": Wording("msg_delayed", "the broker counts {delayed:delayed entries}"),
+    "waits_by_design": Wording("read_position", "{pauses_by_design}"),
+    "filter_puts_back": Wording(
         "filter_rescheduled_msg_count", "an entry filter has put messages back {put_back:times}"),
-    "open_transaction": Row(
+    "open_transaction": Wording(
         "ongoing_txn_count", "the topic has {open_transactions:open transactions} of a producer"),
-    "none_pending": Row("pending_acks", "no acknowledgement is in an open transaction"),
-    "reads": Row("read_position", "the broker is reading, or has tried to"),
-    "read_lost": Row("read_state", "{flags}"),
-    "read_asleep": Row("read_state", "{flags}"),
-    "no_read": Row("read_state", "{flags}"),
-    "read_under_way": Row("read_state", "{flags}"),
-    "read_waits": Row("read_state", "the broker has read all and waits for new entries"),
-    "read_armed": Row(
+    "none_pending": Wording("pending_acks", "no acknowledgement is in an open transaction"),
+    "reads": Wording("read_position", "the broker is reading, or has tried to"),
+    "read_lost": Wording("read_state", "{flags}"),
+    "read_asleep": Wording("read_state", "{flags}"),
+    "no_read": Wording("read_state", "{flags}"),
+    "read_under_way": Wording("read_state", "{flags}"),
+    "read_waits": Wording("read_state", "the broker has read all and waits for new entries"),
+    "read_armed": Wording(
         "read_state", "a read waits or is in progress, so a consumer has asked for messages"),
-    "unread": Row("read_position", "the broker has not read {unread:entries} yet"),
-    "hole": Row(
+    "unread": Wording("read_position", "the broker has not read {unread:entries} yet"),
+    "hole": Wording(
         "acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not"),
-    "hole_old": Row(
+    "hole_old": Wording(
         "acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not"),
-    "hole_wide": Row(
+    "hole_wide": Wording(
         "acknowledged_ranges", "{behind:entries} lie behind the first that is not acknowledged"),
-    "many_ranges": Row("acknowledged_ranges", "{ranges:acknowledged ranges}"),
-    "counter_differs": Row(
+    "many_ranges": Wording("acknowledged_ranges", "{ranges:acknowledged ranges}"),
+    "counter_differs": Wording(
         "msg_backlog", "the counter says {counter}, positions say {positions:entries}"),
-    "counter_negative": Row(
+    "counter_negative": Wording(
         "msg_backlog", "the counter says {counter}, below 0", "counter_differs"),
-    "counter_below_0": Row("msg_backlog", "no backlog can be below 0"),
-    "counted_far": Row(
+    "counter_below_0": Wording("msg_backlog", "no backlog can be below 0"),
+    "counted_far": Wording(
         "messages_consumed_counter",
         "by the counters {counted} entries wait, by the positions {positions}"),
-    "consumed_negative": Row(
+    "consumed_negative": Wording(
         "messages_consumed_counter",
         "the cursor's counter of acknowledged entries is {consumed}, below 0"),
-    "in_circles": Row(
+    "in_circles": Wording(
         "redelivered", "{sent:messages} were sent, many of them three times or more"),
-    "again": Row("redelivered", "{again} of {sent:messages} had been sent before"),
-    "redelivers": Row("msg_rate_redeliver", "{rate} messages a second are sent again"),
-    "come_and_go": Row("consumers", "{gone:consumers} connected and left"),
-    "ended_holding": Row(
+    "again": Wording("redelivered", "{again} of {sent:messages} had been sent before"),
+    "redelivers": Wording("msg_rate_redeliver", "{rate} messages a second are sent again"),
+    "come_and_go": Wording("consumers", "{gone:consumers} connected and left"),
+    "ended_holding": Wording(
         "unacked_messages", "{label} ended while it held {held:messages}, and acknowledged none"),
-    "apart": Row("connected", "the replicator to {cluster} is not connected"),
+    "apart": Wording("connected", "the replicator to {cluster} is not connected"),
 }
 # fmt: on
-TABLE: Mapping[str, Row] = OF_CONSUMER | OF_SUBSCRIPTION
+TABLE: Mapping[str, Wording] = OF_CONSUMER | OF_SUBSCRIPTION
 
 
-class Observed:
+class Observation:
     """One observation that was made; its text is composed when it is read."""
 
     __slots__ = ("_numbers", "_of", "_row")
 
-    def __init__(self, row: Row, of: object, numbers: Numbers) -> None:
+    def __init__(self, row: Wording, of: object, numbers: Added) -> None:
         self._row, self._of, self._numbers = row, of, numbers
 
     @property
@@ -219,24 +220,24 @@ class Observed:
         return fill(self._row.sentence, self._of, self._numbers)
 
 
-Clues = Mapping[str, Observed | Clue]  # by the key of the clue
-Found = Iterator[str | tuple[str, Numbers]]  # keys of rows, and the numbers that the test adds
+Clues = Mapping[str, Observation | Clue]  # by the key of the clue
+Found = Iterator[str | tuple[str, Added]]  # keys of rows, and the numbers that the test adds
 
 
 def observed_by(observers: Iterable[Callable[[Of], Found]], beside: Of, of: object) -> Clues:
     """What these tests see, by clue. of: whose numbers the sentences name."""
-    seen: dict[str, Observed | Clue] = {}
+    seen: dict[str, Observation | Clue] = {}
     for observe in observers:
         for found in observe(beside):
             key, numbers = (found, {}) if isinstance(found, str) else found
             row = TABLE[key]
-            seen[row.clue or key] = Observed(row, of, numbers)
+            seen[row.clue or key] = Observation(row, of, numbers)
     return seen
 
 
 def first_of(
     tests: Iterable[str | Callable[..., str | None]], clues: Clues, *of: object
-) -> Observed | Clue | None:
+) -> Observation | Clue | None:
     """The first of these that holds: observations by their keys, or tests of `of`."""
     for each in tests:
         if isinstance(each, str):

@@ -33,7 +33,7 @@ from pulsar_doctor.diagnosis.healthy import (
     SETTLED,
 )
 from pulsar_doctor.diagnosis.missing import missing_of
-from pulsar_doctor.diagnosis.observations import Clues, Observed, first_of
+from pulsar_doctor.diagnosis.observations import Clues, Observation, first_of
 from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER
@@ -264,7 +264,7 @@ def _of_all(seen: Sequence[Clues], *, nothing_left: bool) -> Clues:
     return {key: clues[0] for key, clues in (one | whole).items() if clues}
 
 
-def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Observed | Clue]:
+def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Observation | Clue]:
     """Of each consumer that shows one of these the first one."""
     first = (next((clues[key] for key in keys if key in clues), None) for clues in seen)
     return [clue for clue in first if clue is not None]

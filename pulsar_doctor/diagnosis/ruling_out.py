@@ -29,8 +29,10 @@ def _excluded(
     seen: Sequence[tuple[ConsumerView, Clues]],
 ) -> str | None:
     because = first_of(of.excluded, whole, view)
-    if because or not of.not_by:
-        return because and because.text
+    if because is not None:
+        return because.text
+    if not of.not_by:
+        return None
     found = [first_of(of.not_by, clues, view, each) for each, clues in seen]
     reasons = [each.text for each in found if each is not None]
     if not reasons or len(reasons) < len(found):

@@ -185,7 +185,7 @@ def _total(view: SubscriptionView) -> Count | None:
 
 
 def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
-    """All of them, as a message goes through them."""
+    """All of them, as a message passes through them."""
     if view.own is not None and view.backlog is None:
         yield Place("unsent", total)  # of a cursor of the broker's own that is all that is reported
         return

@@ -178,7 +178,7 @@ class ConsumerView(Facts):
 
     @property
     def acked_for(self) -> float | None:
-        """Seconds of its life until its last acknowledgement; None where nothing tells."""
+        """Seconds from its start to its last acknowledgement; None where nothing tells."""
         life, acked = self.connected_for, self.since_last_ack
         if life is None or acked is None or not (life.exact and acked.exact):
             return None
@@ -250,7 +250,7 @@ class ConsumerView(Facts):
 
     @property
     def seconds_until_sending_most(self) -> float | None:
-        """The same, if it goes on no slower than it did on the whole; None where nothing tells."""
+        """The same, if it works no slower than it did on the whole; None where nothing tells."""
         until = most(self._until_sending)
         return None if until is None or self.pace_most is None else until * self.pace_most
 
@@ -284,7 +284,7 @@ class ConsumerView(Facts):
 
     @property
     def seconds_of_waiting_most(self) -> float | None:
-        """The same, if it goes on no slower than it did on the whole; None where nothing tells.
+        """The same, if it works no slower than it did on the whole; None where nothing tells.
 
         Where no clock tells what is over: fewer than it holds were taken since the last FLOW.
         """

@@ -11,7 +11,7 @@ held against it: what came in, and what was unread.
 more than twice all of that was sent, some of it was sent three times.
 
 On Exclusive and Failover nothing counts as unacknowledged. There bytes are compared: the backlog
-and what came in are all that can be sent. Also the read position goes back with each redelivery,
+and what came in are all that can be sent. Also the read position moves back with each redelivery,
 and with nothing else as long as the consumer stays connected and active.
 """
 

@@ -81,7 +81,7 @@ def _sent_upon_a_flow(of: ConsumerWindow) -> bool:
 
 
 def _working(of: ConsumerWindow, life: float, done: int) -> float:
-    """Seconds of its life until its last ack: what it works on since then is not done.
+    """Seconds from its start to its last ack: what it works on since then is not done.
 
     All of its life, where that ack is old: then what it did since was not acknowledged.
     """

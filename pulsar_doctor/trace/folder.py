@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from pulsar_doctor import __version__
 from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.ledger.acks.persisting import Storing, storing_of
-from pulsar_doctor.owners import locked, opening
+from pulsar_doctor.owners import locked
 from pulsar_doctor.wire.columns import SCHEMA_VERSION
 
 META = "_meta.json"
@@ -43,7 +43,8 @@ STATE_BYTES_MOST = 1 << 30
 LEDGER_FORMAT = 3
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
-STAY_INSIDE = opening("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")  # follow no link, wait for no pipe
+# Follow no link, wait for no pipe, with the flags that this system knows.
+STAY_INSIDE = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def journal_name(number: int) -> str:

@@ -94,7 +94,7 @@ def test_a_proxy_that_is_not_there_is_named(
     environment_without_proxies("HTTPS_PROXY", "http://me:pw@127.0.0.1:1")
     told = refusal(Unreachable, f"https://{HOST}:8443")
     assert told.startswith("the proxy http://127.0.0.1:1 of HTTPS_PROXY cannot be reached (")
-    assert "--no-proxy goes without" in told
+    assert "--no-proxy uses none" in told
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def of_proxy(error: BaseException, url: httpx2.URL, proxy: httpx2.URL) -> AdminE
     how = "refuses to connect" if isinstance(error, httpx2.ProxyError) else "cannot be reached"
     return Unreachable(
         f"the proxy {place(proxy)} of HTTPS_PROXY {how} ({error}), for {place(url)}; NO_PROXY "
-        "names what is near, and --no-proxy goes without"
+        "names what is near, and --no-proxy uses none"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -18,8 +18,8 @@ from pulsar_doctor.wording.gate import stdout, tell
 
 if TYPE_CHECKING:
     from pulsar_doctor.ledger.timeline import Timeline
+    from pulsar_doctor.report.trace.rows import Rows, RowTest
     from pulsar_doctor.trace.reading import Trace
-    from pulsar_doctor.wire.columns import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TraceOutput = Literal["table", "jsonl", "json"]
@@ -79,14 +79,12 @@ def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int |
     return timeline.now_us - int(moment * 1_000_000)
 
 
-def _filter(
-    asked: TraceRequest, since_us: int | None, until_us: int | None
-) -> Callable[[Row], bool]:
+def _filter(asked: TraceRequest, since_us: int | None, until_us: int | None) -> RowTest:
     """Whether a row is asked for."""
     from pulsar_doctor.trace.named_rows import is_topic
 
     consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
-    tests: list[Callable[[Row], bool]] = []
+    tests: list[RowTest] = []
     if since_us is not None:
         tests.append(lambda row: row.ts >= since_us)
     if until_us is not None:
@@ -102,7 +100,7 @@ def _filter(
     return lambda row: all(test(row) for test in tests)
 
 
-def _some(rows: Iterator[Row], trace: Trace, asked: TraceRequest) -> Iterator[Row]:
+def _some(rows: Rows, trace: Trace, asked: TraceRequest) -> Rows:
     """These rows; where there is none, or a command is none, InputError for a wrong name."""
     from pulsar_doctor.trace.named_rows import is_command, require_named
 
@@ -118,7 +116,7 @@ def _some(rows: Iterator[Row], trace: Trace, asked: TraceRequest) -> Iterator[Ro
     return rows if first is None else chain([first], rows)
 
 
-def _print_rows(rows: Iterator[Row], output: TraceOutput) -> None:
+def _print_rows(rows: Rows, output: TraceOutput) -> None:
     from pulsar_doctor.report.trace.rows import row_line, table_lines
 
     if output == "table":

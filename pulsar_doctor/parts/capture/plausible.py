@@ -120,7 +120,7 @@ def agrees_with_checksum(frame: bytes) -> bool | None:
     if frame[at : at + 2] != _CHECKSUM:
         return None
     told = int.from_bytes(frame[at + 2 : at + 6], "big")
-    return crc32c(frame[at + 6 :]) == told
+    return bool(crc32c(frame[at + 6 :]) == told)
 
 
 def _short(data: bytes | bytearray, at: int) -> int:

@@ -14,7 +14,7 @@ SHARING = frozenset({"shared", "key_shared"})  # types with several active consu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Behaviour:
     """What each consumer of a run shall do, as the options of `consume` say it."""
 
     type: Literal["exclusive", "shared", "failover", "key_shared"] = "shared"
@@ -30,7 +30,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Work):
+class Plan(Behaviour):
     """What one consumer shall be and do."""
 
     name: str

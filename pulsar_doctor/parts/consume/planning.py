@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.parts.consume.engines import SHARING, Plan, Work
+from pulsar_doctor.parts.consume.engines import SHARING, Behaviour, Plan
 
 PULSAR_CLIENT, WIRE = "pulsar-client", "wire"
 DEFAULT_QUEUE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest(Work):
+class RunRequest(Behaviour):
     """What the user wants of all consumers together."""
 
     topic: str | None
@@ -96,7 +96,7 @@ def _wrong_acks(run: RunRequest) -> Iterator[tuple[bool, str]]:
 def plans(topic: str, subscription: str, run: RunRequest) -> list[Plan]:
     """One for each consumer."""
     size = DEFAULT_QUEUE if run.queue_size is None else run.queue_size
-    work = {each.name: getattr(run, each.name) for each in fields(Work)}
+    work = {each.name: getattr(run, each.name) for each in fields(Behaviour)}
     return [
         Plan(f"consumer-{number}", topic, subscription, 0 if run.zero_queue else size, **work)
         for number in range(1, run.consumers + 1)

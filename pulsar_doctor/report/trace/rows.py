@@ -13,6 +13,8 @@ from pulsar_doctor.wire.columns import COLUMNS, MISTAKEN, RETRACTED, STATS, TIME
 from pulsar_doctor.wording.printable import json_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Rows = Iterator[Row]
+RowTest = Callable[[Row], bool]
 
 
 def iso(ts: int) -> str:

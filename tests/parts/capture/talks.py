@@ -121,7 +121,7 @@ def accounted(following: CaptureFollowing) -> bool:
 def checked(frame: bytes) -> bytes:
     """A SEND or MESSAGE with the checksum that it should have."""
     at = 8 + int.from_bytes(frame[4:8], "big")
-    return frame[: at + 2] + crc32c(frame[at + 6 :]).to_bytes(4, "big") + frame[at + 6 :]
+    return frame[: at + 2] + int(crc32c(frame[at + 6 :])).to_bytes(4, "big") + frame[at + 6 :]
 
 
 FAKE_FLOWS = [flow(1000 + number) for number in range(12)]

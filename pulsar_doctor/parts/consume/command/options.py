@@ -32,7 +32,7 @@ SECTIONS = {
         "subscription", "take_messages", "create", "type", "consumers", "zero_queue", "queue_size",
         "engine", "permits",
     ),
-    "Work and acknowledgements": (
+    "Behaviour and acknowledgements": (
         "process_seconds", "ack", "ack_every", "batch_index_acks", "nack_share",
         "nack_delay_seconds",
     ),
