@@ -27,9 +27,9 @@ TYPES = {"Shared": "not_shared", "Failover": "not_failover", "Key_Shared": "not_
 
 
 def _kind(view: SubscriptionView) -> Found:
-    for kind, clue in TYPES.items():
-        if view.type not in (None, kind):
-            yield clue
+    if view.type is not None:
+        for other in sorted(TYPES.keys() - {view.type}):
+            yield TYPES[other]
     if view.key_order is not None and view.key_order.out_of_order:
         yield "out_of_order"
     if view.consumers is not None and len(view.consumers) < 2:

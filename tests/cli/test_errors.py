@@ -15,7 +15,7 @@ SAID = {
     "stall-chek": "there is no subcommand stall-chek; did you mean stall-check? See `pulsar-doctor "
     "--help`",
     "trace shoe": "there is no subcommand shoe; did you mean show? See `pulsar-doctor trace",
-    "stall-check --nope": "no such option '--nope'; see `pulsar-doctor stall-check --help`",
+    "stall-check --xyz": "no such option '--xyz'; see `pulsar-doctor stall-check --help`",
     "stall-check o --window x": "invalid value for '--window': 'x' is not a duration; write",
     "produce": "missing argument 'TOPIC'; see `pulsar-doctor produce --help`",
     "completion": "missing argument '{{bash|zsh|fish}}'. Choose from: bash, zsh, fish; see",

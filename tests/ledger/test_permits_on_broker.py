@@ -107,10 +107,7 @@ class Tapped:
 @pytest.fixture
 def tapped(broker, admin, client, topic, tmp_path):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
-    plans = [
-        Plan(f"c{size}", topic, "s", "shared", size, None, "individual")
-        for size in (0, 1, 10, 1000)
-    ]
+    plans = [Plan(f"c{size}", topic, "s", size) for size in (0, 1, 10, 1000)]
     settings = Settings(service_url=broker.service_url)
     with session(settings, plans, RunOptions(trace_dir=tmp_path / "t.ptrace")) as running:
         yield Tapped(running, admin, topic), {plan.name: plan for plan in plans}
@@ -131,7 +128,7 @@ def test_the_ledger_equals_the_broker_for_single_messages(tapped, client, topic,
 def test_the_ledger_equals_the_broker_for_batches_far_below_zero(tapped, client, topic):
     watch, _ = tapped
     send_batches(client, topic, batches=30, size=100)
-    busy = Plan("c1000", topic, "s", "shared", 1000, 3600.0)
+    busy = Plan("c1000", topic, "s", 1000, process_seconds=3600.0)
     watch.running.attach(busy)
     watch.running.wait(lambda: watch.running.consumer("c1000").ledger.messages >= 1000, 10)
     assert watch.agree("c1000") <= 0
@@ -159,7 +156,7 @@ def test_permits_are_parked_while_blocked_on_unacked_messages(
     limit_unacked(admin, topic, 20)
     attach.produce(client, topic, 60)
     # It takes its time over each message, so that no FLOW crosses with the messages before it.
-    plan = Plan("c10", topic, "s", "shared", 10, 0.05, "none", unacked_limit=told_limit)
+    plan = Plan("c10", topic, "s", 10, told_limit, process_seconds=0.05, ack="none")
     with session(Settings(service_url=broker.service_url), [plan]) as running:
         running.attach(plan)
         running.wait(lambda: running.consumer("c10").ledger.taken == 20, 10)
@@ -181,7 +178,7 @@ def test_a_flow_that_crosses_with_the_message_that_reaches_the_limit_is_not_gues
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     limit_unacked(admin, topic, 20)
     attach.produce(client, topic, 60)
-    plan = Plan("c10", topic, "s", "shared", 10, None, "none", unacked_limit=20)
+    plan = Plan("c10", topic, "s", 10, 20, ack="none")
     with session(Settings(service_url=broker.service_url), [plan]) as running:
         running.attach(plan)
         running.wait(lambda: running.consumer("c10").ledger.taken == 20, 10)

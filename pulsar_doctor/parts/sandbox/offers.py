@@ -8,7 +8,7 @@ CONNECTION = {
     "--sandbox": {
         "is_flag": True,
         "default": None,
-        "help": "Use a real Pulsar on this machine, started if necessary.",
+        "help": "Use a real Pulsar here, started if necessary.",
     },
     "--pulsar-home": {
         "metavar": "DIR",
