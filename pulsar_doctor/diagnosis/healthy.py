@@ -59,6 +59,7 @@ from __future__ import annotations
 from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
 from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Threshold
+from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, WIRE
 
 PROBLEM_AT_MOST = Threshold(
@@ -97,6 +98,9 @@ HYPOTHESIS = Hypothesis(
     against=(
         "backlog_grows", "flag_all_blocked", "one_stuck", "one_blocked", "replay", "rate_redeliver",
         "hole_wide", "rate_none", "one_empty", "ended_holding",
+    ),
+    excluded=lambda view: (
+        "entries were read that no consumer holds" if left_with_nobody(view) else None
     ),
     stalls=False,
     confirmed="if messages are sent or acknowledgements arrive, nothing is wrong",

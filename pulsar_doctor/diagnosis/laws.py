@@ -36,7 +36,7 @@ from pulsar_doctor.diagnosis.trace_laws import (
     limit_not_on_the_wire,
     stored_and_not_sent,
 )
-from pulsar_doctor.evidence.account import is_quiet, with_nobody
+from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most, told
@@ -166,10 +166,7 @@ def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     While anything moves, numbers of two moments differ like that. What is acknowledged in an open
     transaction may rest: `uncommitted-acks` tells for how long.
     """
-    if view.type not in SHARING or not is_quiet(view) or view.pending_acks:
-        return
-    fewest = least(with_nobody(view)) or 0
-    if fewest > 0:
+    if (fewest := left_with_nobody(view)) and not view.pending_acks:
         text = "{:entries} were read and no consumer holds them: {}"
         yield Rests(say(text, fewest, NOT_WITH_ANYBODY))
 

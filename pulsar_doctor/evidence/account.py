@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.window import MINUTE, RATE_SECONDS
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
@@ -160,14 +160,26 @@ def _keeps_up(each: ConsumerView, within_seconds: float) -> bool:
     return not held_back and (not counted or (most(each.unacked_messages) or 0) <= rate * MINUTE)
 
 
+def left_with_nobody(view: SubscriptionView) -> int:
+    """Entries that were read and that no consumer holds, at least; 0 while counts may differ."""
+    many = view.backlog is not None and (view.backlog.entries or 0) > IN_HAND_MOST
+    settled = is_quiet(view) or (many and view.unread is None and not view.watched)
+    return (least(with_nobody(view)) or 0) if settled and view.type in SHARING else 0
+
+
 def with_nobody(view: SubscriptionView) -> Count | None:
     """Entries that were read and that no consumer holds, whatever became of them.
 
-    None where the read position is not reported, or where nobody is attached: all of it will be
-    read anew.
+    None where nobody is attached: all of it will be read anew. Without the read position at least
+    the oldest was read, where it was sent to who is there, and nobody has or waits for any.
     """
-    if view.unread is None or not view.served:
+    if not view.served:
         return None
+    if view.unread is None:
+        elsewhere = (view.unacked, view.replay, view.delayed)
+        empty = view.oldest_sent and all(most(each) == 0 for each in elsewhere)
+        waits = view.backlog is not None and view.backlog.empty is False
+        return at_least(1) if empty and waits else None
     total = _total(view)
     held = sum_of(each.entries for each in _all_held(view, total))
     return _less(total, (view.unread, view.delayed, view.replay, held))

@@ -17,7 +17,12 @@ from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.policies import policies_of, quota_of
 from pulsar_doctor.evidence.segments import among_segments
-from pulsar_doctor.evidence.stats_acks import acked_ranges_of, hole_of, unacked_limit_of
+from pulsar_doctor.evidence.stats_acks import (
+    acked_ranges_of,
+    hole_of,
+    oldest_sent,
+    unacked_limit_of,
+)
 from pulsar_doctor.evidence.stats_attendance import active_of, alone_of, gone_of, turnover_of
 from pulsar_doctor.evidence.stats_circulation import acknowledged_entries, circulation_of
 from pulsar_doctor.evidence.stats_consumer import consumer_view
@@ -81,6 +86,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         delayed_change=observed.course.change(attrgetter("msg_delayed")),
         replay=exactly(now.msg_in_replay),
         replay_least=_replay_least(observed),
+        oldest_sent=oldest_sent(observed) or None,
         oldest_seconds=_oldest_seconds(observed),
         expired=observed.course.growth(attrgetter("total_msg_expired")),
         expired_ever=now.total_msg_expired,

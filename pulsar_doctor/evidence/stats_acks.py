@@ -15,6 +15,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
+from pulsar_doctor.broker.stats.topic import MARK_DELETED
 from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
@@ -221,3 +222,13 @@ def _done(consumer: ConsumerWindow, stood: float) -> int:
     """
     lately = (consumer.now.message_ack_rate or 0) * min(MINUTE, stood - MINUTE)
     return max(0, consumer.returned or 0, int(lately))
+
+
+def oldest_sent(observed: Observed) -> bool:
+    """Whether the oldest entry was sent to who is there: they are sent the oldest first.
+
+    An acknowledged one lies behind it, or the oldest is the same since the topic was loaded.
+    """
+    now = observed.now
+    same = bool(observed.acknowledged_ranges) or MARK_DELETED in now.never
+    return same and any(each.msg_out_counter for each in now.consumers or ())

@@ -168,6 +168,7 @@ class SubscriptionView:
     delayed_change: int | None = None  # of these, within that time
     replay: Count | None = None  # entries that are to be sent again
     replay_least: int | None = None  # of these, in every sample
+    oldest_sent: bool | None = None  # whether its oldest entry was sent to who is there
     oldest_seconds: int | None = None  # age of the oldest message, up to a minute ago
     ranges: AckedRanges | None = None
     reads: BrokerReads | None = None  # None also where nothing is left to send

@@ -44,6 +44,7 @@ def test_no_permits_and_nothing_in_hand_is_a_clue(consumer: dict[str, Any], ther
 
 IDLE = {"availablePermits": 9, "msgOutCounter": 7, "lastAckedTimestamp": "1h ago",
         "lastConsumedTimestamp": "1h ago", "lastConsumedFlowTimestamp": "1h ago"}  # fmt: skip
+MOVED = {"lastMarkDeleteAdvancedTimestamp": "1h ago"}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_who_is_at_rest_is_not_stuck(backlog: int, held: int, stuck: bool) -> No
     view = by_stats.subscription_view(
         observed(
             {
-                "subscription": {"msgBacklog": backlog, "unackedMessages": held},
+                "subscription": {"msgBacklog": backlog, "unackedMessages": held, **MOVED},
                 "consumers": {"w": {**IDLE, "unackedMessages": held}},
             }
         )

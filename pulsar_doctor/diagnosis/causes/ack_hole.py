@@ -62,6 +62,7 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.key_waits import never_sent
 from pulsar_doctor.diagnosis.probes import read_positions
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -302,6 +303,8 @@ def _excluded(view: SubscriptionView) -> str | None:
         return "what is not acknowledged was sent to nobody: it waits for the consumer of the key"
     if view.pending_acks and _nobody_holds_it(view):
         return "no consumer holds a message, and some are acknowledged in an open transaction"
+    if view.pending_acks is None and left_with_nobody(view):
+        return "no consumer holds what was read, and open transactions are not reported"
     return "no acknowledged range lies behind mark-delete" if ranges and not ranges.count else None
 
 

@@ -58,6 +58,7 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.read_doubts import Case, doubt_of
 from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
+from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.consumer import (
     ConsumerView,
     rounded,
@@ -293,6 +294,12 @@ def _flag(flag: bool | None) -> str | None:
     return None if flag is None else str(flag).lower()
 
 
+def _sent_before(view: SubscriptionView) -> str | None:
+    if view.unread is None and left_with_nobody(view):
+        return "the oldest entry was sent, and no consumer holds it"
+    return None
+
+
 HYPOTHESIS = Hypothesis(
     "consumers have permits, entries wait, and the broker does not read them",
     speaks_for=(
@@ -305,7 +312,7 @@ HYPOTHESIS = Hypothesis(
     ),
     excluded=(
         "nothing_left", "waits_by_design", "filter_puts_back", "delivers", "reads", "nobody_ready",
-        "nobody", "nobody_served",
+        "nobody", "nobody_served", _sent_before,
     ),
     missing=("read_state", "read_position"),
     confirmed="if the read position does not move while a consumer has permits, this is the cause",

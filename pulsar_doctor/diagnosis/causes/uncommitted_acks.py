@@ -8,23 +8,23 @@ its coordinator after the time-out (1 min by default), they are delivered again.
 The broker reports how many transactions of a subscription are open (`pulsar-admin transactions
 pending-ack-stats`): then it is found, as information while it is younger than
 `open_for`, and as a warning beyond that. Where that is not reported, and on Shared and Key_Shared
-entries were read that no consumer holds, it is unknown: they may also be lost on their way.
+entries were read that no consumer holds, it is unknown: they may also be lost on their way. So it
+is by one document without a read position, where the oldest entry was sent to who is there, and
+none is held, delayed or to be sent again.
 
 Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0.8.
 """
 
 from __future__ import annotations
 
-from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.transactions import age_of, end_of, lasts, list_slow, oldest
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.account import is_quiet, with_nobody
+from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
@@ -38,13 +38,12 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where acknowledgements of the subscription are in an open transaction."""
-    quiet = view.type in SHARING and is_quiet(view)
-    entries = least(with_nobody(view)) or 0 if quiet else 0
+    entries = left_with_nobody(view)
     if view.pending_acks:
         yield _finding(view, _severity(view, limits), entries)
     elif view.pending_acks is None and entries:
         yield Unknown(
-            say("{:entries} were read and no consumer holds them", entries)
+            say("{:entries} or more were read and no consumer holds them", entries)
             + ": they may be acknowledged in an open transaction, which is not reported"
         )
 
@@ -81,9 +80,12 @@ def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Findin
 
 HYPOTHESIS = Hypothesis(
     "messages are acknowledged in a transaction that is not committed",
-    speaks_for=("undecided", "nobody_holds", "nothing_left", "hole", "hole_old", "read_waits"),
+    speaks_for=(
+        "undecided", "nobody_holds", "nothing_left", "somebody_ready", "hole", "hole_old",
+        "read_waits",
+    ),
     excluded=("none_pending",),
     stalls=False,
     if_undecided=True,
     probe=list_slow,
-)
+)  # fmt: skip
