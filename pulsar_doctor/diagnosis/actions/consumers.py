@@ -217,6 +217,12 @@ def restart(
     )
 
 
+def save_state(view: SubscriptionView) -> Action:
+    """What the broker knows of it and an unload erases."""
+    text = "Save the broker's current state for a bug report: an unload erases it."
+    return Action("now", text, admin(view, "topics stats-internal"))
+
+
 def unload(view: SubscriptionView, why: str = UNREACHABLE, expect: str = ITS_SHARE) -> Action:
     """Disconnects everybody; with a line."""
     return Action(

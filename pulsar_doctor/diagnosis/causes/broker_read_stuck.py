@@ -50,9 +50,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.actions.commands import admin, checked, holes, namespace_admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
+from pulsar_doctor.diagnosis.actions.commands import checked, holes, namespace_admin
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, save_state, unload
 from pulsar_doctor.diagnosis.actions.limits import healing
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -281,11 +281,7 @@ def _over_limit(case: Case) -> Iterator[Action]:
 
 
 def _actions(view: SubscriptionView) -> Iterator[Action]:
-    yield Action(
-        "now",
-        "Save the broker's current state for a bug report: an unload erases it.",
-        command=admin(view, "topics stats-internal"),
-    )
+    yield save_state(view)
     yield unload(view, "Unload", NO_MORE)
     yield healing(view)
 

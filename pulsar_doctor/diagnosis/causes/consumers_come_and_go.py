@@ -1,27 +1,23 @@
 """A consumer connects, is closed, and connects again, all the time.
 
 An application that seeks, closes and subscribes again, crashes and is started anew, or fails after
-each first message loses its place in the middle of the work: what it was sent is sent again, and a
-single document of the broker lists it or nobody, as chance has it. So this is never "no consumer".
+each first message loses its place in the middle of the work: what it was sent is sent again. A
+single document of the broker lists it or nobody, as chance has it: this is never "no consumer".
 
-The check counts how often a consumer of the same name and host has connected within the window, or
-consumers of any name came and went; and how often messages were requested or sent between two
-samples that both list nobody. It is found from `times` on. A restart of each instance, one after
-the other, connects each of them once.
+The check counts how often a consumer of the same name and host has connected within the window,
+consumers of any name came and went, and messages were requested or sent between two samples that
+both list nobody. It is found from `times` on, without those of a load of the topic. A restart of
+each instance, one after the other, connects each of them once.
 
-How it comes back tells who does it. A seek and a subscription that the application closes and makes
-anew use the connection that is there; a process that crashes, or a client that is made anew, brings
-another port. Only a seek, or a reset by pulsar-admin, makes the backlog rise beyond what was
-published. An Exclusive subscription refuses a second consumer, and closes none for it: applications
-that take turns are on several hosts.
+A seek and an application that closes and subscribes again use the connection that is there; a
+process or a client that is made anew brings another port. Only a seek makes the backlog rise beyond
+what was published. An Exclusive subscription refuses a second consumer: who takes turns is on
+several hosts.
 
-Where no sample met a new connection, the counters tell: it is found, too, where all that waits was
-sent to consumers that have left three times or more, and nothing was acknowledged since the topic
-was loaded. It is a suspect only if something was, long ago or by one document in the minute after
-consumers connected, or if who is there has stayed for five minutes or gives messages back.
-
-A client reconnects by itself when its connection breaks or its topic is unloaded; a load of the
-topic within the window is not counted.
+By counters it is found, too, where all that waits was sent three times or more to consumers that
+have left, and nothing was acknowledged since the topic was loaded. It is a suspect only if
+something was, long ago or by one document in the minute after consumers connected, or if who is
+there has stayed for five minutes or gives messages back.
 
 Source: ConsumerImpl.seekAsync, PersistentSubscription.resetCursor (which disconnects every consumer
 of the subscription first) and removeConsumer in the broker; seen on 4.0.8.
@@ -37,7 +33,6 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import rounds_of, went_round
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
-from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import ComesBackBy, SubscriptionView, Turnover
 from pulsar_doctor.wording.durations import duration
@@ -70,8 +65,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if turnover is not None and turnover.times >= limits["times"]:
         yield _connects(view, turnover)
     elif rounds is not None:
+        text, sent = went_round(rounds), Measure("sent_to_those_that_left", rounds.sent, "messages")
         certain = rounds.sure and _leaves_early(view)
-        yield _rounds(view, rounds) if certain else Unknown(went_round(rounds))
+        yield _finding(view, 0.7, text, sent) if certain else Unknown(text)
     elif not view.watched and view.alone and view.alone.requested_just_now:
         yield Unknown(
             "nobody is attached at this moment, and messages were requested just now: a window "
@@ -80,64 +76,30 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _leaves_early(view: SubscriptionView) -> bool:
-    """Whether who is there came lately, and gives nothing back: a storm counts the same, too."""
+    """Whether who is there came lately, and gives nothing back: a storm counts the same."""
     sent = view.circulation
     gives_back = sent is not None and (sent.rate_redeliver or (sent.life and sent.life.again))
     ages = [each.connected_for for each in view.served]
     return not gives_back and any(age and age.seconds < YOUNG_SECONDS for age in ages)
 
 
-def _rounds(view: SubscriptionView, rounds: Rounds) -> Finding:
-    sent = Measure("sent_to_consumers_that_left", rounds.sent, "messages")
-    return _finding(view, 0.7, went_round(rounds), (sent,), REMEDY)
-
-
 def _connects(view: SubscriptionView, turnover: Turnover) -> Finding:
     sent = say(", and was sent {:messages} meanwhile", view.delivered) if view.delivered else ""
-    summary = say(
-        "a consumer connected again at least {:times}{}{}: {}",
-        *(turnover.times, _how_often(turnover), sent, _how(view.type, turnover)),
-    )
+    a_minute = round(turnover.times * 60 / turnover.seconds, 1) if turnover.seconds else None
+    often = ""
+    if turnover.seconds and a_minute:
+        more = ", or many more between two samples" if turnover.as_sampled else ""
+        within = duration(turnover.seconds)
+        often = say(" within {} ({} a minute{})", within, f"{a_minute:.0f}", more)
+    text, how = "a consumer connected again at least {:times}{}{}: {}", _how(view.type, turnover)
+    hosts = listed(turnover.hosts, NAMED_MOST)
     evidence = (
         Measure("connects", turnover.times, "connects", "at least"),
-        Measure("connects_per_minute", _per_minute(turnover), "a minute", "at least"),
+        Measure("connects_per_minute", a_minute, "a minute", "at least"),
         Measure("put_back", turnover.put_back or None, "entries"),
         Measure("delivered", view.delivered, "messages"),
     )
-    return _finding(view, 0.9, summary, evidence, _advice(turnover))
-
-
-def _finding(
-    view: SubscriptionView,
-    confidence: float,
-    summary: str,
-    evidence: tuple[Measure, ...],
-    text: str,
-) -> Finding:
-    return Finding(
-        severity="warning",
-        confidence=confidence,
-        summary=summary,
-        evidence=evidence,
-        actions=(Action("now", text, check=check_line(view, "it stays connected")),),
-    )
-
-
-def _advice(turnover: Turnover) -> str:
-    hosts = listed(turnover.hosts, NAMED_MOST)
-    return REMEDY.replace("the application", f"the application on {hosts}") if hosts else REMEDY
-
-
-def _per_minute(turnover: Turnover) -> float | None:
-    return round(turnover.times * 60 / turnover.seconds, 1) if turnover.seconds else None
-
-
-def _how_often(turnover: Turnover) -> str:
-    if not turnover.seconds:
-        return ""
-    within, rate = duration(turnover.seconds), f"{_per_minute(turnover):.0f} a minute"
-    more = ", or many more between two samples" if turnover.as_sampled else ""
-    return say(" within {} ({}{})", within, rate, more)
+    return _finding(view, 0.9, say(text, turnover.times, often, sent, how), *evidence, hosts=hosts)
 
 
 def _how(type: str | None, turnover: Turnover) -> str:
@@ -147,6 +109,16 @@ def _how(type: str | None, turnover: Turnover) -> str:
     if len(turnover.hosts) > 1 and type == "Exclusive":
         return f"{listed(turnover.hosts, NAMED_MOST)} take turns, as only one may be attached"
     return BY_CONNECTION[turnover.connections]
+
+
+def _finding(
+    view: SubscriptionView, sure: float, text: str, *evidence: Measure, hosts: str = ""
+) -> Finding:
+    first = REMEDY.replace("application", f"application on {hosts}") if hosts else REMEDY
+    looks = Action("now", first, check=check_line(view, "it stays connected"))
+    return Finding(
+        severity="warning", confidence=sure, summary=text, evidence=evidence, actions=(looks,)
+    )
 
 
 HYPOTHESIS = Hypothesis(

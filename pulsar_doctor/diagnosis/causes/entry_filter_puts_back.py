@@ -30,8 +30,7 @@ NEEDS = frozenset({STATS})
 EXPLAINS = frozenset({"redelivery-storm", "ack-hole", "broker-read-stuck"})
 REMEDY = (
     "Find the filter (`pulsar-admin topicPolicies get-entry-filters-per-topic -ap`, or "
-    "entryFilterNames in broker.conf) and what it reads, such as the selectors of "
-    "consumers: attach a consumer with a selector that accepts these messages, or remove it."
+    "entryFilterNames in broker.conf) and what it reads, such as the selectors of consumers."
 )
 REMOVE = (
     "Attach a consumer for which the filter accepts these messages, or remove the filter, and then "
@@ -41,45 +40,35 @@ REMOVE = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where a filter keeps putting back what waits."""
-    filtering = view.filtering
+    filtering, sent = view.filtering, view.delivered or 0
     if filtering is None or not view.filter_keeps:
         return
-    if filtering.lately is None:
-        yield Rests(f"{_seen(view, filtering)}; one sample does not show whether it still does")
-    elif filtering.lately > (view.delivered or 0):
-        yield _finding(view, filtering)
-
-
-def _seen(view: SubscriptionView, filtering: Filtering) -> Sentence:
     waits = (view.backlog.entries if view.backlog else None) or 1
-    return say(
-        "an entry filter has put messages back {} times, about {} times each of {} that wait",
-        *(filtering.put_back, filtering.put_back // waits, waits),
-    )
+    text = "an entry filter has put messages back {} times, about {} times each of {} that wait"
+    seen = say(text, filtering.put_back, filtering.put_back // waits, waits)
+    if filtering.lately is None:
+        yield Rests(f"{seen}; one sample does not show whether it still does")
+    elif filtering.lately > sent:
+        text = "{}: {} times in the window, while {:messages} were sent"
+        yield _finding(view, filtering, say(text, seen, filtering.lately, sent))
 
 
-def _finding(view: SubscriptionView, filtering: Filtering) -> Finding:
+def _finding(view: SubscriptionView, filtering: Filtering, summary: Sentence) -> Finding:
+    counts = {
+        "filter_processed_msg_count": filtering.processed,
+        "filter_rescheduled_msg_count": filtering.put_back,
+        "put_back_in_the_window": filtering.lately,
+    }
     return Finding(
         severity="warning",
         confidence=0.9,
-        summary=say(
-            "{}: {} times in the window, while {:messages} were sent",
-            *(_seen(view, filtering), filtering.lately, view.delivered or 0),
-        ),
+        summary=summary,
         evidence=(
-            Measure("filter_processed_msg_count", filtering.processed, "messages"),
-            Measure("filter_rescheduled_msg_count", filtering.put_back, "messages"),
-            Measure("filter_accepted_msg_count", filtering.accepted, "messages"),
-            Measure("put_back_in_the_window", filtering.lately, "messages"),
+            *(Measure(name, count, "messages") for name, count in counts.items()),
             backlog_measure(view),
         ),
         actions=(
-            Action(
-                "now",
-                "Find out which filter the topic has, who set it, and what it looks at, for "
-                "example the selectors of the consumers.",
-                command=policy_admin(view, "get-entry-filters-per-topic", "-ap"),
-            ),
+            Action("now", REMEDY, policy_admin(view, "get-entry-filters-per-topic", "-ap")),
             Action(
                 "today",
                 REMOVE,

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SHARING
-from pulsar_doctor.diagnosis.actions.commands import admin
-from pulsar_doctor.diagnosis.actions.consumers import unload
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
+from pulsar_doctor.diagnosis.actions.consumers import save_state, unload
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
@@ -33,9 +32,7 @@ from pulsar_doctor.wording.sentences import Sentence, say
 
 THRESHOLDS = (
     Threshold("stood_for", 300.0, "seconds", "mark-delete has stood still for so long"),
-    Threshold(
-        "passed_over_for", 60.0, "seconds", "from here on newer messages that pass them are a doubt"
-    ),
+    Threshold("passed_over_for", 60.0, "seconds", "until then newer messages may pass them"),
     Threshold("watched_for", 5.0, "seconds", "a shorter window does not show that they stay"),
 )
 NEEDS = frozenset({STATS})
@@ -71,14 +68,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _held_back(view: SubscriptionView) -> bool:
     """Whether something is known that keeps the broker from reading what is in the queue."""
     limit, throttling, keys = view.unacked_limit, view.throttling, view.key_order
-    return bool(
-        view.type not in SHARING
-        or view.filter_keeps
-        or view.pauses_by_design
-        or (limit is not None and limit.blocked)
-        or (throttling is not None and throttling.lately)
-        or (keys is not None and (keys.draining or keys.joined))
-    )
+    design = view.type not in SHARING or view.filter_keeps or view.pauses_by_design
+    limited = (limit and limit.blocked) or (throttling and throttling.lately)
+    return bool(design or limited or (keys and (keys.draining or keys.joined)))
 
 
 def _finding(view: SubscriptionView, text: Sentence, stood: Age) -> Finding:
@@ -91,14 +83,7 @@ def _finding(view: SubscriptionView, text: Sentence, stood: Age) -> Finding:
             backlog_measure(view),
             Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
         ),
-        actions=(
-            Action(
-                "now",
-                "Save the broker's current state for a bug report: an unload erases it.",
-                command=admin(view, "topics stats-internal"),
-            ),
-            unload(view, "Unload", "the backlog falls to 0"),
-        ),
+        actions=(save_state(view), unload(view, "Unload", "the backlog falls to 0")),
     )
 
 

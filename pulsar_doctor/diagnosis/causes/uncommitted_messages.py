@@ -20,15 +20,8 @@ seen on 4.0.8.
 
 from __future__ import annotations
 
+from pulsar_doctor.diagnosis.actions import transactions
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.transactions import (
-    age_of,
-    end_of,
-    is_over,
-    lasts,
-    list_slow,
-    oldest,
-)
 from pulsar_doctor.diagnosis.answers import Answers, Finding, NothingMoves, Severity
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
@@ -65,10 +58,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
     """By how old it is; None where that is not reported, and no movement shows that it is young."""
-    known = oldest(view, None)
+    known = transactions.oldest(view, None)
     if known is not None:
-        old = age_of(view, known) >= limits["open_for"]
-        return "stalled" if is_over(view, known) else "warning" if old else "info"
+        old = transactions.age_of(view, known) >= limits["open_for"]
+        return "stalled" if transactions.is_over(view, known) else "warning" if old else "info"
     if (view.watched_seconds or 0) >= limits["open_for"]:
         return "warning"
     return "info" if _sent_lately(view) else None
@@ -80,7 +73,7 @@ def _sent_lately(view: SubscriptionView) -> bool:
 
 
 def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
-    known = oldest(view, None)
+    known = transactions.oldest(view, None)
     ends = check_line(view, "healthy, and messages are sent")
     return Finding(
         severity=severity,
@@ -88,19 +81,18 @@ def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
         summary=say(
             "{:entries} are behind {:open transactions} of a producer: the broker sends none of "
             "them before that is committed or aborted{}",
-            *(waits, view.open_transactions, lasts(view, known)),
+            *(waits, view.open_transactions, transactions.lasts(view, known)),
         ),
         evidence=(
             Measure("ongoing_txn_count", view.open_transactions, "transactions"),
             Measure("unreadable_entries", least(view.unreadable), "entries"),
             backlog_measure(view),
         ),
-        actions=tuple(end_of(known, ends, publishes=True)),
+        actions=tuple(transactions.end_of(known, ends, publishes=True)),
     )
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """No transaction, or messages are sent."""
     if view.open_transactions == 0:
         return "no transaction of a producer is open"
     if view.nothing_left:
@@ -117,5 +109,5 @@ HYPOTHESIS = Hypothesis(
     excluded=(_excluded,),
     missing=("read_position",),
     if_undecided=True,
-    probe=list_slow,
+    probe=transactions.list_slow,
 )  # fmt: skip
