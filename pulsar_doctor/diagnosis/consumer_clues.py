@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -37,13 +37,17 @@ class _Of:
     view: SubscriptionView
     everybody: _Everybody
     consumer: ConsumerView
+    silent: bool  # a check names its silence: what it is sent is no sign of life
 
 
-def of_consumers(view: SubscriptionView) -> list[tuple[ConsumerView, Clues]]:
-    """Those that are served, each with its clues by key."""
+def of_consumers(
+    view: SubscriptionView, silent: Collection[str | None] = ()
+) -> list[tuple[ConsumerView, Clues]]:
+    """Those that are served, each with its clues by key. silent: labels of silent ones."""
     everybody = _everybody(view.consumers or ())
     return [
-        (each, observed_by(OBSERVERS, _Of(view, everybody, each), each)) for each in view.served
+        (each, observed_by(OBSERVERS, _Of(view, everybody, each, each.label in silent), each))
+        for each in view.served
     ]
 
 
@@ -161,9 +165,15 @@ def _limit(of: _Of) -> Found:
 
 def _silence(of: _Of) -> Found:
     each, quiet = of.consumer, of.consumer.quiet_for
-    if quiet is None:
+    if of.silent and each.since_work is not None:
+        quiet = each.since_work
+        if quiet.seconds >= LONG_SECONDS:
+            yield "no_work_long"
+        elif quiet.seconds >= PAUSE_SECONDS:
+            yield "no_work_some"
+    elif quiet is None:
         return
-    if quiet.seconds >= LONG_SECONDS:
+    elif quiet.seconds >= LONG_SECONDS:
         yield "quiet_long"
     elif quiet.seconds >= PAUSE_SECONDS:
         yield "quiet_some"
@@ -201,7 +211,7 @@ def _motion(of: _Of) -> Found:
         yield "still", within
     if each.asked_lately is not None:
         yield "asks", within
-    if each.works:
+    if each.works and not of.silent:
         yield "works"
 
 

@@ -19,7 +19,8 @@ means). Otherwise the status is unknown, and the likeliest cause is named. Messa
   acknowledgement, or `first_ack_within`, if that is longer. Where a window or a trace saw three
   gaps or more over half a minute: for ten times the longest one, and at least 30 seconds. Where it
   acknowledged in the first moments of its life only: for ten times these, and at least for
-  `first_ack_within`, as one that never did;
+  `first_ack_within`, as one that never did. Where others acknowledge as they go: for 30 seconds and
+  ten times their longest gap;
 - held by a silent consumer, while no message waits by the backlog: for `first_ack_within`. They
   expired or were skipped while it held them, or one of the two counters is wrong;
 - due, while a consumer has permits: for 5 seconds of a window. Delayed messages and open

@@ -18,6 +18,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import Sentence, say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
@@ -168,11 +169,11 @@ def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
 
 def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer acknowledged messages long ago, none since, and holds some that are not new."""
-    found = (acks_stopped(view, each, _acks_again(view, each, within)) for each in view.served)
+    found = (acks_stopped(view, each, acks_again(view, each, within)) for each in view.served)
     yield from (each for each in found if each is not None)
 
 
-def _acks_again(view: SubscriptionView, each: ConsumerView, within: float) -> float:
+def acks_again(view: SubscriptionView, each: ConsumerView, within: float) -> float:
     """Seconds in which it has to acknowledge: by gaps that were seen, else as between checkpoints.
 
     Whoever acknowledged in the first moments of its life only has earned no more time than one that
@@ -204,6 +205,39 @@ def acks_stopped(
         return None
     text = "{} has acknowledged nothing for {}, though it holds at least {:older messages}"
     return SilentHolder(say(text, each.label, since, kept), each.label)
+
+
+def _rests_beside_others(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
+    """A consumer holds older messages in silence while others acknowledge as they go."""
+    pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
+    for each, text in rest_beside_others(view, pause):
+        yield SilentHolder(say("{} {}", each.label, text), each.label)
+
+
+def rest_beside_others(
+    view: SubscriptionView, pause: float, more_than: int = 0
+) -> Iterator[tuple[ConsumerView, Sentence]]:
+    """Who has held more messages than that for so many seconds while the others go on, and how.
+
+    Sinks that acknowledge at checkpoints rest together, and of others one sees no rhythm. One job
+    of minutes among short ones looks the same.
+    """
+    others = [each for each in view.served if each.acks_as_it_goes is not None]
+    apart = max((each.acks_as_it_goes or 0.0 for each in others), default=0.0)
+    usual = max((each.usual_silence for each in others), default=0.0)
+    until = max(pause, UNUSUAL * apart, usual)
+    for each in view.served if others else ():
+        kept = 0 if each in others else each.held_in_silence(until)
+        if kept > more_than:
+            text = (
+                "has taken and acknowledged nothing for {}, and has held {:messages} or more of {}"
+                " for {}, while {} acknowledged at most {} apart"
+            )
+            held, beside = each.unacked_messages, many(len(others), "other consumer")
+            yield (
+                each,
+                say(text, each.since_work, kept, held, duration(until), beside, duration(apart)),
+            )
 
 
 def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
@@ -263,4 +297,5 @@ HOLDERS = (
     _gives_back,
     _sent_over_and_over,
     _acks_have_stopped,
+    _rests_beside_others,
 )

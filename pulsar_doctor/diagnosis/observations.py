@@ -66,6 +66,10 @@ OF_CONSUMER = {
         "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
     "quiet_long": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
     "quiet_some": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
+    "no_work_long": Wording(
+        "quiet_for", "{label} has taken and acknowledged nothing for {since_work}", "quiet_long"),
+    "no_work_some": Wording(
+        "quiet_for", "{label} has taken and acknowledged nothing for {since_work}", "quiet_some"),
     "lively": Wording("quiet_for", "{label} showed a sign of life {quiet_for} ago"),
     "unusual": Wording(
         "pace",

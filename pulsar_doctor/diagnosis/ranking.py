@@ -19,6 +19,7 @@ from pulsar_doctor.diagnosis.answers import (
     NONE_OF_THESE,
     UNDECIDED,
     Clue,
+    SilentHolder,
     Suspect,
     Unknown,
 )
@@ -207,7 +208,7 @@ def cases_of(
     if view.refused or view.gap or not told:
         return []
     whole = dict(of_subscription(view))
-    seen = of_consumers(view)
+    seen = of_consumers(view, _silent(undecided))
     whole |= _of_all([clues for _, clues in seen], nothing_left=view.nothing_left)
     if settled:
         whole[NOTHING_FOUND] = SETTLED
@@ -218,6 +219,12 @@ def cases_of(
         group = list(_cases(view, hypothesis, whole, seen, undecided.get(hypothesis.code, ())))
         groups += [group] if group else []
     return groups
+
+
+def _silent(undecided: Undecided) -> frozenset[str | None]:
+    """Labels of consumers that a check found to be silent for longer than usual."""
+    answers = (one for answers in undecided.values() for one in answers)
+    return frozenset(one.consumer for one in answers if isinstance(one, SilentHolder))
 
 
 def _concerns(of: Hypothesis, view: SubscriptionView, whole: Clues, undecided: Undecided) -> bool:

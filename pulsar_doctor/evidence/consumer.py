@@ -212,14 +212,38 @@ class ConsumerView(Facts):
             known = max(known, math.floor(since - permits) // 2)
         return max(0, min(held, known) - math.ceil(seconds * rate))
 
+    def held_in_silence(self, seconds: float) -> int:
+        """Messages that it has held for so long, at least, while it took and acknowledged none.
+
+        It was sent them at the pace of its life or of now, whichever is faster.
+        """
+        held, sent = least(self.unacked_messages), told(self.msg_out_counter)
+        worked = self.since_work
+        if held is None or sent is None or worked is None or self.connected_for is None:
+            return 0
+        if self.closed or self.resting or worked.seconds < max(seconds, self.usual_silence):
+            return 0
+        pace = max(self.msg_rate_out or 0.0, sent / max(1.0, self.connected_for.seconds))
+        return max(0, held - math.ceil(seconds * pace))
+
+    @property
+    def acks_as_it_goes(self) -> float | None:
+        """Seconds between two of its acks, at most, where the window shows three or more of them.
+
+        None where it acknowledges more than it is sent: that is a burst, as of a checkpoint.
+        """
+        apart, done, sent = self.acks.apart_ms, self.done, self.delivered
+        steady = done is not None and sent is not None and 0 < done <= 2 * sent
+        return apart / 1000 if apart is not None and steady and self.works else None
+
     @property
     def usual_silence(self) -> float:
-        """Seconds in which it finishes two messages, by its life; 0 where nothing tells."""
+        """Seconds in which it finishes two messages, or batches, by its life; 0: nothing tells."""
         sent, held = least(self.msg_out_counter), most(self.unacked_messages)
         done = 0 if sent is None or held is None else sent - held
         if done < RHYTHM_NEEDS or self.connected_for is None or not self.connected_for.exact:
             return 0.0
-        return min(2 * self.connected_for.seconds / done, RHYTHM_MOST)
+        return min(2 * self.acks.an_ack * self.connected_for.seconds / done, RHYTHM_MOST)
 
     @property
     def seconds_until_flow(self) -> float | None:

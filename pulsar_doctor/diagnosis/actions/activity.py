@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, HANGS_AFTER_SECONDS
+from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, HANGS_AFTER_SECONDS, IN_HAND
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.sentences import say
@@ -23,6 +23,8 @@ def activity_of(consumer: ConsumerView) -> Activity:
     """Whether it works slowly or not at all, as far as the view tells."""
     if _keeps(consumer):
         return "keeps"
+    if consumer.held_in_silence(HANGS_AFTER_SECONDS) > IN_HAND.default:
+        return "hangs"
     if consumer.works or _in_its_rhythm(consumer):
         return "slow"
     silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.asked

@@ -59,9 +59,10 @@ from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingCh
 from pulsar_doctor.diagnosis.actions.transactions import LIST
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.holder_laws import rest_beside_others
 from pulsar_doctor.diagnosis.key_waits import never_sent
 from pulsar_doctor.diagnosis.probes import read_positions
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -297,7 +298,10 @@ def _unacked(view: SubscriptionView) -> int | None:
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """Ranges that are reported, and are none; what lies between was never sent, or is pending."""
+    """Ranges that are reported, and are none; what lies between was never sent, or is pending.
+
+    Where one consumer rests while others go on, the gap is what that one holds.
+    """
     ranges = view.ranges
     if never_sent(view):
         return "what is not acknowledged was sent to nobody: it waits for the consumer of the key"
@@ -305,6 +309,8 @@ def _excluded(view: SubscriptionView) -> str | None:
         return "no consumer holds a message, and some are acknowledged in an open transaction"
     if view.pending_acks is None and left_with_nobody(view):
         return "no consumer holds what was read, and open transactions are not reported"
+    for each, _ in rest_beside_others(view, PAUSE_SECONDS):
+        return f"{each.label} holds messages in silence while others go on"
     return "no acknowledged range lies behind mark-delete" if ranges and not ranges.count else None
 
 

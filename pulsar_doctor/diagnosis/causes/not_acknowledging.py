@@ -10,8 +10,12 @@ it keeps taking messages it is a warning. Producers go on; nothing fails until t
 One that holds fewer, and acknowledged later messages than these, has passed them over and does not
 hang: that is `ack-hole`, if nobody else is there.
 
-One that has acknowledged before is suspected, too, where the last ack is `silent_for` old, it holds
-more than those 16 messages that are not new, and is sent more.
+One that has acknowledged before is suspected, too, where the last ack is five minutes old, it holds
+more than those 16 messages that are not new, and is sent more. If it acknowledged in its first
+moments only, ten times these and a minute are enough. That messages are sent to it is no sign of
+life. Where others of the subscription acknowledge as they go, at least three times in the window,
+one that is silent ten times as long and for `first_ack` is suspected; after `silent_for`, with 50
+messages or more, it is a stall: sinks that acknowledge at checkpoints rest together.
 
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
 of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
@@ -44,7 +48,14 @@ from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, t
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.holder_laws import acks_stopped, queue_untouched, silent_holder
+from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
+from pulsar_doctor.diagnosis.holder_laws import (
+    acks_again,
+    acks_stopped,
+    queue_untouched,
+    rest_beside_others,
+    silent_holder,
+)
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -79,6 +90,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.nothing_to_move:
         return
     nothing_left = _nothing_left(view)
+    beside = _beside(view, limits["silent_for"], int(IN_HAND.default))
+    rest = _beside(view, limits["first_ack"])
     for consumer in view.consumers or ():
         silent = consumer.quiet_at_least(limits["silent_for"]) and not consumer.works
         rests = nothing_left and _holds_with_permits(consumer) and not _passed_over(view, consumer)
@@ -89,12 +102,22 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, consumer, None if certain else limits["longest_job"])
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
+        elif consumer.number in beside and _held(view, consumer) >= FORGETS_FROM:
+            yield _beside_finding(view, consumer, beside[consumer.number])
+        elif consumer.number in rest:
+            text = say("{} {}", consumer.label, rest[consumer.number])
+            yield SilentHolder(text, consumer.label)
         elif ended := _ended(view, consumer, limits):
             yield ended
         elif still := _silent(view, consumer, limits["first_ack"], rests=rests):
             yield still
         elif rests and consumer.quiet_for and not consumer.quiet_for.exact:
             yield _since_when(consumer)
+
+
+def _beside(view: SubscriptionView, pause: float, more_than: int = 0) -> dict[int, Sentence]:
+    """How each consumer rests that holds messages in silence while others go on."""
+    return {each.number: text for each, text in rest_beside_others(view, pause, more_than)}
 
 
 def _silent(
@@ -116,7 +139,8 @@ def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Si
     """That one which may receive acknowledges no more, though it holds many older messages."""
     if not _may_receive(consumer) or (view.hole is not None and view.hole.compacted):
         return None
-    within = max(limits["silent_for"], limits["first_ack"])
+    first = max(limits["first_ack"], FIRST_ACK_WITHIN.default)
+    within = acks_again(view, consumer, first)
     return acks_stopped(view, consumer, within, int(IN_HAND.default))
 
 
@@ -261,6 +285,15 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, longest: float | No
         return _found(view, consumer, said, evidence, "stalled")
     said = say("{}; from {} on (longest_job) that is a stall", said, duration(longest))
     return _found(view, consumer, said, evidence, "warning")
+
+
+def _beside_finding(view: SubscriptionView, consumer: ConsumerView, how: Sentence) -> Finding:
+    evidence = (
+        *consumer.measure("available_permits", "unacked_messages"),
+        measured("since_work", consumer.since_work),
+    )
+    said = say("{}: {}", how, verdict(consumer))
+    return _found(view, consumer, said, evidence, "stalled")
 
 
 def _found(

@@ -9,10 +9,11 @@ from typing import Self
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
+from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.balance import Balance
-from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.evidence.values import Count, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many
 from pulsar_doctor.wording.sentences import values_in
@@ -30,6 +31,7 @@ class Vitals:
     permits: Count | None = NONE
     unacked: Count | None = NONE
     last_ack: Age | None = None  # the youngest
+    oldest_ack: Age | None = None  # the oldest last one of a consumer that holds messages
     never_acked: bool = True  # no consumer has acknowledged any yet
 
     def add(self, diagnosis: Diagnosis) -> None:
@@ -48,6 +50,8 @@ class Vitals:
             acked = each.since_last_ack
             if acked is not None:
                 self.last_ack = min(self.last_ack or acked, acked, key=lambda age: age.ms)
+                if least(each.unacked_messages):
+                    self.oldest_ack = max(self.oldest_ack or acked, acked, key=lambda age: age.ms)
 
     def words(self, backlog: int | None, following: str = "") -> str:
         """`: backlog 3, falling by 2 a minute; 2 consumers with 1990 permits, last ack 2 s ago`.
@@ -77,10 +81,17 @@ class Vitals:
             if count is not None
         ]
         shown = f" with {listed(numbers, len(numbers))}" if numbers else ""
-        acked = f", last ack {self.last_ack} ago" if self.last_ack else ""
+        acked = f", last ack {self.last_ack}{self._oldest} ago" if self.last_ack else ""
         if held and self.never_acked:
             acked = ", no ack yet"
         yield f"{many(self.consumers, 'consumer')}{shown}{acked}"
+
+    @property
+    def _oldest(self) -> str:
+        """How old that of the most silent consumer is, where others acknowledged long after it."""
+        oldest, last = self.oldest_ack, self.last_ack
+        apart = oldest is not None and last is not None and oldest.seconds - last.seconds
+        return f" to {oldest}" if apart and apart >= PAUSE_SECONDS else ""
 
 
 def _sum(one: Count | None, other: Count | None) -> Count | None:
