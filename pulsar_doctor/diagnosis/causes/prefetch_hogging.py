@@ -4,11 +4,12 @@ On a Shared subscription a message that was pushed to a consumer waits in its qu
 others do. A slow consumer with a large queue can so hold everything there is: its neighbours have
 permits, the broker has nothing left to send, and nothing moves faster than the slow one.
 
-The check looks for a consumer that holds at least `share` of all unacknowledged messages, while a
-neighbour with permits had nothing to do for `idle_after`. It is a stall when the queued
-messages will take longer than `refill_wait` at that consumer's pace, or, where no pace is known,
-when this has lasted so long; shorter it is a warning, and below `slow_wait` it is healthy. A queue
-of 1 is a warning at most. Key_Shared is not judged: there the keys bind the messages.
+The check looks for a consumer that holds at least `share` of an even share of all unacknowledged
+messages, while a neighbour with permits had nothing to do for `idle_after`; several may hoard
+together. It is a stall when the queued messages will take longer than `refill_wait` at that
+consumer's pace, or, where no pace is known, when this has lasted so long; shorter it is a warning,
+and below `slow_wait` it is healthy. A queue of 1 is a warning at most. Key_Shared is not judged:
+there the keys bind the messages.
 
 Nothing may be left to send: otherwise the neighbours wait for the broker. Without permits more than
 half of a queue is queued. With permits left nobody can tell a full queue from a pool of workers
@@ -48,7 +49,7 @@ THRESHOLDS = (
     Threshold(
         "idle_after", 2.0, "seconds", "another consumer without messages for this long is idle"
     ),
-    Threshold("share", 0.5, "of all unacknowledged", "a consumer that holds less does not hoard"),
+    Threshold("share", 0.5, "of an even share", "a consumer that holds less does not hoard"),
     IN_HAND,
 )
 NEEDS = frozenset({WIRE, STATS})
@@ -94,13 +95,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
-    """Each that holds `share` of all that is out while others idle.
+    """Each that holds so much of what is out while others idle.
 
     Where the broker's clock is not told, a neighbour that may have been idle for so long counts.
     """
     everyone = view.consumers or ()
     idle = tuple(each for each in everyone if _idles(each, limits["idle_after"]))
     total = max(sum(map(_held, everyone)), least(view.unacked) or 0)
+    even = total / max(1, sum(_held(each) > 0 for each in everyone))
     longest = max(
         (each.idle_for for each in idle if each.idle_for), key=lambda age: age.ms, default=None
     )
@@ -111,7 +113,7 @@ def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
         # One that is blocked on unacknowledged messages has a cause of its own.
         if (
             held < 2
-            or held < limits["share"] * total
+            or held < limits["share"] * even
             or hog.blocked_consumer_on_unacked_msgs
             or hog.resting
         ):
@@ -167,7 +169,9 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
         return drain if drain > limits["slow_wait"] else None
     if life is not None and life > limits["slow_wait"]:
         return life
-    quiet = hoard.quiet
+    quiet, usual = hoard.quiet, hog.pace_most if hog.works else None
+    if usual is not None and hoard.held * usual <= limits["slow_wait"]:
+        return None
     if quiet is None or hog.quiet_for is None:
         return "and since when is not known"
     just_now = hog.quiet_for.exact and hog.quiet_for.seconds < limits["idle_after"]
