@@ -15,7 +15,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.evidence import by_stats
 from tests.incidents.asking import Samples, untellable, view
-from tests.incidents.causes import causes, roots
+from tests.incidents.causes import FACTS, causes, roots
 from tests.incidents.large import large
 from tests.incidents.making import made
 from tests.incidents.moments import Incident, Moment, played
@@ -98,8 +98,8 @@ def states_of(incident: Incident, half: int, kind: str) -> Iterator[State]:
         for asked, (sources, samples) in QUESTIONS.items():
             if samples.version != "4.0.8" and not older:
                 continue
-            if codes <= untellable(sources):
-                continue  # nothing of it can be seen there
+            if (codes - FACTS or codes) <= untellable(sources):
+                continue  # nothing that is wrong can be seen there
             cut = replace(samples, offsets=tuple(o for o in samples.offsets if o in there))
             seen = view(sources, moment, cut)
             if seen is not None:

@@ -151,12 +151,13 @@ def _of_consumer(moment: Moment, each: OfConsumer) -> Iterator[tuple[str, int]]:
     if each.blocked and script.consumer_limit and _stands(each):
         yield "blocked-on-unacked-consumer", each.stood
     if _asks_no_more(moment, each) and _stands(each):
+        stood = 0 if _asks_on(moment, each) else each.stood
         for code in _by_length(moment, each):
-            yield code, each.stood
+            yield code, stood
         if each.permits < -1:
-            yield "negative-permits", each.stood
+            yield "negative-permits", stood
         if script.type == "failover" and several:
-            yield "inactive-failover", each.stood
+            yield "inactive-failover", stood
     if each.unacked and (stuck or each.app.worker.acks == "never"):
         yield "not-acknowledging", min(held_for, _since_ack(moment, each))
     elif each.unacked and _silent(moment, each, held_for):
@@ -215,6 +216,13 @@ def _asks_no_more(moment: Moment, each: OfConsumer) -> bool:
     if not each.app.attached.flows and each.paused:
         return moment.truth.waiting > 0
     return each.unacked > 0 and each.permits <= 0 and not _works_singly(each)
+
+
+def _asks_on(moment: Moment, each: OfConsumer) -> bool:
+    """Whether its FLOWs keep coming: after a batch they bring its permits back from below zero."""
+    flows = [at for at, _ in each.app.attached.flows if at <= moment.at_ns]
+    last = moment.at_ns - max(flows, default=0)
+    return each.flow_in is not None and last + each.flow_in <= SLOW_WAIT_NS
 
 
 def _stands(each: OfConsumer) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, sqrt
 from random import Random
 from typing import Any, Literal
 
 from pulsar_doctor.diagnosis.answers import HEALTHY
-from pulsar_doctor.evidence.balance import LONGEST_BURST
+from pulsar_doctor.evidence.balance import LONGEST_BURST, MINUTE
 from pulsar_doctor.model.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.causes import EXPLAINS, Cause
 from tests.incidents.documents import THROTTLED, Document, iso
@@ -147,7 +147,7 @@ class _Numbers:
 
     @classmethod
     def of(cls, case: Case, counts: list[_Counts], at: float) -> _Numbers:
-        batch = case.members[0].batch if case.members else 1
+        batch = _batch(case)
         news = (each.pace for each in counts if not each.again)
         more = case.rate_in - sum(news)
         waiting = case.waiting and max(1, case.waiting + int(more * at / batch))
@@ -202,7 +202,7 @@ def _stats(case: Case, counts: list[_Counts], numbers: _Numbers, at: float) -> D
     if case.type == "failover" and case.members:
         told["activeConsumerName"] = case.members[0].name
     return {
-        "msgInCounter": numbers.added,
+        "msgInCounter": numbers.added * _batch(case),  # in messages
         "msgRateIn": case.rate_in,
         "msgRateOut": rate,
         "storageSize": 731 * max(1, backlog),
@@ -366,15 +366,26 @@ def _found(case: Case) -> Iterator[tuple[Cause, float]]:
         yield ("delayed-messages", None), 0
     if case.drift:
         yield ("backlog-counter-wrong", None), 0
-    if _falls_behind(case):
-        yield ("falls-behind", None), LONG
+    yield from _falls_behind(case)
 
 
-def _falls_behind(case: Case) -> bool:
-    """Whether more comes in than is sent, and what waits is more than a burst brings."""
-    sent = sum(told.pace for each in case.members if not (told := _counts(case, each, 0)).again)
-    growth, batch = case.rate_in - sent, case.members[0].batch if case.members else 1
-    return sent > 0 and growth > 0 and case.waiting * batch >= LONGEST_BURST * growth
+def _falls_behind(case: Case) -> Iterator[tuple[Cause, float]]:
+    """Where more comes in than is sent first, and what waits is more than a burst brings.
+
+    So it is clearly where a minute's rates differ by more than chance.
+    """
+    counts = [_counts(case, each, 0) for each in case.members]
+    sent = sum(each.pace * (FEW if each.again else 1) for each in counts)
+    growth, by_chance = case.rate_in - sent, 2 * sqrt((case.rate_in + sent) / MINUTE)
+    if sent > 0 and growth > 0:
+        bursts = case.waiting * _batch(case) / growth / LONGEST_BURST
+        if bursts >= 1:
+            yield ("falls-behind", None), LONG if growth > by_chance and bursts >= NEAR else 0
+
+
+def _batch(case: Case) -> int:
+    """Messages in an entry."""
+    return case.members[0].batch if case.members else 1
 
 
 def _of_member(case: Case, each: Member) -> Iterator[tuple[str, float]]:
@@ -397,7 +408,8 @@ def _of_member(case: Case, each: Member) -> Iterator[tuple[str, float]]:
         half = max(1, each.queue // 2)
         taken = int(each.pace * each.connected)
         remaining = (half - taken % half) / each.pace
-        if remaining > NOTHING_NEW / NEAR:
+        silent = told.acked is None and half / each.pace > LONG / NEAR  # as if it hung
+        if remaining > NOTHING_NEW / NEAR or silent:
             yield "permits-exhausted", -told.flow
         if half / each.pace > SLOW / NEAR:  # so it is at each moment of its rhythm
             yield "slow-but-progressing", -told.flow if remaining > SLOW else 0
