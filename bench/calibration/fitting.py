@@ -14,9 +14,10 @@ from tests.incidents.asking import HYPOTHESES
 
 from .state import Best, State, best, shares_of
 
-EPOCHS, RATE, PRIOR = 30, 0.1, 0.005
+EPOCHS, RATE, PRIOR = 30, 0.5, 0.0001
 SUREST = 0.99  # no number of states makes it certain
 FOLLOWS = 0.4  # of the worth of a root: shares are held against roots
+SQUARED = 6.0  # by so much an error of a share counts beside the logarithm of what is named
 ENOUGH = 20.0  # states that weigh as much as what all codes have in common
 
 Fitted = dict[str, dict[str, float]]
@@ -32,7 +33,9 @@ def prior() -> Fitted:
 
 
 def fitted(states: Sequence[State], seed: int = 1) -> Fitted:
-    """Fitted with which the true causes have the largest shares. No clue ever weighs below 0.
+    """Fitted with which true causes have large shares, and errors of shares are small.
+
+    No clue ever weighs below 0.
 
     A cause that no state has is not fitted: nothing tells when it would be right.
     """
@@ -78,17 +81,13 @@ def _step(
 ) -> None:
     cases = [best(group, weights) for group in each.groups]
     shares = shares_of(cases)
-    roots = any(case.root for case in cases)
-    wanted = [_worth(case, roots=roots) for case in cases]
-    wanted.append(0.0 if any(wanted) else 1.0)  # of none of these
     # What has all that it may have teaches nothing: the others share the rest.
     most = (*(case.at_most for case in cases), math.inf)
     free = [s if s < m else 0.0 for s, m in zip(shares, most, strict=True)]
-    mass = max(_common(shares, wanted), 1e-9)
-    usual = _common(free, wanted) / sum(free)
-    for group, share, case, worth in zip(each.groups, free, cases, wanted, strict=False):
-        signs = case.signs
-        slope = share * (usual - worth) / mass
+    errors = _errors(cases, shares)
+    usual = _common(free, errors) / sum(free)
+    for group, share, case, error in zip(each.groups, free, cases, errors, strict=False):
+        signs, slope = case.signs, share * (error - usual)
         if abs(slope) < 1e-4:
             continue
         own, first = weights[group[0]], start[group[0]]
@@ -98,6 +97,23 @@ def _step(
             own[key] -= RATE * pull / math.sqrt(squares[group[0], key])
             if key and own[key] < 0:
                 own[key] = 0.0
+
+
+def _errors(cases: Sequence[Best], shares: Sequence[float]) -> list[float]:
+    """How much worse a larger share of each makes it; the last: of none of these.
+
+    True causes are to be named first, and shares are to be those of roots.
+    """
+    roots = any(case.root for case in cases)
+    worth = [_worth(case, roots=roots) for case in cases]
+    worth.append(0.0 if any(worth) else 1.0)
+    right = [case.root if roots else case.right for case in cases]
+    right.append(not any(case.right for case in cases))
+    mass = max(_common(shares, worth), 1e-6)
+    return [
+        SQUARED * (share - is_right) - named / mass
+        for share, is_right, named in zip(shares, right, worth, strict=True)
+    ]
 
 
 def _common(shares: Sequence[float], worth: Sequence[float]) -> float:
