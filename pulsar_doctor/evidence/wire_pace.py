@@ -51,10 +51,9 @@ class Outlook:
     @classmethod
     def of(cls, ledger: Ledger, now_ns: int) -> Self:
         """All that the ledger tells of it."""
-        life, ahead = ledger.pace(), ledger.forecast()
+        life, ahead, in_rhythm = ledger.pace(), ledger.forecast(), ledger.in_rhythm(now_ns)
         now = _pace(ledger, life, now_ns)
-        next_flow = None if ahead is None else replace(ahead, pace=now)
-        return cls(life, now, ledger.in_rhythm(now_ns), next_flow)
+        return cls(life, now, in_rhythm, None if ahead is None else replace(ahead, pace=now))
 
 
 def _pace(ledger: Ledger, life: Pace | None, now_ns: int) -> Pace | None:
