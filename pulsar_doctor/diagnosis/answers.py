@@ -114,6 +114,11 @@ class Suspect:
     alike: str | None = None  # a cause that looks the same from outside, as probable as this one
 
     @property
+    def explain(self) -> str:
+        """The command that prints more about it."""
+        return f"pulsar-doctor explain {self.code}"
+
+    @property
     def causes(self) -> str:
         """`paused or permit-leak`: what its probability is of."""
         return f"{self.alike} or {self.code}" if self.alike else self.code

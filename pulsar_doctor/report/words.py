@@ -36,9 +36,6 @@ READS_AT_WILL = (
 )
 NOTHING_JUDGED = "no subscription was judged"
 DEFAULT_NAMESPACE = "public/default/"
-DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path
-    r"(?<= )persistent://public/default/(?=[A-Za-z0-9_][A-Za-z0-9_.:=@%+-]*(?: |$))"
-)
 FRACTION = re.compile(r"\.\d+")  # of a second
 CLIENT = re.compile(r"Pulsar[- ]([A-Za-z+]+)[- ]v?(\d.*)")  # what a client says of itself
 
@@ -130,16 +127,6 @@ def short_topic(name: str) -> str:
     return short if "/" not in short and short else name
 
 
-def pasted(line: str) -> str:
-    """A line for a shell with the short name of a topic, where that means the same."""
-    return printable(line if "'" in line else DEFAULT_TOPIC.sub("", line))
-
-
-def explaining(code: str) -> str:
-    """The command that tells more of it."""
-    return f"pulsar-doctor explain {printable(code)}"
-
-
 def client(version: str) -> str:
     """`Java 4.0.8` of `Pulsar-Java-v4.0.8`; what is written otherwise, as it is."""
     told = CLIENT.fullmatch(version)
@@ -163,6 +150,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
     The moment instead, where only a bound tells how long ago that is.
     """
     since, connected = where.connected_since, where.connected
+    version = client(where.client_version) if where.client_version else None
     if connected and (connected.exact or not since):
         since = None if connected.says_nothing else say("connected {}", connected)
     elif since:
@@ -170,7 +158,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
     address = (where.address or "").lstrip("/")
     parts = (
         address if address not in said else None,
-        client(where.client_version) if where.client_version else None,
+        version,
         since,
     )
     shown = joined(", ", (part or "" for part in parts))

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from pulsar_doctor.diagnosis.answers import Action, Probe
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.report.stall_check.block import block
+from pulsar_doctor.report.stall_check.block import block, pasted
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import Alike
-from pulsar_doctor.report.words import pasted, short_topic
+from pulsar_doctor.report.words import short_topic
 from tests.made.states import RECORDED, judged, recorded
 from tests.report.checkups import STUCK, finding, located, suspected, verdict
 

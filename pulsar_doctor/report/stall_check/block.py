@@ -5,6 +5,7 @@ Every screen uses it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,9 +27,7 @@ from pulsar_doctor.report.words import (
     accused,
     cause,
     doubt,
-    explaining,
     likelihood,
-    pasted,
     share,
     short_topic,
     whereabouts,
@@ -36,6 +35,9 @@ from pulsar_doctor.report.words import (
 from pulsar_doctor.wording.consoles import wrapped
 from pulsar_doctor.wording.printable import many, printable
 
+DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path
+    r"(?<= )persistent://public/default/(?=[A-Za-z0-9_][A-Za-z0-9_.:=@%+-]*(?: |$))"
+)
 NAME_WIDTH = 6
 SEEN = "seen"
 
@@ -77,7 +79,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     if waits := _waits(pen, alike, first):
         yield ScreenRow("waits", waits)
     yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
-    yield _more(pen, shown, first.code)
+    yield _more(pen, shown, first)
 
 
 def _asking(shown: Diagnosis) -> Iterator[ScreenRow]:
@@ -159,6 +161,11 @@ def _first_action(finding: Finding) -> Iterator[ScreenRow]:
         yield replace(row, text=pasted(str(row.text)))
 
 
+def pasted(line: str) -> str:
+    """A line for a shell with the short name of a topic, where that means the same."""
+    return printable(line if "'" in line else DEFAULT_TOPIC.sub("", line))
+
+
 def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
     """The one number or command that would decide."""
     if suspect.decide is not None:
@@ -167,12 +174,12 @@ def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
             yield ScreenRow("run", pasted(suspect.decide.command), to_paste=True)
 
 
-def _more(pen: Pen, shown: Diagnosis, code: str) -> ScreenRow:
+def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:
     """What -v adds, and the command that explains the cause, once for each code."""
     adds = [f"fits {printable(each.issue.id)}" for each in shown.known_issues[:1]]
     if others := len(shown.findings[1:]):
         adds.append(many(others, "more cause"))
-    explain = "" if code in {*NO_RULE, *pen.explained} else f"{explaining(code)}; "
-    pen.explained.add(code)
+    explain = "" if first.code in {*NO_RULE, *pen.explained} else f"{first.explain}; "
+    pen.explained.add(first.code)
     details = f"({', '.join(adds)})" if adds else "for details"
     return ScreenRow("more", f"{explain}-v {details}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
+from pulsar_doctor.diagnosis.answers import HEALTHY, Finding, Suspect
 from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
 from pulsar_doctor.report.account import AccountTable, account_table
 from pulsar_doctor.report.figures import numbers
@@ -21,7 +21,6 @@ from pulsar_doctor.report.words import (
     NO_RULE,
     accused,
     beside,
-    explaining,
     share,
     what_to_do,
     would_decide,
@@ -93,13 +92,13 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
         yield "shown", f"{parts_of(shown.whole)} {shown.part}{why}"
     for finding in shown.findings:
         yield from _finding_lines(finding)
-        yield from _more(pen, finding.code)
+        yield from _more(pen, finding)
     yield from pace_rows(shown.pace)
     yield from issue_rows(shown)
     for name, text in suspect_rows(shown, whole=True):
         yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
     if shown.suspects and shown.suspects[0].code not in NO_RULE:
-        yield from _more(pen, shown.suspects[0].code)
+        yield from _more(pen, shown.suspects[0])
     if pen.tells_backlog and (told := alike.backlog_words):
         yield "backlog", told
     open_ = len(shown.unknown) if shown.status == "unknown" else 0
@@ -150,8 +149,8 @@ def _finding_lines(finding: Finding) -> Iterator[NamedText]:
         yield "numbers", told
 
 
-def _more(pen: Pen, code: str) -> Iterator[NamedText]:
+def _more(pen: Pen, found: Finding | Suspect) -> Iterator[NamedText]:
     """Where more is told, once for each code."""
-    if code not in pen.explained:
-        pen.explained.add(code)
-        yield "more", explaining(code)
+    if found.code not in pen.explained:
+        pen.explained.add(found.code)
+        yield "more", found.explain
