@@ -144,14 +144,11 @@ class _Weighed:
     undecided: dict[str, list[Unknown]] = field(default_factory=dict)
     not_told: list[str] = field(default_factory=list)
 
-    def add(self, cause: Cause, answers: Iterable[CauseAnswer]) -> None:
+    def add(self, cause: Cause, answers: Sequence[CauseAnswer]) -> None:
         """What one check found; else the first thing unknown; else the first thing not reported."""
-        said = tuple(answers)
-        if not said:
-            return
-        findings = [(cause, answer) for answer in said if isinstance(answer, Finding)]
-        unknown = [(cause, answer) for answer in said if isinstance(answer, Unknown)]
-        reasons = [answer.reason for answer in said if isinstance(answer, NotReported)]
+        findings = [(cause, answer) for answer in answers if isinstance(answer, Finding)]
+        unknown = [(cause, answer) for answer in answers if isinstance(answer, Unknown)]
+        reasons = [answer.reason for answer in answers if isinstance(answer, NotReported)]
         if findings:
             self.findings.extend(findings)
         elif unknown:
@@ -189,8 +186,7 @@ def diagnose(
 
     limits: from `limits_of`. places: where its messages are, if that is known already.
     """
-    account = account_of(view, places)
-    found = replace(_judged(view, causes, limits), account=account)
+    found = _judged(view, causes, limits, account_of(view, places))
     codes = {finding.code for finding in found.findings}
     if found.status != "healthy":
         codes |= {suspect.code for suspect in found.suspects}
@@ -200,9 +196,11 @@ def diagnose(
     return replace(found, known_issues=named)
 
 
-def _judged(view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits) -> Diagnosis:
+def _judged(
+    view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits, account: Account
+) -> Diagnosis:
     """The verdict, without the known issues that it fits."""
-    found, undecided = weighed_by(view, causes, limits)
+    found, undecided = weighed_by(view, causes, limits, account)
     hypotheses = hypotheses_of(causes)
     if found.status == "healthy":
         return _earned(view, found, causes, limits)
@@ -229,7 +227,8 @@ def _earned(
     facts = tuple(resting(view, own))
     doubts = (*facts, *by_odds)
     if not doubts:
-        return replace(found, suspects=_advised(view, odds.hidden, causes))
+        hidden = _advised(view, odds.hidden, causes)
+        return replace(found, suspects=hidden) if hidden else found
     return replace(
         found,
         status=status_of(found.findings, doubts),
@@ -303,7 +302,10 @@ def _measured(finding: Finding) -> Finding:
 
 
 def weighed_by(
-    view: SubscriptionView, causes: Sequence[Cause], limits: CauseLimits
+    view: SubscriptionView,
+    causes: Sequence[Cause],
+    limits: CauseLimits,
+    account: Account | None = None,
 ) -> tuple[Diagnosis, dict[str, list[Unknown]]]:
     """The verdict with the rules' own grades, without suspects; and what is undecided, by code."""
     weighed = _answered(view, causes, limits)
@@ -331,6 +333,7 @@ def weighed_by(
         unknown=unknown,
         incarnations=view.incarnations,
         backlog=view.backlog.entries if view.backlog else None,
+        account=account,
         balance=balance,
         deadlines=deadlines,
         pace=pace_of(view, balance),
@@ -356,8 +359,8 @@ def _answered(view: SubscriptionView, causes: Iterable[Cause], limits: CauseLimi
     weighed, checks = _Weighed(), _not_known(view) is None
     for cause in causes:
         if not cause.needs.isdisjoint(view.sources):
-            if checks:
-                weighed.add(cause, cause.check(view, limits[cause.code]))
+            if checks and (answers := tuple(cause.check(view, limits[cause.code]))):
+                weighed.add(cause, answers)
         elif cause.needs != {PROCESS}:  # of `examine` alone: not a line in every other verdict
             needs = f"needs {' or '.join(sorted(cause.needs))}"
             weighed.add(cause, [NotReported(needs)])

@@ -374,8 +374,10 @@ def expired_in_hand(view: SubscriptionView) -> int:
     Two numbers of nearly one moment may differ a little while messages move.
     """
     backlog = view.backlog.entries if view.backlog is not None else None
+    if not view.expired_ever or backlog is None:
+        return 0
     held = _fewest_held(view)
-    if not view.expired_ever or backlog is None or held <= 2 * max(0, backlog):
+    if held <= 2 * max(0, backlog):
         return 0
     gone = min(held - max(0, backlog), view.expired_ever)
     return gone if gone > IN_HAND_MOST else 0

@@ -108,6 +108,7 @@ def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> 
     comes_in, out, again = _comes_in(view), _sent(view), _again(view)
     first = _less(out, again) if out and again else out
     found = Balance(
+        pace="keeps-up" if most(view.left) == 0 else "not-known",
         comes_in=comes_in,
         sent_out=out,
         acknowledged=_acknowledged(view),
@@ -123,7 +124,8 @@ def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> 
     by_acks = None if pace == "falls-behind" else _held(view, found, first)
     if by_acks is not None and (by_acks.gathered_seconds or 0.0) >= longest_burst:
         return replace(by_acks, pace="falls-behind")
-    return replace(found, pace=pace, seconds=seconds)
+    same = pace == found.pace and seconds is None
+    return found if same else replace(found, pace=pace, seconds=seconds)
 
 
 def _held(view: SubscriptionView, of: Balance, first: FlowRate | None) -> Balance | None:
@@ -149,8 +151,8 @@ def _held(view: SubscriptionView, of: Balance, first: FlowRate | None) -> Balanc
 def _pace(of: Balance, longest_burst: float) -> tuple[KeepsUp, float | None]:
     """What the flows make of what waits, and how long that takes or has to be watched."""
     growth, waits, comes_in = of.growth, of.waits_messages, of.comes_in
-    if of.waits is not None and of.waits.most == 0:
-        return "keeps-up", None
+    if of.pace == "keeps-up":
+        return of.pace, None
     if growth is None or waits is None or comes_in is None:
         return "not-known", longest_burst
     if growth.falls:

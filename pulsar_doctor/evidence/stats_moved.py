@@ -69,7 +69,7 @@ class ConsumerWindow:
         """How long the window is."""
         return self.observed.window.span_ms
 
-    @property
+    @cached_property
     def now(self) -> ConsumerStats:
         """The consumer in the last sample."""
         last = self.course.values[-1]

@@ -25,6 +25,7 @@ ROOT = "the document"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 SHOWN = 40  # characters of a wrong value
+PLAIN = re.compile(r"[\w-]+").fullmatch  # a name that a path needs no quotes for
 NONE: frozenset[str] = frozenset()  # one for all: there may be very many
 JOINED_LEVELS = 3  # subscriptions, one of them, what it holds
 
@@ -106,7 +107,8 @@ class Fields:
 
     def never(self, *names: str) -> frozenset[str]:
         """Which of these moments the broker told as 0: it never happened, since the last load."""
-        return frozenset(f"{snake(name)}_ms" for name in names if self.whole(name) == 0) or NONE
+        told = (name for name in names if name in self.document and self.whole(name) == 0)
+        return frozenset(f"{snake(name)}_ms" for name in told) or NONE
 
     def number(self, name: str) -> float | None:
         """A finite number."""
@@ -186,7 +188,7 @@ class Fields:
 
     def where(self, name: str) -> str:
         """The path of a field of this object."""
-        if not re.fullmatch(r"[\w-]+", name):
+        if not PLAIN(name):
             return f"{self.path}[{shown(name)}]"
         return f"{self.path}.{name}" if self.path else name
 

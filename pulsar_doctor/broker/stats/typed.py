@@ -61,6 +61,7 @@ BY_NAME: dict[str, ReadField] = {
     "client_version": _version,
     "non_contiguous_deleted_messages_ranges": _ranges,
 }
+OF_OTHERS = frozenset({_unowned, _ranges})  # these read fields of other names
 
 
 class _Form(NamedTuple):
@@ -85,7 +86,11 @@ def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNOR
 
 def _read(form: _Form, ignored: IgnoredFields, document: Fields) -> Any:
     kind, plain, inner, moments, bounded, keys = form
-    values = {name: read(document, key) for name, key, read in plain}
+    there = document.document
+    # Most fields are not there, in the summaries of a whole broker.
+    values = {
+        name: read(document, key) for name, key, read in plain if key in there or read in OF_OTHERS
+    }
     if moments:
         values["never"] = document.never(*moments)
     if bounded:
@@ -110,7 +115,7 @@ def _take_out(
     """Makes what cannot be a number that is not told, and says which these are."""
     wrong = []
     for name, key, (least, most) in bounded:
-        value = values[name]
+        value = values.get(name)
         if value is not None and not least <= value <= most:
             values[name] = None
             wrong.append(sentence(told.where(key), value))

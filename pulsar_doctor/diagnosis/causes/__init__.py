@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,16 +52,13 @@ def _cause(name: str) -> Cause:
     )
 
 
-def _whole(module: Any, code: str) -> Callable[[SubscriptionView, Limits], list[CauseAnswer]]:
+def _whole(module: Any, code: str) -> Callable[[SubscriptionView, Limits], Iterator[CauseAnswer]]:
     """The check of a file; each finding has the code, and the REMEDY unless it says another."""
-    remedy = getattr(module, "REMEDY", "")
+    remedy, check = getattr(module, "REMEDY", ""), module.check
 
-    def check(view: SubscriptionView, limits: Limits) -> list[CauseAnswer]:
-        return [
-            replace(each, code=code, remedy=each.remedy or remedy)
-            if isinstance(each, Finding)
-            else each
-            for each in module.check(view, limits)
-        ]
+    def whole(answer: CauseAnswer) -> CauseAnswer:
+        if not isinstance(answer, Finding):
+            return answer
+        return replace(answer, code=code, remedy=answer.remedy or remedy)
 
-    return check
+    return lambda view, limits: map(whole, check(view, limits))

@@ -128,11 +128,10 @@ def _rate(rate: FlowRate | None) -> dict[str, float | None] | None:
     """What is measured, and between which bounds it is."""
     if rate is None:
         return None
-    least, most = (bound and round(bound, 3) for bound in (rate.least, rate.most))
     return {
         "about": round(rate.about, 3),
-        "least": least,
-        "most": most,
+        "least": rate.least and round(rate.least, 3),
+        "most": rate.most and round(rate.most, 3),
         "seconds": round(rate.seconds, 3),
     }
 
