@@ -62,6 +62,7 @@ from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, WIRE
+from pulsar_doctor.evidence.subscription import SubscriptionView
 
 PROBLEM_AT_MOST = Threshold(
     "problem_at_most", 0.1, "share", "healthy is not given if a problem is more probable"
@@ -90,6 +91,11 @@ EVERY_CONSUMER = {
     "all_soon": ("has_permits", "flow_soon"),
 }
 
+
+def _in_no_hands(view: SubscriptionView) -> str | None:
+    return "entries were read that no consumer holds" if left_with_nobody(view) else None
+
+
 HYPOTHESIS = Hypothesis(
     "it is working, or waits for new messages",
     speaks_for=(
@@ -100,9 +106,7 @@ HYPOTHESIS = Hypothesis(
         "backlog_grows", "flag_all_blocked", "one_stuck", "one_blocked", "replay", "rate_redeliver",
         "hole_wide", "rate_none", "one_empty", "ended_holding",
     ),
-    excluded=lambda view: (
-        "entries were read that no consumer holds" if left_with_nobody(view) else None
-    ),
+    excluded=(_in_no_hands,),
     stalls=False,
     confirmed="if messages are sent or acknowledgements arrive, nothing is wrong",
     code=HEALTHY,

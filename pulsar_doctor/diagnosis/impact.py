@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.subscription import (
     UnackedLimit,
     replay_waits,
 )
-from pulsar_doctor.evidence.values import Count, least, told
+from pulsar_doctor.evidence.values import Count, exactly, least, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say, values_in
@@ -55,7 +55,8 @@ def impact_of(
         return None
     case = _Case(view, named, values_in(finding.summary))
     drain = () if any(each.name == "time_to_drain" for each in finding.evidence) else _drain(case)
-    parts = (*map(soon, deadlines), *_waiting(case), *_idle(case), *drain, *_limit(case))
+    limits = (*_limit(case), *_ranges(case))
+    parts = (*map(soon, deadlines), *_waiting(case), *_idle(case), *drain, *limits)
     return joined("; ", parts) or None
 
 
@@ -171,6 +172,15 @@ def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
         whose = say("the subscription's limit of {}", limit.most)
         growth = _growth_of_all(case.view, limit)
         yield from _used("all consumers have", case.view.unacked, limit.most, (whose, growth))
+
+
+def _ranges(case: _Case) -> Iterator[str]:
+    """How much of the limit of acknowledged ranges is used, where that is much."""
+    ranges, who = case.view.ranges, "acknowledged ranges have"
+    limit = ranges.known_limit if ranges is not None and case.view.durable is not False else None
+    if ranges is not None and case.news(limit):
+        whose = say("the {} that the broker keeps over a restart", limit)
+        yield from _used(who, exactly(ranges.count), limit, (whose, None))
 
 
 def _used(who: str, held: Count | None, limit: int, of: tuple[str, float | None]) -> Iterator[str]:

@@ -94,7 +94,7 @@ class Diagnosis:
     backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
     account: Account | None = None  # where its messages are; None: nobody made one
     balance: Balance | None = None  # whether it keeps up; None: nobody made one
-    deadlines: tuple[Deadline, ...] = ()  # of what falls behind, the soonest first
+    deadlines: tuple[Deadline, ...] = ()  # the soonest first
     pace: SubscriptionPace | None = None  # what sets it; None: nothing tells
     consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
@@ -116,7 +116,7 @@ class Diagnosis:
 
     @property
     def soonest(self) -> float:
-        """Seconds until what falls behind reaches its first limit."""
+        """Seconds until it reaches its first limit."""
         return min((each.seconds for each in self.deadlines), default=math.inf)
 
     @property

@@ -141,7 +141,7 @@ def _held(view: SubscriptionView, of: Balance, first: FlowRate | None) -> Balanc
     last = min((each.since_last_ack.ms for each in view.served if each.since_last_ack), default=0)
     if moved.seconds - last / 1000 > MINUTE:
         return None
-    acked = _between(_counted(round(view.message_ack_rate * MINUTE), MINUTE), acked)
+    acked = _between(counted(round(view.message_ack_rate * MINUTE), MINUTE), acked)
     grows = _less(comes_in, acked)
     if not grows.rises or not _less(first, acked).rises:
         return None
@@ -206,14 +206,14 @@ def _comes_in(view: SubscriptionView) -> FlowRate | None:
 
 def _sent(view: SubscriptionView) -> FlowRate | None:
     if view.msg_rate_out is None and view.delivered is None and (lately := _lately(view)):
-        return _counted(lately.messages, TRACED)
+        return counted(lately.messages, TRACED)
     return _of_consumers(view, view.msg_rate_out, view.delivered)
 
 
 def _again(view: SubscriptionView) -> FlowRate | None:
     """Sent again: by counters at least so many."""
     if view.msg_rate_redeliver is None and (lately := _lately(view)):
-        return _counted(lately.again, TRACED)
+        return counted(lately.again, TRACED)
     return _measured(view, view.msg_rate_redeliver, None)
 
 
@@ -224,7 +224,7 @@ def _acknowledged(view: SubscriptionView) -> FlowRate | None:
     if view.msg_rate_redeliver and view.message_ack_rate is not None:
         known = None  # what is given back counts there, too
     if view.message_ack_rate is None and known is None and (lately := _lately(view)):
-        return _counted(lately.acknowledged, TRACED)
+        return counted(lately.acknowledged, TRACED)
     found = _of_consumers(view, view.message_ack_rate, known)
     return found.at_least if found and view.type in SINGLE_ACTIVE else found
 
@@ -293,8 +293,8 @@ def _measured(
     part: messages that may move at once.
     """
     seconds = view.watched_seconds
-    window = _counted(count, seconds, part) if count is not None and seconds else None
-    minute = None if rate is None else _counted(round(rate * MINUTE), MINUTE)
+    window = counted(count, seconds, part) if count is not None and seconds else None
+    minute = None if rate is None else counted(round(rate * MINUTE), MINUTE)
     if window is None or minute is None:
         return window or minute
     if window.seconds >= RATE_SECONDS:
@@ -309,7 +309,7 @@ def _between(minute: FlowRate, window: FlowRate) -> FlowRate:
     return FlowRate(window.about, *bounds, minute.seconds)
 
 
-def _counted(number: int, seconds: float, part: int = 0) -> FlowRate:
+def counted(number: int, seconds: float, part: int = 0) -> FlowRate:
     """A count in so many seconds. Another such time would show some more, or fewer."""
     chance = 2 * math.sqrt(number) + 1 + part
     return FlowRate(

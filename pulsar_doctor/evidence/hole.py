@@ -44,6 +44,9 @@ class AckedRanges:
     size_bytes: int | None  # of the record in which the broker wrote them down
     # The limit of brokers of this version where nothing is set; None: version not known.
     by_default: int | None = None
+    # How many more they became in the window while mark-delete stood, which makes none fewer; None:
+    # it moved, or not known.
+    grew: int | None = None
 
     @property
     def known_limit(self) -> int | None:

@@ -126,7 +126,14 @@ def acked_ranges_of(observed: Observed) -> AckedRanges | None:
         return None
     size_bytes = observed.now.non_contiguous_deleted_messages_ranges_serialized_size
     set_to, default = limits.max_unacked_ranges_to_persist, limits.unacked_ranges_by_default
-    return AckedRanges(count, set_to, size_bytes, default)
+    return AckedRanges(count, set_to, size_bytes, default, _grew(observed) if count else None)
+
+
+def _grew(observed: Observed) -> int | None:
+    """By how much ranges became more while mark-delete stood; None where it moved, or not known."""
+    if observed.course.passed("last_mark_delete_advanced_timestamp_ms") is not False:
+        return None
+    return observed.course.growth(attrgetter("non_contiguous_deleted_messages_ranges"))
 
 
 def _compacted(observed: Observed, consumers: Sequence[ConsumerWindow]) -> int:

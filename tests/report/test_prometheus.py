@@ -99,7 +99,7 @@ def test_a_whole_page() -> None:
         "known.",
         f"# TYPE {growth} gauge",
         f"{growth}{{{billing}}} 80.0",
-        f"# HELP {limit} When what falls behind reaches a limit at its present pace, by limit.",
+        f"# HELP {limit} When it reaches a limit at its present pace, by limit.",
         f"# TYPE {limit} gauge",
         f'{limit}{{{billing},limit="message-ttl"}} 3600',
         "# HELP pulsar_doctor_finding "

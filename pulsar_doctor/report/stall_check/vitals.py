@@ -8,6 +8,7 @@ from typing import Self
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.window import MINUTE
+from pulsar_doctor.diagnosis.impact import soon
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -63,6 +64,7 @@ class Vitals:
 
     def _backlog(self, backlog: int | None, known: Set[str]) -> Iterator[str]:
         if backlog is None or str(backlog) in known:
+            yield from filter(None, (self.pace,))
             return
         still = "steady" if self.growth == 0 and backlog > 0 else ""
         how = self.pace or moved(self.growth) or still
@@ -135,10 +137,13 @@ def moved(growth: int | None) -> str:
 
 
 def _pace(diagnosis: Diagnosis) -> str:
-    """`catches up in about 40 min`; nothing where it keeps up, or in less than a minute."""
+    """`catches up in about 40 min`; nothing where it keeps up, or in less than a minute.
+
+    Of one that keeps up, the limit that it reaches all the same.
+    """
     of = diagnosis.balance
     if of is None or of.seconds is None or of.seconds < MINUTE:
-        return ""
+        return soon(diagnosis.deadlines[0]) if diagnosis.deadlines else ""
     if of.pace == "catches-up":
         return f"catches up in about {duration(of.seconds)}"
     if of.pace == "not-known" and of.growth is not None and of.growth.rises:

@@ -32,7 +32,7 @@ MEANINGS = {
     STATUS: "1 for the verdict of the subscription, 0 for the others.",
     BACKLOG: "Entries in the backlog; absent if the broker does not report it.",
     GROWTH: "What comes in less what is sent for the first time; absent if it is not known.",
-    DEADLINE: "When what falls behind reaches a limit at its present pace, by limit.",
+    DEADLINE: "When it reaches a limit at its present pace, by limit.",
     FINDING: "1 for each cause that was found; more: pulsar-doctor explain CODE.",
     SUSPECT: "How likely the first suspect of an unknown verdict is, from 0 to 1.",
     SUBSCRIPTIONS: "Subscriptions by verdict, each partition apart.",
