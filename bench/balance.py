@@ -187,9 +187,10 @@ class Judged:
         """One verdict."""
         [observed] = window.subscriptions()
         found = diagnose(by_stats.subscription_view(observed), RULES, LIMITS)
-        behind = any(each.code == "falls-behind" for each in found.findings)
+        codes = [each.code for each in found.findings]
         pace = found.balance.pace if found.balance else ""
-        text = "falls-behind" if behind else f"{found.status} {pace}"
+        named = " ".join((found.status, *codes, pace))
+        text = "falls-behind" if "falls-behind" in codes else named
         self.told.setdefault(way, Counter())[text] += 1
         self.last[way] = text
 
