@@ -90,6 +90,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         oldest_seconds=_oldest_seconds(observed),
         expired=observed.course.growth(attrgetter("total_msg_expired")),
         expired_ever=now.total_msg_expired,
+        since_expiry=observed.window.last.age(now.last_expire_timestamp_ms),
         read_armed=observed.read_armed,
         hides_partitions=observed.hides_partitions,
         own=own,

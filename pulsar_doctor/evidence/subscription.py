@@ -188,6 +188,7 @@ class SubscriptionView:
     msg_rate_expired: float | None = None
     expired: int | None = None  # messages, within that time
     expired_ever: int | None = None  # messages, since the topic was loaded
+    since_expiry: Age | None = None  # since the broker last looked for expired messages
     # Whether the numbers are sums over partitions, one of which may be stuck.
     hides_partitions: bool = False
 

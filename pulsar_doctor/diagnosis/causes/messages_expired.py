@@ -5,17 +5,20 @@ backlog, and counts as consumed. So the backlog stays small, consumers work, and
 to the subscription. The broker looks for expired messages every five minutes
 (messageExpiryCheckIntervalInMinutes), counts them, and has a rate for its last full minute.
 
-It is a warning where the count grew within the window, or that rate is above 0, unless nobody is
-attached: that is no-consumer. A count alone is silent: it is of all the time since the topic was
-loaded. That nothing grew rules nothing out either, as the next check may be minutes away.
+It is a warning where the count grew within the window, or that rate is above 0. A count alone is
+silent: it is of all the time since the topic was loaded. That nothing grew rules nothing out
+either, as the next check may be minutes away. Where nobody has acknowledged for so long, only
+expiry moves the oldest message on: so it is a warning, too, where that moved at the moment of a
+check, and the check is not older than two of them are apart. A backlog that is empty because of
+that is what was lost, not what was done.
 
 A consumer keeps what it holds when it expires, and works on it for as long as that takes. It is a
 warning, too, where some have expired since the topic was loaded, and consumers hold more than twice
 what the backlog has: the rest is in no backlog any more, its acknowledgement changes nothing, and
 it does not come again if the work fails.
 
-Source: PersistentMessageExpiryMonitor.markDeleteCallback, Consumer.pendingAcks; `messageTTL`; seen
-on 4.0.8.
+Source: PersistentMessageExpiryMonitor.markDeleteCallback, PersistentSubscription.expireMessages,
+Consumer.pendingAcks; `messageTTL`; seen on 4.0.8.
 """
 
 from __future__ import annotations
@@ -42,18 +45,24 @@ REMEDY = (
 )
 COUNT = "before a consumer had acknowledged them, and count as consumed"
 GONE = "this finding is gone"
+TOGETHER_SECONDS = 5.0  # a check of many messages takes a moment
+CHECKS_SECONDS = 600.0  # two checks, at the broker's default
 TTL = "Check the time to live (in seconds), and raise it if the messages are wanted later, too."
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found where messages expired lately, or while somebody holds them; not if nobody is there."""
+    """Found where messages expired lately, or while somebody holds them."""
     grown, rate, held = view.expired, view.msg_rate_expired, expired_in_hand(view)
-    if view.consumers == () or not (grown or rate or held):
+    at_last_check = _moved_by_expiry(view)
+    if not (grown or rate or held or at_last_check):
         return
     holders = [each for each in view.served if held and not each.holds_nothing]
     who = holders[0] if len(holders) == 1 else None
     if held:
         summary = _in_hand(view, who, held)
+    elif at_last_check is not None and not rate:
+        text = "{:messages} have expired since the topic was loaded, the last {} ago,"
+        summary = say(f"{text} {{}}", view.expired_ever or 0, duration(at_last_check), COUNT)
     elif grown:
         lost = say("{:messages} expired within {}", grown, duration(view.watched_seconds or 0.0))
         summary = say("{} {}", lost, COUNT)
@@ -62,7 +71,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         summary = say("{} {}", rated, COUNT)
     yield Finding(
         severity="warning",
-        confidence=0.9,
+        confidence=0.9 if view.consumers else 0.8,  # that nobody is there comes first
         consumer=who.label if who else None,
         summary=summary,
         evidence=(
@@ -72,6 +81,25 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         ),
         actions=tuple(_actions(view, who)),
     )
+
+
+def _moved_by_expiry(view: SubscriptionView) -> float | None:
+    """Seconds since a check took messages, where nobody has acknowledged any for longer."""
+    checked, moved = view.since_expiry, view.since_mark_delete
+    if view.consumers is None or not view.expired_ever or checked is None or moved is None:
+        return None
+    longer = checked.seconds + TOGETHER_SECONDS
+    silent = all(_is_silent(each, longer) for each in view.consumers)
+    together = abs(checked.seconds - moved.seconds) <= TOGETHER_SECONDS
+    return checked.seconds if silent and together and checked.seconds <= CHECKS_SECONDS else None
+
+
+def _is_silent(consumer: ConsumerView, seconds: float) -> bool:
+    """Whether it is reported that it has acknowledged nothing for so long."""
+    if consumer.never_acked:
+        return True
+    acked = consumer.since_last_ack
+    return acked is not None and acked.seconds > seconds
 
 
 def _in_hand(view: SubscriptionView, who: ConsumerView | None, held: int) -> Sentence:
@@ -91,8 +119,12 @@ def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Actio
         )
         effect = "what it holds is not processed: what has expired does not come again"
         yield Action("now", text, side_effect=effect, check=check_line(view, GONE))
+    if view.consumers == ():
+        text = "Attach a consumer; or, if nobody wants these messages, remove the subscription."
+        yield Action("now", text, check=check_line(view, GONE))
     command = policy_admin(view, "get-message-ttl", "-ap")
     yield Action("today", TTL, command=command, check=check_line(view, GONE))
     if who is not None:
         yield from smaller_queue(view, who)
-    yield more_workers(view)
+    if view.consumers != ():
+        yield more_workers(view)
