@@ -175,10 +175,10 @@ def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
 
 
 def _ranges(case: _Case) -> Iterator[str]:
-    """How much of the limit of acknowledged ranges is used, where that is much."""
+    """How much of the limit of acknowledged ranges is used, from half of it on."""
     ranges, who = case.view.ranges, "acknowledged ranges have"
     limit = ranges.known_limit if ranges is not None and case.view.durable is not False else None
-    if ranges is not None and case.news(limit):
+    if ranges is not None and limit and 2 * ranges.count >= limit and case.news(limit):
         whose = say("the {} that the broker keeps over a restart", limit)
         yield from _used(who, exactly(ranges.count), limit, (whose, None))
 

@@ -215,7 +215,7 @@ class ConsumerView(Facts):
     def held_in_silence(self, seconds: float) -> int:
         """Messages that it has held for so long, at least, while it took and acknowledged none.
 
-        It was sent them at the pace of its life or of now, whichever is faster.
+        It was sent them at its average pace or at its present one, whichever is faster.
         """
         held, sent = least(self.unacked_messages), told(self.msg_out_counter)
         worked = self.since_work
@@ -228,7 +228,7 @@ class ConsumerView(Facts):
 
     @property
     def acks_as_it_goes(self) -> float | None:
-        """Seconds between two of its acks, at most, where the window shows three or more of them.
+        """Seconds between two acks, at most, where the window shows three or more of them.
 
         None where it acknowledges more than it is sent: that is a burst, as of a checkpoint.
         """

@@ -21,7 +21,11 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.ledger.defaults import RANGES, by_default
 
-LimitName = Literal["backlog-quota-size", "backlog-quota-age", "message-ttl", "acknowledged-ranges"]
+DeadlineName = Literal[
+    "backlog-quota-size", "backlog-quota-age", "message-ttl", "acknowledged-ranges"
+]
+    "backlog-quota-size", "backlog-quota-age", "message-ttl", "acknowledged-ranges"
+]
 EXPIRES = "messages expire unread"
 FORGETS = "a restart or unload begins to deliver acknowledged messages again"
 EFFECTS = {
@@ -36,7 +40,7 @@ EFFECTS = {
 class Deadline:
     """A limit that takes effect in about so many seconds; 0: it does now."""
 
-    limit: LimitName
+    limit: DeadlineName
     seconds: float
     effect: str
 

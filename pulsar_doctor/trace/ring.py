@@ -4,7 +4,7 @@ A ring drops whole segments, the oldest first. Its trace simply starts later: th
 rows go on without a gap, and the first line of _segments.jsonl says how many rows are gone. What a
 crash leaves of a step is a trace that is whole:
 
-1. write the list without the lines of what goes   a crash: nothing has happened, or it is gone
+1. write the list without the lines of what leaves a crash: nothing has happened, or it is gone
 2. delete the segments and the ledgers before them  a crash: whoever seals next deletes them
 
 The ledgers as they stood where the trace now starts stay (.state-N of the last part that went), so

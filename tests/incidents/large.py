@@ -12,8 +12,9 @@ from math import ceil, sqrt
 from random import Random
 from typing import Any, Literal
 
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.answers import HEALTHY
-from pulsar_doctor.evidence.balance import LONGEST_BURST, MINUTE
+from pulsar_doctor.evidence.balance import LONGEST_BURST
 from pulsar_doctor.model.made_rows import SUBSCRIPTION, TYPES
 from tests.incidents.causes import EXPLAINS, Cause
 from tests.incidents.documents import THROTTLED, Document, iso
