@@ -23,8 +23,10 @@ OPEN = None  # neither committed nor aborted
 
 
 @pytest.fixture(scope="module")
-def coordinator() -> Iterator[Sandbox]:
-    with running(reuse=False, conf={"transactionCoordinatorEnabled": "true"}) as sandbox:
+def coordinator(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
+    version = pytestconfig.getoption("--pulsar-version")
+    conf = {"transactionCoordinatorEnabled": "true"}
+    with running(reuse=False, conf=conf, version=version) as sandbox:
         yield sandbox
 
 
@@ -78,4 +80,23 @@ def test_until_it_is_aborted_an_open_transaction_is_the_cause(
     assert {each.code for each in found.findings} == {"uncommitted-messages", "uncommitted-acks"}
     java.order(do="end", commit=False)
     java.receive(50, name="works", ack="individual")
+    assert judged(coordinator, topic).status == "healthy"
+
+
+@pytest.mark.parametrize("ends", ["committed", "aborted", "timed out"])
+def test_one_transaction_may_publish_and_acknowledge(
+    coordinator: Sandbox, java: RealClient, topic: str, ends: str
+) -> None:
+    java.subscribe(topic, name="works", type="Shared", queue=1000)
+    java.produce(topic, 100)
+    seconds = 30 if ends == "timed out" else 1800
+    java.order(do="transact", name="works", topic=topic, count=50, commit=OPEN, seconds=seconds)
+    java.receive(50, name="works", ack="individual")
+    found = judged(coordinator, topic)
+    assert {each.code for each in found.findings} == {"uncommitted-messages", "uncommitted-acks"}
+    if ends == "timed out":
+        java.order(do="forget")
+    else:
+        java.order(do="end", commit=ends == "committed")
+    java.receive(50, name="works", ack="individual", timeout_ms=60_000)
     assert judged(coordinator, topic).status == "healthy"

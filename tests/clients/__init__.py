@@ -11,9 +11,10 @@ file), token_file, transactions. Then `do` names one of
                -> sha256 over all payloads as they came, in_order, numbers (of 2,000 at most)
     transact   (Java only, and said so at first: transactions) name, count, commit: so many taken
                and acknowledged in a transaction, which is then committed (true), aborted (false)
-               or left open (null); with a topic in place of a name: so many sent in it;
-               seconds: after which the broker aborts it (1800)
+               or left open (null); with a topic in place of a name, or beside
+               it: so many sent in it; seconds: after which the broker aborts it (1800)
     end        (Java only) commit: ends the transactions that are open
+    forget     (Java only) leaves the transactions that are open to their time-out
     leave      (Java only) name: the consumer closes
     seek       name: to the earliest message
     close
