@@ -90,7 +90,8 @@ def redacted(incident: Incident, judge: Judge, changes: Sequence[str]) -> Incide
 def _renamed(account: CursorAccount, names: Pseudonyms) -> CursorAccount:
     topic, partition = split_partition(names.of("topic", account.full_topic))
     subscription = names.of("subscription", account.subscription)
-    return replace(account, topic=topic, partition=partition, subscription=subscription)
+    unnamed = replace(account, messages=None)  # these name consumers
+    return replace(unnamed, topic=topic, partition=partition, subscription=subscription)
 
 
 def _shown(incident: Incident) -> Incident:

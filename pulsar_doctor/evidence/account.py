@@ -87,6 +87,10 @@ class Account:
     flows: tuple[Flow, ...]
     contradiction: str | None = None  # the sum of the places cannot be the total
 
+    def entries_in(self, name: PlaceName) -> Count:
+        """All that are in places of this name."""
+        return sum_of(each.entries for each in self.places if each.name == name)
+
 
 def account_of(view: SubscriptionView, places: Sequence[Place] | None = None) -> Account:
     """The account of one subscription at the moment of the view. places: if known already."""

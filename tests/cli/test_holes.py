@@ -26,9 +26,12 @@ def internal(ranges: str = RANGES, **cursors: Any) -> dict[str, Any]:
     }
 
 
+HOLDER = {"consumerName": "w", "unackedMessages": 13, "avgMessagesPerEntry": 1}
+
+
 def stats(**fields: Any) -> dict[str, Any]:
     told = {"type": "Shared", "isDurable": True, "msgBacklog": 13, "msgDelayed": 0,
-            "msgInReplay": 0, "unackedMessages": 13, "consumers": []}  # fmt: skip
+            "msgInReplay": 0, "unackedMessages": 13, "consumers": [HOLDER]}  # fmt: skip
     return {"subscriptions": {"s": told | fields}}
 
 
@@ -62,7 +65,8 @@ def test_internal_stats_alone_tell_ranges_and_not_their_origin(files: Any) -> No
     assert (entry["acknowledged_entries"], entry["hole_entries"]) == (27, 3)
     assert (entry["persisted_limit"], entry["persisted_limit_assumed"]) == (10_000, True)
     assert (entry["redelivered_at_load"], entry["origin"]) == (0, "cannot-tell")
-    assert entry["unacked_messages"] is entry["delayed_entries"] is entry["record_bytes"] is None
+    assert entry["record_bytes"] is None
+    assert not any(type(each["entries"]) is int for each in entry["account"]["places"])
     assert entry["not_told"]
 
 
@@ -71,7 +75,7 @@ def test_stats_beside_them_tell_the_origin_and_how_long(files: Any) -> None:
     one, other = files(stats=moved, internal=internal())
     at = ("--at", "1795000060000")
     (entry,) = told("--stats", one, "--internal-stats", other, *at)["subscriptions"]
-    assert (entry["origin"], entry["unacked_messages"]) == ("unacked", 13)
+    assert (entry["origin"], entry["account"]["places"][0]["messages"]) == ("unacked", 13)
     assert entry["mark_delete_stood_seconds"] == 60.0
     assert entry["mark_delete_stood_at_least"] is False
 

@@ -16,6 +16,8 @@ from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.checkup.holes.shape import Shape
 from pulsar_doctor.checkup.result import Cluster
+from pulsar_doctor.evidence.account import Account, Place
+from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing
 from pulsar_doctor.ledger.acks.ranges import gaps
@@ -25,6 +27,10 @@ from pulsar_doctor.report.holes import table as holes
 from pulsar_doctor.report.holes.axis import axis
 
 TOPIC = "persistent://public/default/t"
+HELD = Account(exactly(13), (Place("held", exactly(13), None, "w", exactly(13)),), ())
+DELAYED = Account(exactly(11), (Place("delayed", exactly(11)),), ())
+BOTH = Account(exactly(11), (*HELD.places, *DELAYED.places), ())
+UNTOLD = Account(exactly(11), (Place("delayed", None), *HELD.places), ())
 
 
 def shape(acknowledged: list[tuple[int, int]], read: int, length: int) -> Shape:
@@ -37,7 +43,7 @@ def told(of: Shape | None, **fields: object) -> CursorAccount:
     account = CursorAccount(
         topic=TOPIC, partition=None, subscription="s", type="Shared", durable=True, backlog=13,
         mark_delete=(7, 9), read_position=(7, 50), ranges=3, acknowledged_entries=27, shape=of,
-        unacked_messages=13, msg_delayed=0, msg_in_replay=0,
+        messages=HELD,
         storing=Storing((4, 0), 10_000, 1000, bit_arrays=False), record_bytes=42,
         record_told=True, forecast=RedeliveryForecast(0, 0), stood=None, pinned=None, origins=(),
     )  # fmt: skip
@@ -65,12 +71,12 @@ def test_what_is_in_a_hole_and_what_lies_behind_are_two_letters() -> None:
 
 
 def test_where_all_that_was_read_is_delayed_it_says_so() -> None:
-    delayed = told(shape([(1, 10)], 20, 30), msg_delayed=11, unacked_messages=0)
+    delayed = told(shape([(1, 10)], 20, 30), messages=DELAYED)
     assert lines(delayed)[1][0] == "D"
-    either = told(shape([(1, 10)], 20, 30), msg_delayed=9, unacked_messages=2)
+    either = told(shape([(1, 10)], 20, 30), messages=BOTH)
     assert lines(either)[1][0] == "O"
     assert "which is not reported" in lines(either)[-1]
-    untold = told(shape([(1, 10)], 20, 30), msg_delayed=None)
+    untold = told(shape([(1, 10)], 20, 30), messages=UNTOLD)
     assert lines(untold)[1][0] == "O"
 
 
@@ -131,14 +137,14 @@ def written(*accounts: CursorAccount) -> str:
 def test_what_is_not_told_is_said_and_never_0() -> None:
     nothing = told(
         None, mark_delete=None, ranges=None, acknowledged_entries=None, forecast=None,
-        record_bytes=None, unacked_messages=None, msg_delayed=None, msg_in_replay=None,
-        storing=Storing(),
+        record_bytes=None, messages=Account(None, (Place("held", None),), ()), storing=Storing(),
         not_told=("positions and ledgers: there are no internal stats",),
     )  # fmt: skip
     said = written(nothing)
     assert said.startswith("? UNKNOWN")
     assert "acknowledged        not reported" in said
-    assert "? messages sent, ? entries delayed" in said
+    assert "the backlog is not reported" in said
+    assert "not reported: held" in said
     assert "of 10,000 ranges (assumed: not reported)" in said
     assert " 0 " not in said
 
@@ -155,9 +161,9 @@ def test_a_forecast_is_a_number_or_its_bounds() -> None:
     assert "between 0 and 12 acknowledged entries are delivered again" in between
 
 
-def test_exclusive_counts_no_unacknowledged_messages() -> None:
-    said = written(told(shape([(1, 10)], 20, 30), type="Exclusive", unacked_messages=None))
-    assert "not counted on Exclusive" in " ".join(said.split())
+def test_it_shows_where_all_messages_are() -> None:
+    said = " ".join(written(told(shape([(1, 10)], 20, 30))).split())
+    assert "account 13 entries in the backlog held by w: 13 messages, last moved" in said
 
 
 def test_names_of_others_cannot_write_to_the_terminal() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.checkup.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
 from pulsar_doctor.checkup.holes.origins import Origin, main_origin, origins
@@ -21,6 +21,8 @@ from pulsar_doctor.checkup.holes.storage import Pinned, entries_of, pinned
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.causes import named
 from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.evidence.account import Account, account_of
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.acks.persisting import (
     RECORD_BYTES_MOST,
     RedeliveryForecast,
@@ -52,9 +54,7 @@ class CursorAccount:
     ranges: int | None  # as the broker counts them
     acknowledged_entries: int | None
     shape: Shape | None  # None: the entries of a ledger are not known
-    unacked_messages: int | None  # not reported on Exclusive and Failover
-    msg_delayed: int | None
-    msg_in_replay: int | None
+    messages: Account | None  # where all its messages are, in holes or not; None: not reported
     storing: Storing  # how the broker keeps ranges
     record_bytes: int | None
     record_told: bool  # the record's size is the broker's own number
@@ -148,6 +148,8 @@ class CursorAccount:
 def account(observed: Observed, storing: Storing) -> CursorAccount:
     """Reads the last sample of a subscription. Raises InputError where its ranges are none."""
     now, cursor, internal = observed.now, observed.cursor_now, observed.internal
+    view = by_stats.subscription_view(observed)
+    messages = account_of(view)
     text = None if cursor is None else cursor.individually_deleted_messages
     written = None if text is None else parse_written(text)
     entries = known_entries(internal, cursor, written)
@@ -171,31 +173,29 @@ def account(observed: Observed, storing: Storing) -> CursorAccount:
         ranges=count,
         acknowledged_entries=_entries(count, ranges),
         shape=shape,
-        unacked_messages=None if observed.type in SINGLE_ACTIVE else now.unacked_messages,
-        msg_delayed=now.msg_delayed,
-        msg_in_replay=now.msg_in_replay,
+        messages=messages,
         storing=storing,
         record_bytes=told or estimate,
         record_told=bool(told),
         forecast=_forecast(written, ranges, storing, cursor) if durable is not False else None,
-        stood=_stood(observed),
+        stood=view.since_mark_delete or _since_load(observed),
         pinned=_pinned(shape, cursor, internal),
-        origins=() if shape is None else origins(observed, *shape.hole_entries),
+        origins=() if shape is None else origins(observed, messages, *shape.hole_entries),
         not_told=tuple(_not_told(observed, written, shape)),
         backlog_by_positions=observed.backlog.positions,
         backlog_wrong=_backlog_wrong(observed.backlog),
-        stuck=_stuck(observed),
+        stuck=_stuck(view),
         bounds=bounds_of(cursor, ranges) if shape is None else None,
     )
 
 
-def _stuck(observed: Observed) -> str | None:
+def _stuck(view: SubscriptionView) -> str | None:
     """What the check of `ack-hole` says of it; None where that does not warn."""
-    if not observed.acknowledged_ranges or observed.persistent is False:
+    if view.ranges is None or not view.ranges.count or view.persistent is False:
         return None
     [cause] = named(["ack-hole"])
     limits = {each.name: each.default for each in cause.thresholds}
-    found = cause.check(by_stats.subscription_view(observed), limits)
+    found = cause.check(view, limits)
     warns = (each for each in found if isinstance(each, Finding) and each.severity != "info")
     return next((each.summary for each in warns), None)
 
@@ -250,14 +250,12 @@ def _forecast(
     return forecast(written, ranges, storing, is_open=is_open)
 
 
-def _stood(observed: Observed) -> Age | None:
-    """Since mark-delete moved; at least since the topic was loaded where it has not since."""
-    sample, now, cursor = observed.window.last, observed.now, observed.cursor_now
-    if now.last_mark_delete_advanced_timestamp_ms is not None:
-        return sample.age(now.last_mark_delete_advanced_timestamp_ms)
-    if NEVER_MOVED not in now.never or cursor is None:
+def _since_load(observed: Observed) -> Age | None:
+    """At least since the topic was loaded, where mark-delete has not moved since."""
+    cursor = observed.cursor_now
+    if NEVER_MOVED not in observed.now.never or cursor is None:
         return None
-    age = sample.age(cursor.last_ledger_switch_timestamp_ms)
+    age = observed.window.last.age(cursor.last_ledger_switch_timestamp_ms)
     return None if age is None else Age(age.ms, False)
 
 

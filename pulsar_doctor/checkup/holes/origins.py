@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pulsar_doctor.broker.stats.cursors import owner_of
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.subscription import replay_waits
 
 UNACKED, DELAYED, KEY_SHARED, INDIVIDUAL = "unacked", "delayed", "key-shared", "individual-acks"
@@ -79,17 +80,18 @@ class Origin:
         return PRACTICE[self.code]
 
 
-def origins(observed: Observed, read: int, unread: int) -> tuple[Origin, ...]:
+def origins(observed: Observed, messages: Account, read: int, unread: int) -> tuple[Origin, ...]:
     """The origins that fit, the likeliest first; none where there are no holes.
 
-    read, unread: entries in holes before the read position, and at or behind it.
+    messages: where all those of the subscription are. read, unread: entries in holes before the
+    read position, and at or behind it.
     """
     entries = read + unread
     if not entries:
         return ()
     if owner_of(observed.subscription, topic=observed.topic).is_broker:
         return (Origin(BROKER, entries, entries, "a cursor of the broker's own"),)
-    found = [each for each in _of_type(observed, read) if each.most > 0]
+    found = [each for each in _of_type(observed, messages, read) if each.most > 0]
     explained = min(read, sum(each.most for each in found))
     if unread:
         because = "not sent since the topic was loaded or the last consumer left"
@@ -115,19 +117,19 @@ def main_origin(found: tuple[Origin, ...]) -> str | None:
     return found[0].code if found[0].least > 0 else CANNOT_TELL
 
 
-def _of_type(observed: Observed, read: int) -> Iterator[Origin]:
+def _of_type(observed: Observed, messages: Account, read: int) -> Iterator[Origin]:
     if observed.type is None:
         return
     if observed.type in SINGLE_ACTIVE:
         yield from _one_by_one(observed, read)
         return
-    delayed, waiting = observed.now.msg_delayed, observed.now.msg_in_replay
-    held = observed.held
+    delayed, held = messages.entries_in("delayed").exact, messages.entries_in("held").most
     if delayed is None or held is None:
         told = "delayed messages are" if delayed is None else "unacknowledged messages are"
         yield Origin(CANNOT_TELL, read, read, f"how many {told} is not reported")
         return
-    out = held.most + (waiting or 0)
+    waiting = messages.entries_in("replay").most
+    out = read if waiting is None else held + waiting
     yield Origin(
         DELAYED, max(0, read - out), min(read, delayed), f"{delayed} delayed entries are not due"
     )

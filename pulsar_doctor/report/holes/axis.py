@@ -13,6 +13,7 @@ from math import ceil
 from rich.text import Text
 
 from pulsar_doctor.checkup.holes.account import CursorAccount
+from pulsar_doctor.checkup.holes.origins import CANNOT_TELL
 from pulsar_doctor.checkup.holes.shape import Shape, Span
 from pulsar_doctor.report.charts import ChartSigns
 from pulsar_doctor.report.tables import count
@@ -89,12 +90,12 @@ def _bound(at: int, number: int, length: int) -> int:
 
 def _kind(account: CursorAccount) -> str:
     """What entries that were read and are not acknowledged are, where that is one thing."""
-    delayed, waiting = account.msg_delayed, account.msg_in_replay
-    if delayed == 0:
+    if account.messages is None:  # of a trace
+        return EITHER if any(each.code == CANNOT_TELL for each in account.origins) else UNACKED
+    if account.messages.entries_in("delayed").most == 0:
         return UNACKED
-    if delayed is not None and (account.unacked_messages or 0) <= 0 and not waiting:
-        return DELAYED
-    return EITHER
+    out = (account.messages.entries_in(name) for name in ("held", "replay"))
+    return DELAYED if all(each.most == 0 for each in out) else EITHER
 
 
 def _block(cell: _Cell, signs: ChartSigns) -> str:

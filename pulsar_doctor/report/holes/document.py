@@ -11,6 +11,7 @@ from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.report.holes.lives import life_json
+from pulsar_doctor.report.stall_check.document import messages_json
 from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/holes/1"
@@ -102,9 +103,7 @@ def _behind(account: CursorAccount) -> dict[str, Any]:
         "hole_entries": account.hole_entries,
         "hole_entries_not_sent": None if shape is None else shape.hole_entries[1],
         "oldest_hole": None if oldest is None else [_at(oldest[0]), _at(oldest[1])],
-        "unacked_messages": account.unacked_messages,
-        "delayed_entries": account.msg_delayed,
-        "entries_in_replay": account.msg_in_replay,
+        "account": messages_json(account.messages),
     }
 
 

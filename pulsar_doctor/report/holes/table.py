@@ -8,15 +8,15 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.bounds import Bounds
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.diagnosis.actions.commands import quoted
-from pulsar_doctor.evidence.subscription import replay_waits
+from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.report.account import account_table
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.lives import print_lives
@@ -99,7 +99,7 @@ def _ask(account: CursorAccount) -> str:
 
 def _print_block(console: Console, account: CursorAccount) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
-    print_rows(console, hole_lines(account), FACT_WIDTH)
+    print_rows(console, (*hole_lines(account), *_messages(account.messages)), FACT_WIDTH)
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
     width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
     for line in axis(account, width, signs):
@@ -127,7 +127,6 @@ def hole_lines(account: CursorAccount) -> Iterator[LabelledLine]:
     yield "mark-delete", _mark_delete(account)
     yield "acknowledged", _acknowledged(account)
     yield "holes", _holes(account)
-    yield "unacknowledged", _unacked(account)
     yield "persisted", _persisted(account)
     yield "record", _record(account)
     yield "at the next load", _at_load(account)
@@ -215,16 +214,12 @@ def _at_least(told: Bounds) -> str:
     return f"{between} with {held} at least; the oldest begins behind mark-delete"
 
 
-def _unacked(account: CursorAccount) -> str:
-    told = [
-        (account.unacked_messages, "messages sent"),
-        (account.msg_delayed, "entries delayed"),
-        (account.msg_in_replay, f"entries waiting {replay_waits(account.type)}"),
-    ]
-    numbers = ", ".join(f"{count(n)} {what}" for n, what in told)
-    if account.type in SINGLE_ACTIVE:
-        return f"what is sent and unacknowledged is not counted on {account.type}"
-    return f"{numbers}; these count the whole subscription, in holes or behind them"
+def _messages(account: Account | None) -> Iterator[LabelledLine]:
+    """Where all messages of the subscription are, those in holes among them."""
+    lines = iter(account_table(account).lines if account is not None else ())
+    for title in lines:
+        yield "account", title
+        yield from (("", each) for each in lines)
 
 
 def _persisted(account: CursorAccount) -> str:

@@ -36,7 +36,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "type": diagnosis.type,
         "status": diagnosis.status,
         "backlog": diagnosis.backlog,
-        "account": _account(diagnosis.account),
+        "account": messages_json(diagnosis.account),
         "balance": _balance(diagnosis),
         "pace": pace_json(diagnosis.pace),
         "findings": [finding_json(finding) for finding in diagnosis.findings],
@@ -78,7 +78,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _account(account: Account | None) -> dict[str, Any] | None:
+def messages_json(account: Account | None) -> dict[str, Any] | None:
     """Where its entries are, and what moved; seconds of rest to a millisecond."""
     if account is None:
         return None

@@ -100,9 +100,13 @@ def test_each_origin_is_attributed_to_what_was_done(
     assert (entry["persisted_limit"], entry["persisted_limit_assumed"]) == (10_000, False)
 
 
+def in_place(entry: dict[str, Any], name: str) -> int:
+    return sum(each["entries"] for each in entry["account"]["places"] if each["place"] == name)
+
+
 def test_unacked_and_holes_are_two_numbers(told: dict[str, dict[str, Any]]) -> None:
     numbers = {
-        origin: (entry["unacked_messages"], entry["delayed_entries"], entry["hole_entries"])
+        origin: (*(in_place(entry, name) for name in ("held", "delayed")), entry["hole_entries"])
         for origin, entry in told.items()
     }
     tenth, half = MESSAGES // EVERY, MESSAGES // 2
@@ -177,6 +181,8 @@ def test_the_whole_document_of_a_live_subscription(
     assert entry.pop("record_bytes") == (record or _record_bytes(ledger, [(0, 4), (6, 19)]))
     assert entry.pop("record_bytes_told") == bool(record)
     (origin,) = entry.pop("origins")
+    (held,) = entry.pop("account")["places"]
+    assert (held["place"], held["entries"]) == ("held", 13)
     assert entry == bounded({
         "topic": topic, "partition": None, "subscription": SUBSCRIPTION, "type": "Shared",
         "durable": True, "status": "healthy", "backlog": 13, "backlog_by_positions": 13,
@@ -184,8 +190,7 @@ def test_the_whole_document_of_a_live_subscription(
         "mark_delete_stood_at_least": True, "read_position": f"{ledger}:30", "ranges": 2,
         "acknowledged_entries": 17, "holes": 2, "holes_least": 2, "holes_most": 2,
         "hole_entries": 3, "hole_entries_least": 3, "hole_entries_not_sent": 0,
-        "oldest_hole": [f"{ledger}:0", f"{ledger}:0"], "unacked_messages": 13,
-        "delayed_entries": 0, "entries_in_replay": 0, "persisted_limit": 10_000,
+        "oldest_hole": [f"{ledger}:0", f"{ledger}:0"], "persisted_limit": 10_000,
         "persisted_limit_assumed": False, "share_of_limit": 0.0002, "stored_as": "ranges",
         "record_bytes_limit": 5_242_880, "redelivered_at_load": 0, "redelivered_at_load_least": 0,
         "redelivered_at_load_most": 0, "pinned_ledgers": 1, "pinned_bytes": stored,

@@ -27,7 +27,8 @@ def seen(
     topic: str = "persistent://public/default/t",
 ) -> CursorAccount:  # fmt: skip
     """A subscription with three holes of one entry each, unless said otherwise."""
-    stats = {"isDurable": True, "msgBacklog": 13, "consumers": [consumer()]} | subscription
+    held = consumer(unackedMessages=max(0, subscription.get("unackedMessages", 0)))
+    stats = {"isDurable": True, "msgBacklog": 13, "consumers": [held]} | subscription
     told = {
         "markDeletePosition": "7:9",
         "readPosition": "7:50",

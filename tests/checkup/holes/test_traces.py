@@ -51,7 +51,7 @@ def test_without_it_there_are_bounds_and_a_doubt(tmp_path):
     assert [found[f"{name}_most"] for name in NUMBERS] == ["7:0", 1, 2, 1, 3]
     assert found["oldest_hole"] is None
     assert (found["oldest_hole_begin_least"], found["oldest_hole_begin_most"]) == ("7:0", "7:1")
-    assert (found["unacked_messages"], found["status"]) == (None, "healthy")
+    assert (found["account"], found["status"]) == (None, "healthy")
     assert found["not_told"] == [INDEX_ACKS]
 
 
