@@ -24,8 +24,6 @@ from pulsar_doctor.ledger.defaults import RANGES, by_default
 DeadlineName = Literal[
     "backlog-quota-size", "backlog-quota-age", "message-ttl", "acknowledged-ranges"
 ]
-    "backlog-quota-size", "backlog-quota-age", "message-ttl", "acknowledged-ranges"
-]
 EXPIRES = "messages expire unread"
 FORGETS = "a restart or unload begins to deliver acknowledged messages again"
 EFFECTS = {
