@@ -28,7 +28,8 @@ WIDTH = 80
 BYTES_MOST = 60_000
 SCREENS = {
     "stall-check": "stall-check --stats tests/states/4.0.8/prefetch-hogging.jsonl.gz",
-    "consumers": "stall-check --consumers --stats tests/states/4.0.8/key-shared-blocked.jsonl.gz",
+    "consumers": "stall-check --set key-shared-blocked.refill_wait=5s"
+    " --consumers --stats tests/states/4.0.8/key-shared-blocked.jsonl.gz",
     "details": "stall-check -v --stats tests/states/4.0.8/prefetch-hogging.jsonl.gz",
 }
 SHOWN = re.compile(

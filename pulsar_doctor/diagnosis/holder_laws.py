@@ -13,6 +13,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests, SilentHolder
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, PAUSE_SECONDS, QUIET_AFTER
+from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -23,7 +24,6 @@ from pulsar_doctor.wording.sentences import Sentence, say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
-UNUSUAL = 10.0  # times the longest gap that was seen between two acknowledgements
 
 
 def moves(consumer: ConsumerView, seconds: float = QUIET_AFTER.default) -> bool:

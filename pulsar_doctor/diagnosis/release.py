@@ -60,7 +60,9 @@ def _by_clock(wait: AckWait, limits: Limits) -> Severity | Unknown | None:
         return Unknown("acks arrive, but a batch counts as unacknowledged until its last message")
     if wait.seconds is None and acks.may_fit:
         return Unknown(f"no ack arrived for {quiet}, which may be normal: check again")
-    return "stalled" if wait.seconds is None else _by_pace(wait, limits)
+    if wait.seconds is not None:
+        return _by_pace(wait, limits)
+    return "stalled" if acks.out_of_rhythm else "warning"
 
 
 def _by_pace(wait: AckWait, limits: Limits) -> Severity | Unknown | None:

@@ -171,8 +171,9 @@ class _Weighed:
 
 
 def _may_stand(view: SubscriptionView, finding: Finding) -> bool:
-    """Whether nothing shows that the consumer of a warning goes on."""
-    named = [each for each in view.served if each.label == finding.consumer and not each.closed]
+    """Whether nothing shows that the consumer of a warning goes on, or any where it names none."""
+    who = finding.consumer
+    named = [each for each in view.served if who in (None, each.label) and not each.closed]
     return bool(named) and not any(map(moves, named))
 
 

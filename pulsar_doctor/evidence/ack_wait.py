@@ -14,6 +14,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
+UNUSUAL = 10.0  # times the longest gap that was seen between two acknowledgements
 GAPS_NEEDED, SPREAD_SECONDS = 3, 30.0  # that tell a rhythm: so many gaps, over so long
 
 
@@ -56,6 +57,13 @@ class Acks:
         if each is None or quiet is None:
             return True
         return in_rhythm(quiet.ms, max(each * at_once, (self.apart_ms or 0) / 1000))
+
+    @property
+    def out_of_rhythm(self) -> bool:
+        """Whether none came for half a minute and ten times the longest gap that was seen."""
+        quiet, apart = self.quiet, self.apart_ms
+        known = quiet is not None and apart is not None
+        return known and quiet.ms >= max(UNUSUAL * apart, 1000 * SPREAD_SECONDS)
 
     @property
     def seconds_each(self) -> float | None:

@@ -107,7 +107,8 @@ def just_acknowledged(broker: Sandbox) -> Iterator[Scene]:
 
 def test_what_one_sample_leaves_open_is_looked_at_again(broker: Sandbox) -> None:
     with just_acknowledged(broker) as scene:
-        asked = ("stall-check", scene.topic, *ONE_SAMPLE, "--decide")
+        soon = ("--set", "blocked-on-unacked-consumer.refill_wait=5s")
+        asked = ("stall-check", scene.topic, *ONE_SAMPLE, "--decide", *soon)
         told = answered(*asked, broker=broker)
     [entry] = json.loads(told.stdout)["subscriptions"]
     assert entry["findings"][0]["code"] == "blocked-on-unacked-consumer", told.stderr

@@ -18,7 +18,9 @@ __all__ = ["check"]  # a fixture
 
 # One message in hand for long: working and hanging look the same, however long one looks.
 OPEN = Path(__file__).parents[1] / "states" / "4.0.8" / "zero-queue-long-work.jsonl.gz"
-SHORT = ("--set", "permits-exhausted.refill_wait=5s")
+SHORT = tuple(
+    f"--set={code}.refill_wait=5s" for code in ("permits-exhausted", "blocked-on-unacked-consumer")
+)
 ONE = (*SHORT, "--window", "0s", "--decide", "-o", "json")
 
 
@@ -73,7 +75,7 @@ def test_all_that_was_read_is_saved_and_gives_the_same_verdict(
     saved = str(tmp_path / "incident.gz")
     with cluster({"orders": states(BLOCKED)}) as broker:
         told = check(broker, "orders", *ONE, "--save", saved)
-    again = check(None, "--stats", saved, "-o", "json")
+    again = check(None, *SHORT, "--stats", saved, "-o", "json")
     assert again.statuses == told.statuses == {"orders": "stalled"}
 
 

@@ -31,7 +31,8 @@ STALLED = {
     "a hog": f"stall-check --stats {STATES}/prefetch-hogging.jsonl.gz",
     "a stuck consumer": "stall-check --set permits-exhausted.refill_wait=5s"
     f" --stats {STATES}/permits-exhausted-shared-hung.jsonl.gz",
-    "a stuck key": f"stall-check --stats {STATES}/key-shared-blocked.jsonl.gz",
+    "a stuck key": "stall-check --set key-shared-blocked.refill_wait=5s"
+    f" --stats {STATES}/key-shared-blocked.jsonl.gz",
     "a trace": f"stall-check --trace {TRACE}",
     "a case": f"stall-check --case {CASE}",
 }
@@ -39,7 +40,8 @@ SCREENS: Mapping[str, str] = STALLED | {
     "details": f"stall-check -v --stats {STATES}/prefetch-hogging.jsonl.gz",
     "details of a healthy one": f"stall-check -v --stats {STATES}/healthy-busy.jsonl.gz",
     "details of a trace": f"stall-check -v --consumers --trace {TRACE}",
-    "consumers": f"stall-check --consumers --stats {STATES}/key-shared-blocked.jsonl.gz",
+    "consumers": "stall-check --set key-shared-blocked.refill_wait=5s"
+    f" --consumers --stats {STATES}/key-shared-blocked.jsonl.gz",
     "healthy": f"stall-check --consumers --stats {STATES}/healthy-busy.jsonl.gz",
     "holes": f"holes --stats {STATES}/ack-hole.jsonl.gz",
     "many holes": f"holes --stats {STATES}/holes-over-limit.jsonl.gz",

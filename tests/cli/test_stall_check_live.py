@@ -248,7 +248,8 @@ def test_a_subscription_that_the_broker_says_is_blocked_ends_the_window_early(ch
 def test_a_flag_that_has_just_been_set_does_not_end_the_window(check: Check) -> None:
     # After three samples the verdict would be unknown: its last ack came a moment ago.
     with cluster({"orders": states(BLOCKED)}) as broker:
-        told = check(broker, "orders", "-o", "json", "--window", "2s")
+        soon = "--set=blocked-on-unacked-consumer.refill_wait=5s"
+        told = check(broker, "orders", "-o", "json", "--window", "2s", soon)
     assert told.document["samples"] > 3
     assert told.statuses == {"orders": "stalled"}
 

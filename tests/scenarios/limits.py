@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.scenarios.scene import Scene
-from tests.scenarios.table import FIRST, HEALTHY, Expected, scenario, stalled, warning
+from tests.scenarios.table import FIRST, HEALTHY, SHORT, Expected, scenario, stalled, warning
 
 HOUR = timedelta(hours=1)
 TEN_A_SECOND = {
@@ -17,16 +17,19 @@ TEN_A_SECOND = {
 ONE_AN_HOUR = {"dispatchThrottlingRateInMsg": 1, "ratePeriodInSecond": 3600}
 
 
-@scenario("blocked-on-unacked-consumer", stalled("blocked-on-unacked-consumer"))
+@scenario("blocked-on-unacked-consumer", stalled("blocked-on-unacked-consumer"), settings=SHORT)
 def _consumer(scene: Scene) -> None:
     scene.begin()
     scene.policy("maxUnackedMessagesOnConsumer", 20)
     scene.produce(60)
     scene.take(scene.consume("never-acks"), 20)
     scene.until(lambda: scene.consumer("never-acks")["blockedConsumerOnUnackedMsgs"])
+    scene.until_quiet()
 
 
-@scenario("blocked-on-unacked-subscription", stalled("blocked-on-unacked-subscription"))
+@scenario(
+    "blocked-on-unacked-subscription", stalled("blocked-on-unacked-subscription"), settings=SHORT
+)
 def _subscription(scene: Scene) -> None:
     """Two consumers that never acknowledge."""
     scene.begin()
@@ -35,6 +38,7 @@ def _subscription(scene: Scene) -> None:
     for name in ("never-acks-1", "never-acks-2"):
         scene.work(scene.consume(name), act=lambda consumer, message: None)
     scene.until(lambda: scene.stats()["blockedSubscriptionOnUnackedMsgs"])
+    scene.until_quiet()
 
 
 def throttled(scene: Scene, policy: str) -> None:

@@ -22,6 +22,9 @@ SHORT = (
             "prefetch-hogging",
             "negative-permits",
             "zero-queue-unsupported",
+            "blocked-on-unacked-consumer",
+            "blocked-on-unacked-subscription",
+            "key-shared-blocked",
         )
     ),
     "not-acknowledging.silent_for=5s",

@@ -7,11 +7,12 @@ acks have brought it down to half the limit, or when the consumer gives messages
 A consumer that works at its limit is blocked and released all the time. So the check asks when the
 release comes: at the pace of the window's acks, as long as none is overdue by it, after at most
 half of what it holds. Nearer than `slow_wait` is healthy, within `refill_wait` a warning, further
-away a stall. Without any ack in the window it is a stall too, unless the last one fits the rhythm
-of its whole life; where it is not much older than that, or may fit by a clock that is not told, it
-is unknown. What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is
-needed where it has never acknowledged any (a warning), nor where it holds whole thousands: all that
-such a limit allows.
+away a stall. Without any ack it is a stall after `refill_wait`, as with any other full queue, or
+after half a minute and ten times the longest gap of the window. Until then it is a warning that
+leaves the verdict unknown: a sink that acknowledges at checkpoints, or a long job, is silent at its
+limit, too. What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is
+needed where it has never acknowledged any (a warning), nor where it holds whole thousands: all
+that such a limit allows.
 
 The broker's flag can stay behind: on a consumer that holds nothing, or far less than half the
 limit, it is not trusted, and where messages still arrive it holds nothing up. A trace of the wire
@@ -50,6 +51,7 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS, WIRE})
+BY_SILENCE = True
 EXPLAINS = frozenset(
     {
         "permits-exhausted",

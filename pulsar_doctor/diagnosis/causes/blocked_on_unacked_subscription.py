@@ -8,8 +8,9 @@ limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in th
 A subscription that works at its limit is blocked and released all the time. So the check asks when
 the release comes, at the pace of all acks of the window, as long as none is overdue by it. Nearer
 than `slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack
-in the window it is a stall too, unless the last ones fit the rhythm of their consumers, or may fit
-it: that is unknown. What was sent or acknowledged less than `just_now` ago decides nothing yet. A
+it is a stall after `refill_wait`, or after half a minute and ten times the longest gap of the
+window. Until then it is a warning that leaves the verdict unknown while no consumer moves: all of
+them may work. What was sent or acknowledged less than `just_now` ago decides nothing yet. A
 flag on a subscription that holds nothing, or less than half of the limit, is not trusted. No clock
 is needed where nobody has ever acknowledged any (a warning), nor where whole thousands are held:
 all that such a limit allows.
@@ -53,6 +54,7 @@ from pulsar_doctor.wording.sentences import joined, say
 
 THRESHOLDS = (*RELEASE_WAITS, IN_HAND)
 NEEDS = frozenset({STATS, WIRE})
+BY_SILENCE = True
 EXPLAINS = frozenset(
     {
         "permits-exhausted",

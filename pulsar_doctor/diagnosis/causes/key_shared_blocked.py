@@ -17,10 +17,11 @@ that nobody has waits until somebody has it. That shows where entries wait to be
 sample, in which all consumers could receive: then it is a stall, whatever others are sent. From 4.0
 on the broker lists the ranges, so that one sample proves a gap, and says which hashes nobody has.
 
-The consumer that is waited for is a stall when it acknowledged nothing in the window, or nothing
-for `refill_wait`. If it works, what it holds is done within `slow_wait`, which is healthy, or
-later, which is a warning. What it was sent or acknowledged less than `just_now` ago decides
-nothing yet. Where nothing waits behind it there is nothing to say.
+The consumer that is waited for is a stall when it acknowledged nothing for `refill_wait`, or for
+half a minute and ten times the longest gap of the window. Until then it is a warning that leaves
+the verdict unknown: it may have one long job in hand. If it works, what it holds is done within
+`slow_wait`, which is healthy, or later, which is a warning. What it was sent or acknowledged less
+than `just_now` ago decides nothing yet. Where nothing waits behind it there is nothing to say.
 
 Source: DrainingHashesTracker and PersistentStickyKeyDispatcherMultipleConsumers; PIP-379; before,
 getRestrictedMaxEntriesForConsumer of the latter, and PIP-282.

@@ -15,7 +15,7 @@ from tests.causes.wire_script import START_US, SUBSCRIPTION, TOPIC, Script
 
 START_MS = START_US // 1000
 RULES = load()
-LIMITS = limits_of(RULES)
+LIMITS = limits_of(RULES, ["blocked-on-unacked-consumer.refill_wait=30s"])
 # A limit of 20 sets the last FLOWs aside, which the wire does not show.
 PARKED = (
     "0s subscribe c Shared", "0s flow c 10", "0s message c 10 singles", "1s flow c 5",

@@ -217,7 +217,8 @@ def test_flows_that_the_unacked_limit_parks_are_no_parting(broker, client, admin
         )
     )
     attach.produce(client, topic, 100)
-    arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker")
+    soon = "--set=blocked-on-unacked-consumer.refill_wait=2s"
+    arguments = ("-o", "jsonl", "--trace", str(tmp_path / "t"), "--compare-broker", soon)
     with (
         running(*arguments, broker=broker) as tap,
         BrokerSamples(broker.admin_url, topic, unacked_limit=20) as samples,
