@@ -62,8 +62,9 @@ class Acks:
     def out_of_rhythm(self) -> bool:
         """Whether none came for half a minute and ten times the longest gap that was seen."""
         quiet, apart = self.quiet, self.apart_ms
-        known = quiet is not None and apart is not None
-        return known and quiet.ms >= max(UNUSUAL * apart, 1000 * SPREAD_SECONDS)
+        if quiet is None or apart is None:
+            return False
+        return quiet.ms >= max(UNUSUAL * apart, 1000 * SPREAD_SECONDS)
 
     @property
     def seconds_each(self) -> float | None:
