@@ -132,17 +132,19 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
 
     If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
     that can have been sent. Else it is that and what was published, and what was acknowledged of
-    older messages is not counted.
+    older messages is not counted. While nobody is there, bytes are compared.
     """
     now, backlog = observed.now, observed.backlog.entries
     ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
     sure = MARK_DELETED in now.never and observed.acknowledged_ranges == 0
     published = 0 if sure else observed.window.last.topic.msg_in_counter
-    known = None not in (ever, present, published) and backlog and now.consumers
+    known = None not in (ever, present, published, now.consumers) and backlog
     if not known or observed.durable is False:
         return None
     sent, acked = (ever or 0) - (present or 0), not _nothing_ever_acknowledged(now)
     times = sent // ((published or 0) + (backlog or 0) * batch)
+    if sure and not now.consumers and (size := _backlog_bytes(observed.window.last.topic, now)):
+        times = (now.bytes_out_counter or 0) // (SKEWED * size)
     return Rounds(times, sent, sure and not acked, acked) if times >= ROUNDS else None
 
 

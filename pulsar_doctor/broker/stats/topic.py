@@ -104,6 +104,7 @@ class SubscriptionStats:
     unacked_messages: int | None = None
     blocked_subscription_on_unacked_msgs: bool | None = None
     msg_out_counter: int | None = None
+    bytes_out_counter: int | None = None
     last_acked_timestamp_ms: int | None = None
     last_consumed_timestamp_ms: int | None = None
     last_consumed_flow_timestamp_ms: int | None = None

@@ -79,7 +79,7 @@ def _leaves_early(view: SubscriptionView) -> bool:
     """Whether who is there came lately, and gives nothing back: a storm counts the same."""
     sent = view.circulation
     gives_back = sent is not None and (sent.rate_redeliver or (sent.life and sent.life.again))
-    ages = [each.connected_for for each in view.served]
+    ages = [view.alone.since_flow] if view.alone else [each.connected_for for each in view.served]
     return not gives_back and any(age and age.seconds < YOUNG_SECONDS for age in ages)
 
 
