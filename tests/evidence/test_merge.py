@@ -425,6 +425,14 @@ def test_messages_are_counted_one_by_one_where_all_are_seen(
     assert merged(wire, stats).circulation == both
 
 
+def test_only_the_brokers_counters_know_of_consumers_that_left_before_a_trace() -> None:
+    rounds = Rounds(197, 4345, sure=True)
+    stats = of_stats(consumer(), circulation=replace(BY_COUNTERS, rounds=rounds))
+    wire = of_wire(consumer(), circulation=BY_MESSAGES)
+    assert merged(stats, wire).circulation == replace(BY_MESSAGES, rounds=rounds)
+    assert merged(wire, stats).circulation == replace(BY_MESSAGES, rounds=rounds)
+
+
 @pytest.mark.parametrize(
     ("active", "told", "place"),
     [
