@@ -194,10 +194,25 @@ def _growth(
     """first: sent for the first time. No lower bound where what comes in need not be sent now."""
     if comes_in is None or first is None:
         return None
-    found = _less(comes_in, first)
+    found = _at_pace_of_now(view, _less(comes_in, first))
     delayed = view.type not in SINGLE_ACTIVE and most(view.delayed) != 0
     fewest = None if delayed or view.filtered else found.least
-    return FlowRate(found.about, fewest, found.most, min(comes_in.seconds, first.seconds))
+    return replace(found, least=fewest, seconds=min(found.seconds, first.seconds))
+
+
+def _at_pace_of_now(view: SubscriptionView, window: FlowRate) -> FlowRate:
+    """The same; of a window in whose last minute it grew faster, between both: that may be a burst.
+
+    What waits then gathers in less time than the window, at the pace of now.
+    """
+    rates = view.msg_rate_in, view.msg_rate_out
+    if window.seconds <= MINUTE or None in rates:
+        return window
+    comes_in, out = (round((rate or 0.0) * MINUTE) for rate in rates)
+    again = round((view.msg_rate_redeliver or 0.0) * MINUTE)
+    now = _less(counted(comes_in, MINUTE), counted(max(0, out - again), MINUTE))
+    faster = (now.least or 0.0) > (math.inf if window.most is None else window.most)
+    return _between(now, window) if faster and now.rises else window
 
 
 def _comes_in(view: SubscriptionView) -> FlowRate | None:

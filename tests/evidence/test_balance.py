@@ -99,6 +99,24 @@ def test_a_long_window_replaces_the_rates_of_the_last_minute() -> None:
     assert of(left=exactly(100), msg_rate_in=0.0, **window).pace == "falls-behind"
 
 
+@pytest.mark.parametrize("seconds", [50, 300])
+def test_a_burst_at_the_end_of_a_long_window_is_none(seconds: int) -> None:
+    """60 a second come in and 40 are sent for so long; before that nothing moved."""
+    minute = min(seconds, 60) / 60
+    found = of(
+        left=exactly(20 * seconds), watched_seconds=900.0, published=60 * seconds,
+        delivered=40 * seconds, msg_rate_in=60 * minute, msg_rate_out=40 * minute,
+    )  # fmt: skip
+    assert found.pace == "not-known"
+    assert found.growth is not None
+    assert found.growth.rises
+
+
+def test_what_grows_all_through_a_long_window_falls_behind() -> None:
+    window = {"watched_seconds": 600.0, "published": 36_000, "delivered": 24_000}
+    assert of(left=exactly(12_000), msg_rate_in=60.0, **window).pace == "falls-behind"
+
+
 def test_entries_of_batches_are_between_one_message_and_a_batch() -> None:
     each = replace(K1, entry_messages_most=1000)
     assert of(consumers=(each,)).waits_messages == Count(320_000_000, 640_000_000)
