@@ -19,8 +19,8 @@ from pulsar_doctor.ledger.balance import Pace
 def consumer_view(of: ConsumerWindow) -> ConsumerView:
     """One consumer of the last sample."""
     now = of.now
-    pace = paces.pace_seconds(of) or paces.pace_of_flows(of)
-    until_flow = queue.until_flow(of)
+    seconds, one_by_one = paces.pace_seconds(of), queue.one_by_one(of)
+    pace, until_flow = seconds or paces.pace_of_flows(of), queue.until_flow(of, seconds)
     return ConsumerView(
         label=of.label,
         number=of.number,
@@ -39,8 +39,8 @@ def consumer_view(of: ConsumerWindow) -> ConsumerView:
         receiver_queue_size=queue.receiver_queue_size(of),
         queued=queue.queued(of),
         refilled=queue.refilled(of),
-        one_by_one=queue.one_by_one(of),
-        all_in_hand=queue.one_by_one(of),
+        one_by_one=one_by_one,
+        all_in_hand=one_by_one,
         batch_for_one=queue.batch_for_one(of),
         next_flow_after=at_most(until_flow) if until_flow else None,
         sending_after=queue.sending_after(of, until_flow),

@@ -24,7 +24,6 @@ from itertools import pairwise
 from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
 from pulsar_doctor.broker.stats.observed import Between
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow, granted_in_life
-from pulsar_doctor.evidence.stats_pace import pace_seconds
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.clients import client_of
 
@@ -107,8 +106,11 @@ def queued(of: ConsumerWindow) -> Count:
     return Count(min(held, max(0, size // 2 - of.permits)), None)
 
 
-def until_flow(of: ConsumerWindow) -> int | None:
-    """Messages to take until the next FLOW, at most; None where what it holds is not told."""
+def until_flow(of: ConsumerWindow, pace: float | None) -> int | None:
+    """Messages to take until the next FLOW, at most; None where what it holds is not told.
+
+    pace: seconds for a message; None: not known.
+    """
     if of.held is None:
         return None
     known = _messages_by_queue(of)
@@ -116,14 +118,13 @@ def until_flow(of: ConsumerWindow) -> int | None:
         return known
     if (refill := _refill(of)) is not None:
         return refill
-    asked = _until_flow_by_pace(of, of.held)
+    asked = _until_flow_by_pace(of, of.held, pace)
     return min(asked, of.granted) if of.granted else asked
 
 
-def _until_flow_by_pace(of: ConsumerWindow, held: Between) -> int:
+def _until_flow_by_pace(of: ConsumerWindow, held: Between, pace: float | None) -> int:
     """By what it holds and has finished since its last FLOW."""
-    queued, pace = held.most - of.ahead, pace_seconds(of)
-    most = max(1, queued + (of.permits or 0))
+    most = max(1, held.most - of.ahead + (of.permits or 0))
     starved = of.starved
     told = starved is not None and starved.exact and pace is not None and pace > 0
     since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told and pace else 0
