@@ -12,7 +12,7 @@ import signal
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -192,6 +192,19 @@ def _in_pulsar_client() -> list[str]:
         if (frame := frames.get(thread.ident or 0)) is not None
         and frame.f_globals.get("__name__", "").partition(".")[0] == "pulsar"
     ]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command line within this process; gives its exit code, stdout and stderr."""
+    from pulsar_doctor import cli
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = cli.run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor import cli
 from pulsar_doctor.broker.samples.bundled import SAMPLES, packed
 from pulsar_doctor.report.incident.charts import for_html
 from tests.broker.replayed import cluster, stuck
@@ -66,16 +65,6 @@ class Page(HTMLParser):
     @property
     def text(self) -> str:
         return " ".join(" ".join(self.texts).split())
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

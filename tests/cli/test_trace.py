@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor import cli
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.trace.consumers import sizes, summary_json, summary_lines
 from pulsar_doctor.report.trace.rows import SHOWN, fitting, seconds
@@ -32,16 +31,6 @@ def trace(tmp_path: Path) -> Path:
     said.subscribe(2, "quick", topic="persistent://public/default/bills").flow(1000, 2)
     said.messages(range(100, 103), 2).ack([100, 101, 102], 2)
     return write_trace(tmp_path / "t.ptrace", said.wait(1).close().blocks, parts=2)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def rows(out: str) -> list[dict[str, Any]]:

@@ -52,16 +52,6 @@ READERS = (
 )
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
 # Bytes as a client writes them, which may be what no library of ours would write.
 
 

@@ -17,9 +17,7 @@ from pulsar_doctor.wire.commands import ACK_SET_WORDS_MOST, IDS_MOST
 from pulsar_doctor.wire.text import TEXT_BYTES_MOST, text_of
 from tests.trace.journals import TOPIC, record, write_trace
 from tests.trace.said import Said
-from tests.trace.test_any_bytes import Run, run
-
-__all__ = ["run"]
+from tests.trace.test_any_bytes import Run
 
 pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20

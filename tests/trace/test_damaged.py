@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor import cli
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.parts.analyze.reading import look
 from pulsar_doctor.trace import journals
@@ -54,16 +53,6 @@ DOCUMENTS: dict[tuple[str, ...], int] = {
     ("holes", "-o", "json", "--trace"): 3,
     ("simulate", "-s", "billing", "--process-time", "1ms", "-o", "json", "--from-trace"): 0,
 }
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 def healthy(entries: int = 200) -> Wire:
