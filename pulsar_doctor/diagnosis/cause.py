@@ -39,7 +39,8 @@ class Hypothesis:
     # Which other cause nobody can tell from it from outside: they share one probability.
     alike: OfConsumer | None = None
     # What another sample shows if it is this cause.
-    confirmed: str = "if none of its counters moves, this is the cause; if they move, it is working"
+    # What is sent shows nothing of a client: its acknowledgements and its FLOWs do.
+    confirmed: str = "if no acknowledgement and no FLOW comes, this is the cause; else it works"
     # A cheaper way to decide than another sample; None: another sample.
     probe: MakesProbe | None = None
     code: str = ""

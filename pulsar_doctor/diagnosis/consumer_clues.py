@@ -164,24 +164,20 @@ def _limit(of: _Of) -> Found:
 
 
 def _silence(of: _Of) -> Found:
-    each, quiet = of.consumer, of.consumer.quiet_for
-    if of.silent and each.since_work is not None:
-        quiet = each.since_work
-        if quiet.seconds >= LONG_SECONDS:
-            yield "no_work_long"
-        elif quiet.seconds >= PAUSE_SECONDS:
-            yield "no_work_some"
-    elif quiet is None:
+    each = of.consumer
+    untouched = each.since_work if of.silent else None
+    quiet = untouched or each.quiet_for
+    if quiet is None:
         return
-    elif quiet.seconds >= LONG_SECONDS:
-        yield "quiet_long"
+    if quiet.seconds >= LONG_SECONDS:
+        yield "untouched_long" if untouched else "quiet_long"
     elif quiet.seconds >= PAUSE_SECONDS:
-        yield "quiet_some"
+        yield "untouched_some" if untouched else "quiet_some"
     elif quiet.exact:
         yield "lively"
     usual = each.pace_most
     if usual is not None and quiet.seconds > 4 * usual + 5:
-        yield "unusual", {"usual": duration(usual)}
+        yield "untouched_unusual" if untouched else "unusual", {"usual": duration(usual)}
 
 
 def _beside(of: _Of) -> Found:

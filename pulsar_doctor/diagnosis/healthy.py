@@ -18,7 +18,7 @@ means). Otherwise the status is unknown, and the likeliest cause is named. Messa
 - held, and not new, by a consumer that has acknowledged before: for five minutes since its last
   acknowledgement, or `first_ack_within`, if that is longer. Where a window or a trace saw three
   gaps or more over half a minute: for ten times the longest one, and at least 30 seconds. Where it
-  acknowledged in the first moments of its life only: for ten times these, and at least for
+  acknowledged in the first third of its life only: for twice as long as it did, and at least for
   `first_ack_within`, as one that never did. Where others acknowledge as they go: for 30 seconds and
   ten times their longest gap;
 - held by a silent consumer, while no message waits by the backlog: for `first_ack_within`. They
@@ -108,7 +108,7 @@ HYPOTHESIS = Hypothesis(
     ),
     excluded=(_in_no_hands,),
     stalls=False,
-    confirmed="if messages are sent or acknowledgements arrive, nothing is wrong",
+    confirmed="if acknowledgements arrive from all who hold messages, nothing is wrong",
     code=HEALTHY,
 )  # fmt: skip
 

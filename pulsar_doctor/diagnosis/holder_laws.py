@@ -23,6 +23,7 @@ from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import Sentence, say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
+STEADY = 2.0  # times the life until the last ack, which a sink of a steady period is never silent
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
@@ -176,19 +177,18 @@ def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[Silent
 def acks_again(view: SubscriptionView, each: ConsumerView, within: float) -> float:
     """Seconds in which it has to acknowledge: by gaps that were seen, else as between checkpoints.
 
-    Whoever acknowledged in the first moments of its life only has earned no more time than one that
-    never did: no gap was longer than its life until then. Whoever allows more time than the default
-    until the first one allows it between two as well.
+    A sink of a steady period is silent for no longer than it was there before its last ack. Whoever
+    allows more time than the default until the first one allows it between two as well.
     """
     if within > FIRST_ACK_WITHIN.default:
         return max(ACKS_AGAIN_SECONDS, within)
     if each.ack_gap is not None:
         return min(ACKS_AGAIN_SECONDS, max(PAUSE_SECONDS, UNUSUAL * each.ack_gap))
     since, acked_for = each.holds_since, each.acked_for
-    told = view.watched or (since is not None and since.exact)  # what it holds is not new
-    if acked_for is None or not told:
+    old = view.watched or (since is not None and since.exact) or each.held_in_silence(within)
+    if acked_for is None or not old:
         return ACKS_AGAIN_SECONDS
-    return min(ACKS_AGAIN_SECONDS, max(within, UNUSUAL * acked_for))
+    return min(ACKS_AGAIN_SECONDS, max(within, STEADY * acked_for))
 
 
 def acks_stopped(
@@ -222,22 +222,20 @@ def rest_beside_others(
     Sinks that acknowledge at checkpoints rest together, and of others one sees no rhythm. One job
     of minutes among short ones looks the same.
     """
-    others = [each for each in view.served if each.acks_as_it_goes is not None]
-    apart = max((each.acks_as_it_goes or 0.0 for each in others), default=0.0)
+    pauses = {each.number: each.unusual_after for each in view.served}
+    others = [each for each in view.served if pauses[each.number] is not None]
     usual = max((each.usual_silence for each in others), default=0.0)
-    until = max(pause, UNUSUAL * apart, usual)
+    until = max(pause, usual, *(pauses[each.number] or 0.0 for each in others))
     for each in view.served if others else ():
-        kept = 0 if each in others else each.held_in_silence(until)
+        beside = pauses[each.number] is None and (view.watched or each.message_ack_rate == 0)
+        kept = each.held_in_silence(until) if beside else 0
         if kept > more_than:
             text = (
                 "has taken and acknowledged nothing for {}, and has held {:messages} or more of {}"
-                " for {}, while {} acknowledged at most {} apart"
+                " for {}, while {} acknowledged as they were sent more"
             )
-            held, beside = each.unacked_messages, many(len(others), "other consumer")
-            yield (
-                each,
-                say(text, each.since_work, kept, held, duration(until), beside, duration(apart)),
-            )
+            held = kept, each.unacked_messages, duration(until)
+            yield each, say(text, each.since_work, *held, many(len(others), "other consumer"))
 
 
 def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:

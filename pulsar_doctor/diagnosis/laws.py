@@ -16,6 +16,8 @@ from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, Unknown
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import (
     HOLDERS,
+    acks_again,
+    acks_stopped,
     counted_below_zero,
     held_without_backlog,
     lately,
@@ -44,6 +46,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 READS_ON = "if it is sent messages, it reads at its own pace"
+ACKS_AGAIN = "if it acknowledges any, it reads at its own pace"
 NOT_WITH_ANYBODY = "acknowledged in a transaction that is open, or lost on the way"
 
 
@@ -151,6 +154,15 @@ def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests
         )
 
 
+def _reader_reads_none(view: SubscriptionView, within: float) -> Iterator[ReaderRests]:
+    """A reader that acknowledged what its application read does so no more, and is sent more."""
+    awake = (each for each in view.served if each.works or lately(each, QUIET_AFTER.default))
+    for each in awake:  # of others `_reader_rests` speaks
+        if stopped := acks_stopped(view, each, acks_again(view, each, within)):
+            text = say("a reader stands still: {}", stopped.reason)
+            yield ReaderRests(text, each.label, watching(view, ACKS_AGAIN))
+
+
 # Messages that nobody has, as far as anybody sees.
 
 
@@ -178,6 +190,7 @@ AT_REST: tuple[Law, ...] = (held_without_backlog, counted_below_zero, dropped_me
 READERS: tuple[Law, ...] = (
     _not_seen,
     _reader_rests,
+    _reader_reads_none,
     _nobody_asks,
     _never_above_zero,
     counted_below_zero,

@@ -29,6 +29,8 @@ class Wording(NamedTuple):
     clue: str = ""
 
 
+UNTOUCHED = "{label} has taken and acknowledged nothing for {since_work}"
+
 # fmt: off
 OF_CONSUMER = {
     "below_zero": Wording("available_permits", "{label} has {available_permits:permits}"),
@@ -66,10 +68,10 @@ OF_CONSUMER = {
         "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
     "quiet_long": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
     "quiet_some": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
-    "no_work_long": Wording(
-        "quiet_for", "{label} has taken and acknowledged nothing for {since_work}", "quiet_long"),
-    "no_work_some": Wording(
-        "quiet_for", "{label} has taken and acknowledged nothing for {since_work}", "quiet_some"),
+    "untouched_long": Wording("since_work", UNTOUCHED, "quiet_long"),
+    "untouched_some": Wording("since_work", UNTOUCHED, "quiet_some"),
+    "untouched_unusual": Wording(
+        "pace", UNTOUCHED + "; it took at most {usual} for a message on average", "unusual"),
     "lively": Wording("quiet_for", "{label} showed a sign of life {quiet_for} ago"),
     "unusual": Wording(
         "pace",

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pulsar_doctor.broker.stats.age import FIRST_FLOW_MOST_MS, Age
+from pulsar_doctor.broker.stats.window import MINUTE
+from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import Facts, measured
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
@@ -227,14 +229,20 @@ class ConsumerView(Facts):
         return max(0, held - math.ceil(seconds * pace))
 
     @property
-    def acks_as_it_goes(self) -> float | None:
-        """Seconds between two acks, at most, where the window shows three or more of them.
+    def unusual_after(self) -> float | None:
+        """Seconds of silence that would be unusual for it; None where it shows no rhythm.
 
-        None where it acknowledges more than it is sent: that is a burst, as of a checkpoint.
+        Ten times its longest gap, where the window shows three acks or more; without a window two
+        minutes, where its rates are of one. Not where it acknowledges more than twice what it is
+        sent: that is a burst, as of a checkpoint.
         """
-        apart, done, sent = self.acks.apart_ms, self.done, self.delivered
+        done, sent, apart = self.done, self.delivered, self.acks.apart_ms
+        if not self.watched:
+            done, sent, apart = self.message_ack_rate, self.msg_rate_out, None
         steady = done is not None and sent is not None and 0 < done <= 2 * sent
-        return apart / 1000 if apart is not None and steady and self.works else None
+        if not steady or not self.works or (self.watched and apart is None):
+            return None
+        return 2 * MINUTE if apart is None else UNUSUAL * apart / 1000
 
     @property
     def usual_silence(self) -> float:

@@ -130,7 +130,7 @@ MAYBE = """
 ? UNKNOWN  s on zero-queue-long-work-645ae7: zero has 0 permits, quiet for 16 s: it asks for one message at a time:
 working and hanging look the same
   waits   the backlog: 20 entries
-  decide  Watch for 60 s more: if messages are sent or acknowledgements arrive, nothing is wrong.
+  decide  Watch for 60 s more: if acknowledgements arrive from all who hold messages, nothing is wrong.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
   more    -v for details
 """  # noqa: E501

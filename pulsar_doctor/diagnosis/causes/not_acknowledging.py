@@ -11,10 +11,11 @@ One that holds fewer, and acknowledged later messages than these, has passed the
 hang: that is `ack-hole`, if nobody else is there.
 
 One that has acknowledged before is suspected, too, where the last ack is five minutes old, it holds
-more than those 16 messages that are not new, and is sent more. If it acknowledged in its first
-moments only, ten times these and a minute are enough. That messages are sent to it is no sign of
-life. Where others of the subscription acknowledge as they go, at least three times in the window,
-one that is silent ten times as long and for `first_ack` is suspected; after `silent_for`, with 50
+more than those 16 messages that are not new, and is sent more. If it acknowledged in the first
+third of its life only, a minute may be enough. That messages are sent to it is no sign of
+life. Where others of the subscription acknowledge as they go, at least three times in the window
+or at the rate at which they are sent more, one that is silent ten times as long and for `first_ack`
+is suspected; after `silent_for`, with 50
 messages or more, it is a stall: sinks that acknowledge at checkpoints rest together.
 
 The check looks for a consumer with permits that holds messages, while nothing is left to send, and
