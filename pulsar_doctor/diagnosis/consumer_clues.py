@@ -213,7 +213,7 @@ def _motion(of: _Of) -> Found:
 
 def _ahead(of: _Of) -> Found:
     each = of.consumer
-    if not each.without_permits:
+    if not each.without_permits or each.holds_nothing:  # who holds none asks when it likes
         return
     least_, most_ = each.seconds_until_sending_least, each.seconds_until_sending_most
     measured = each.seconds_until_sending

@@ -250,7 +250,10 @@ def well_at_most(view: SubscriptionView, found: Diagnosis, facts: Sequence[Unkno
         return 1.0
     who = {each.consumer for each in facts if not isinstance(each, ReaderRests)}
     concerned = [each for each in view.served if None in who or each.label in who]
+    silent = {each.consumer for each in facts if isinstance(each, SilentHolder)}
+    idle = (each.since_work for each in concerned if each.label in silent)
     far = any(each.quiet_at_least(LONG_SECONDS) for each in concerned)
+    far = far or any(age is not None and age.seconds >= LONG_SECONDS for age in idle)
     return FAR if far else EVEN
 
 

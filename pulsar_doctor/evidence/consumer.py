@@ -375,7 +375,7 @@ class ConsumerView(Facts):
         until, sending = self.next_flow_after, self.sending_after
         if self.never_asked:
             return "no FLOW yet"
-        if until is None or until.most is None:
+        if until is None or until.most is None or (self.without_permits and self.holds_nothing):
             return "nothing tells when it asks again"
         text = say("{}{}", next_flow(until), self._when)
         if sending is None or sending.most is None or sending.most <= until.most:

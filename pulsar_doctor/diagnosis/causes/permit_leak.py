@@ -47,9 +47,9 @@ NEEDS = frozenset({WIRE})
 BY_SILENCE = True
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "negative-permits"})
 REMEDY = (
-    "If it is paused, resume it. Otherwise restart this consumer: it starts with a full queue's "
-    "worth of permits. Update its client, and if it happens again, report the trace to that "
-    "client's project."
+    "If it is paused, resume it; if its application does not call receive (queue size 0), find out "
+    "why. Otherwise restart this consumer, which then asks anew. Update its client, and if it "
+    "happens again, report the trace to that client's project."
 )
 
 
@@ -117,23 +117,33 @@ def _finding(
 
 
 def _alike(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """A pause, where its client sends no FLOW during one and nobody has read whether it is."""
-    known = each.inside is not None and each.inside.paused is not None
-    return "paused" if _may_pause(each) and not known else None
+    """A pause, where its client sends no FLOW during one, or a queue of 0 between two receives.
+
+    Nobody can tell them apart unless somebody has looked into the process.
+    """
+    if each.inside is not None and each.inside.paused is not None:
+        return None
+    if _may_pause(each):
+        return "paused"
+    return "nobody-receives" if each.holds_nothing and each.without_permits else None
 
 
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
-    paused = f"Find out {place(consumer)} whether the consumer is paused. " if consumer else ""
+    """A look into its process, on its machine; a tap needs a restart, which hides a pause."""
+    tap = "behind a tap (`pulsar-doctor tap`) the trace shows each FLOW, and what permits are owed"
+    if consumer is None or consumer.address is None:
+        return Probe(f"When the client may be restarted: {tap}.", harmless=False)
     return Probe(
-        f"{paused}When the client may be restarted, start it behind a tap: the trace shows each "
-        "FLOW, and the permits that are owed.",
-        "pulsar-doctor tap",
+        f"Find out {place(consumer)} whether the consumer is paused, and whether its application "
+        "calls receive: on that machine `pulsar-doctor examine PID --attach` shows both, which a "
+        f"restart would hide. If the client has to be restarted: {tap}.",
         harmless=False,
     )
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} requests no more messages: it is paused, or its client has lost permits",
+    "{who} requests no more messages: it is paused, nobody calls receive (queue size 0), or its "
+    "client has lost permits",
     speaks_for=(
         "undecided", "owes_flow", "no_permits", "empty_handed", "has_acked", "waits", "quiet_long",
     ),
