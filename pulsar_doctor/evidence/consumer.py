@@ -22,6 +22,7 @@ from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import Facts, measured
+from pulsar_doctor.evidence.paces import ended
 from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.durations import duration
@@ -174,7 +175,12 @@ class ConsumerView(Facts):
 
     @property
     def done_in_life(self) -> int | None:
-        """Messages finished since it connected; None where only bounds are known."""
+        """Messages finished since it connected; None where only bounds are known.
+
+        What was given back is not finished, so who never acknowledged any has finished none.
+        """
+        if self.never_acked:
+            return 0
         sent, held = told(self.msg_out_counter), told(self.unacked_messages)
         return None if sent is None or held is None else sent - held
 
@@ -185,6 +191,14 @@ class ConsumerView(Facts):
         if life is None or acked is None or not (life.exact and acked.exact):
             return None
         return max(0.0, life.seconds - acked.seconds)
+
+    @property
+    def pace_has_ended(self) -> bool:
+        """Whether no ack came for longer than its pace until the last one explains."""
+        silence, done, acked_for = self.since_last_ack, self.done_in_life, self.acked_for
+        if silence is None or acked_for is None or not done:
+            return False
+        return ended(silence.seconds, acked_for * self.acks.an_ack / done)
 
     @property
     def keys_wait(self) -> bool:

@@ -1,8 +1,10 @@
-"""When numbers are enough to state a consumer's pace."""
+"""When numbers are enough to state a consumer's pace, and when that pace has ended."""
 
 from __future__ import annotations
 
 SLACK = 1.2  # times, by which acks may be nearer or further apart than on average
+AT_ONCE = 16  # messages that workers may finish at the same moment
+PAUSE_SECONDS = 30.0  # no longer than an ordinary pause
 
 
 def fits(pace: float, done: int, seconds: float, each: float) -> bool:
@@ -18,3 +20,12 @@ def not_too_many(pace: float, done: int, seconds: float, each: float) -> bool:
 def not_too_few(pace: float, done: int, seconds: float, each: float) -> bool:
     """Whether it gives so many, or fewer."""
     return pace * (done + each) * SLACK >= seconds
+
+
+def ended(silence: float, each: float) -> bool:
+    """Whether a silence is longer than a pace explains: that pace forecasts nothing any more.
+
+    Workers may finish their messages at the same moment, and then none for as long as all of these
+    take. silence: seconds since the last ack. each: seconds for an ack until then.
+    """
+    return silence > max(PAUSE_SECONDS, AT_ONCE * each)

@@ -226,10 +226,12 @@ class ConsumerWindow:
 
     @property
     def finished_in_life(self) -> Between | None:
-        """Messages finished since it connected."""
+        """Messages finished since it connected; what was given back counts, after its first ack."""
         sent, held = self.now.msg_out_counter, self.held
         if sent is None or held is None:
             return None
+        if self.unacked is not None and "last_acked_timestamp_ms" in self.now.never:
+            return Between(0, 0)
         return Between(max(0, sent - held.most), max(0, sent - held.least))
 
     @property

@@ -8,13 +8,16 @@ moment. But idle times are in it too, so it counts only
   shows that messages had been waiting for permits, and the last full minute, or the window, has as
   many acks as that; and
 - as long as nothing contradicts it: acks of the window, or of the last full minute, that are closer
-  together or further apart, or an ack too soon after the last delivery.
+  together or further apart, an ack too soon after the last delivery, or a silence that it does not
+  explain.
+
+It is counted up to the last ack: the silence since then is no part of it.
 """
 
 from __future__ import annotations
 
 from pulsar_doctor.broker.stats.window import MINUTE, RATE_SECONDS
-from pulsar_doctor.evidence.paces import SLACK, fits, not_too_few, not_too_many
+from pulsar_doctor.evidence.paces import SLACK, ended, fits, not_too_few, not_too_many
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.ledger.balance import PACE_NEEDS
 
@@ -26,11 +29,16 @@ SURE = 1.5  # times: bounds of what was done, between which one pace is as good 
 
 
 def pace_seconds(of: ConsumerWindow) -> float | None:
-    """Seconds for a message.
+    """Seconds for a message; None where nothing tells, or its pace has ended.
 
     Of its life, as long as nothing contradicts that it was busy all the time: a window of a
     few messages tells less. Otherwise of the window, or of the last full minute.
     """
+    pace = _pace(of)
+    return None if pace is None or _has_ended(of, pace) else pace
+
+
+def _pace(of: ConsumerWindow) -> float | None:
     done, span_ms = of.finished, of.span_ms
     if done is not None and done >= MANY and span_ms:
         return span_ms / done / 1000
@@ -42,6 +50,11 @@ def pace_seconds(of: ConsumerWindow) -> float | None:
     return _minute_pace(of) if between is None else between
 
 
+def _has_ended(of: ConsumerWindow, pace: float) -> bool:
+    silence = of.since(of.now.last_acked_timestamp_ms)
+    return silence is not None and ended(silence.seconds, pace * of.messages_an_ack)
+
+
 def _life_pace(of: ConsumerWindow) -> float | None:
     """Seconds for a message; None where its life does not tell."""
     life, done = of.since(of.now.connected_since_ms), of.finished_in_life
@@ -49,7 +62,7 @@ def _life_pace(of: ConsumerWindow) -> float | None:
         return None
     if done.least * SURE < done.most:
         return None
-    pace = _working(of, life.seconds, done.most) / done.most
+    pace = _working(of, life.seconds) / done.most
     busy = _full_for_most_of(of)
     if not busy and done.most >= PACE_NEEDS and _sent_upon_a_flow(of):
         busy = _confirmed(of, life.seconds, pace)
@@ -80,17 +93,10 @@ def _sent_upon_a_flow(of: ConsumerWindow) -> bool:
     return refilled and flow is not None and sent is not None and sent - flow <= UPON_FLOW_MS
 
 
-def _working(of: ConsumerWindow, life: float, done: int) -> float:
-    """Seconds from its start to its last ack: what it works on since then is not done.
-
-    All of its life, where that ack is old: then what it did since was not acknowledged.
-    """
+def _working(of: ConsumerWindow, life: float) -> float:
+    """Seconds from its start to its last ack: what it works on since then is not done."""
     acked, since = of.now.last_acked_timestamp_ms, of.now.connected_since_ms
-    if acked is None or since is None or acked <= since:
-        return life
-    until = (acked - since) / 1000
-    each = of.messages_an_ack
-    return until if life - until <= 2 * until / done * each else life
+    return life if acked is None or since is None else max(1, acked - since) / 1000
 
 
 def _confirmed(of: ConsumerWindow, life: float, pace: float) -> bool:
@@ -159,11 +165,14 @@ def pace_of_flows(of: ConsumerWindow) -> float | None:
 def pace_most(of: ConsumerWindow) -> float | None:
     """By its life, or by the rate of its acks within the last full minute.
 
-    On Exclusive and Failover one ack may stand for many messages: it is no faster than that.
+    On Exclusive and Failover one ack may stand for many messages: it is no faster than that. None
+    where that has ended.
     """
     done = 0 if of.finished_in_life is None else of.finished_in_life.least
     rate, life = of.now.message_ack_rate, of.since(of.now.connected_since_ms)
-    paces = [life.seconds / done] if life is not None and life.exact and done > 0 else []
+    known = life is not None and life.exact and done > 0
+    paces = [_working(of, life.seconds) / done] if life is not None and known else []
     paces += [1 / rate] if rate and rate > 0 else []
     between = _between_acks(of)
-    return min([*paces, *([] if between is None else [between])], default=None)
+    fastest = min([*paces, *([] if between is None else [between])], default=None)
+    return None if fastest is None or _has_ended(of, fastest) else fastest

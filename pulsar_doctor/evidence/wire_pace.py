@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pulsar_doctor.evidence.paces import fits
+from pulsar_doctor.evidence.paces import AT_ONCE, ended, fits
 from pulsar_doctor.ledger.balance import BUCKET_NS, PACE_NEEDS, Forecast, Ledger, Pace
 
 MINUTE_NS = 60_000_000_000
@@ -58,6 +58,8 @@ class Outlook:
 
 def _pace(ledger: Ledger, life: Pace | None, now_ns: int) -> Pace | None:
     each = _messages_an_ack(ledger)
+    if _has_ended(ledger, life, each, now_ns):
+        return None
     since_delivery = _stretch(ledger, ledger.last_message_ns, now_ns)
     minute = _stretch(ledger, now_ns - MINUTE_NS, now_ns)
     measured = life if life is not None and life.source == "measured" else None
@@ -70,6 +72,15 @@ def _pace(ledger: Ledger, life: Pace | None, now_ns: int) -> Pace | None:
         if known is not None and all(stretch.agrees(known, each) for stretch in shorter):
             return known
     return since_delivery.pace or life
+
+
+def _has_ended(ledger: Ledger, life: Pace | None, each: float, now_ns: int) -> bool:
+    """Whether it has been silent for longer than its pace, and its pauses until then, explain."""
+    worked_ns = ledger.last_work_ns
+    if life is None or life.source != "measured" or worked_ns is None:
+        return False
+    usual = max(life.seconds * each, ledger.longest_work_gap_ns / 1e9 / AT_ONCE)
+    return ended((now_ns - max(worked_ns, ledger.busy_since_ns or 0, ledger.due_ns)) / 1e9, usual)
 
 
 def _messages_an_ack(ledger: Ledger) -> float:

@@ -87,8 +87,8 @@ def test_no_name_is_broken_and_each_block_has_all_its_parts(width: int) -> None:
 HOG = """
 ✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of hog (NN% certain)
   hog holds 496 of the 496 unacknowledged messages, and needs at least 19 min
-  for them, while idle-1, idle-2 had nothing to do for 12 s: it is slow, not
-  stuck; 500 permits here, 20 there, next FLOW after at most 496 more messages,
+  for them, while idle-1, idle-2 had nothing to do for 12 s: it works, but
+  slowly; 500 permits here, 20 there, next FLOW after at most 496 more messages,
   in about 25 min at 3.03 s each
   where   127.0.0.1:37502, CPP 4.2.0, connected 12 s
   waits   the backlog: 496 entries, falling by 19 a minute
@@ -102,7 +102,7 @@ NARROW = """
 hog (NN% certain)
   hog holds 496 of the 496 unacknowledged messages, and
   needs at least 19 min for them, while idle-1, idle-2 had
-  nothing to do for 12 s: it is slow, not stuck; 500 permits
+  nothing to do for 12 s: it works, but slowly; 500 permits
   here, 20 there, next FLOW after at most 496 more messages,
   in about 25 min at 3.03 s each
   where   127.0.0.1:37502, CPP 4.2.0, connected 12 s

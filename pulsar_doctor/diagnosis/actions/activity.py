@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, HANGS_AFTER_SECONDS, IN_HAND
+from pulsar_doctor.diagnosis.thresholds import (
+    FORGETS_FROM,
+    HANGS_AFTER_SECONDS,
+    IN_HAND,
+    LONG_SECONDS,
+)
 from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.sentences import say
@@ -34,9 +39,14 @@ def activity_of(consumer: ConsumerView) -> Activity:
 
 
 def _in_its_rhythm(consumer: ConsumerView) -> bool:
-    """Whether its pace is known, and its silence is no longer than two of its messages take."""
+    """Whether its pace is known, and its silence is no longer than two of its messages take.
+
+    No pace excuses a silence that makes a stall.
+    """
     pace, quiet = consumer.pace, consumer.quiet_for
-    return pace is not None and quiet is not None and quiet.seconds <= 2 * pace.seconds
+    if pace is None or quiet is None:
+        return False
+    return quiet.seconds <= min(2 * pace.seconds, LONG_SECONDS)
 
 
 def _keeps(consumer: ConsumerView) -> bool:
@@ -101,7 +111,7 @@ STATES: dict[Activity, Callable[[ConsumerView], str]] = {
     "unclear": _unclear,
 }
 VERDICTS: dict[Activity, str] = {
-    "slow": "it is slow, not stuck",
+    "slow": "it works, but slowly",
     "hangs": "it hangs or is paused",
     "keeps": f"it takes messages and has never acknowledged one: {FORGETS}",
     "unclear": "it is stuck, or one message takes longer; the next ack will show",

@@ -77,10 +77,12 @@ class Hoard:
     def drain_by_life(self, in_hand: float) -> float | None:
         """Seconds for all of it, at least: all it ever did may have been since its last delivery.
 
-        With the first ack several workers may be as far. None where it never acknowledged.
+        With the first ack several workers may be as far. None where it never acknowledged, or its
+        pace has ended.
         """
         since, done = self.hog.since_last_delivery, self.hog.done_in_life
-        if self.hog.never_acked is not False or since is None or not done or done < 0:
+        gone_on = self.hog.never_acked is False and not self.hog.pace_has_ended
+        if not gone_on or since is None or not done or done < 0:
             return None
         ahead = 1 if done >= PACE_NEEDS else in_hand
         return self.held * min(since.seconds, self.idle_for.seconds) / (done + ahead)
@@ -226,7 +228,7 @@ def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
     queued = say(", at least {} of them in its queue", least) if least else ""
     stands_still = hoard.quiet is not None and wait == hoard.quiet.seconds
     lasts = (
-        say("has done nothing for {}", hoard.quiet)
+        say("has done nothing for {}", hog.quiet_for)
         if stands_still
         else say("needs at least {} for them", duration(wait))
     )
