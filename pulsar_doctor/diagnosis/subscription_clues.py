@@ -205,7 +205,8 @@ def _cursor(view: SubscriptionView) -> Found:
             yield "hole_wide", {"behind": hole.behind}
     if ranges is not None and ranges.count >= (ranges.limit or 10_000) / 2:
         yield "many_ranges", {"ranges": ranges.count}
-    if backlog is not None and (backlog.wrong or backlog.doubtful):
+    # In a window both are of several moments: whether they differ all the time is decided.
+    if backlog is not None and (backlog.wrong or (backlog.doubtful and not view.watched)):
         counts = {"counter": backlog.counter, "positions": backlog.positions}
         yield "counter_differs", counts
     elif backlog is not None and (backlog.counter or 0) < COUNTER_LEAST:

@@ -20,6 +20,7 @@ from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.wording.sentences import values_in
 from tests.causes.stats_script import observed
 from tests.incidents.asking import HYPOTHESES
+from tests.made.states import recorded
 
 
 def clues_of(consumer: dict[str, Any]) -> Clues:
@@ -40,6 +41,13 @@ def clues_of(consumer: dict[str, Any]) -> Clues:
 )
 def test_no_permits_and_nothing_in_hand_is_a_clue(consumer: dict[str, Any], there: bool) -> None:
     assert ("empty_handed" in clues_of(consumer)) == there
+
+
+def test_of_a_window_a_counter_of_another_moment_is_no_clue() -> None:
+    view = by_stats.subscription_view(recorded("5.0.0-M1", "healthy-batches-far-below-zero"))
+    assert view.backlog is not None
+    assert view.backlog.doubtful
+    assert "counter_differs" not in of_subscription(view)
 
 
 IDLE = {"availablePermits": 9, "msgOutCounter": 7, "lastAckedTimestamp": "1h ago",
