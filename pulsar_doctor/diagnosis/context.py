@@ -46,7 +46,8 @@ def consumers_of(view: SubscriptionView) -> tuple[ReportedConsumer, ...] | None:
 
 def remedy_of(view: SubscriptionView, suspect: Suspect, general: str | None) -> str | None:
     """What to do if it is that. general: for everybody; None: it depends on who it is."""
-    who = next((each for each in view.consumers or () if each.label == suspect.consumer), None)
+    of = (suspect.consumer, suspect.where)  # a name may be that of several
+    who = next((one for one in view.consumers or () if (one.label, one.whereabouts) == of), None)
     return remedy(view, who) if general is None and who is not None else general
 
 

@@ -324,3 +324,26 @@ def test_each_cause_has_a_remedy_of_its_own_or_that_of_its_consumer() -> None:
     of_one = {each.code for each in HYPOTHESES if each.not_by}
     assert {each.code for each in HYPOTHESES} - {HEALTHY} <= general | of_one
     assert not any("{" in (rule.remedy or "") for rule in RULES)
+
+
+def test_of_two_of_one_name_the_one_that_is_suspected_is_to_be_restarted() -> None:
+    silent = {"availablePermits": 996, "unackedMessages": 4, "lastAckedTimestamp": None}
+    idle = {
+        "name": "pod",
+        "availablePermits": 1000,
+        "address": "/10.0.0.1:1",
+        "connectedSince": "2m ago",
+    }
+    stuck = {
+        **idle,
+        **silent,
+        "address": "/10.0.0.2:2",
+        "msgOutCounter": 4,
+        "lastConsumedTimestamp": "90s ago",
+    }
+    case = {"subscription": {"msgBacklog": 4}, "consumers": {"idle": idle, "stuck": stuck}}
+    said = diagnose(by_stats.subscription_view(observed(case)), RULES, LIMITS)
+    (suspect,) = [each for each in said.suspects if each.code == "not-acknowledging"]
+    assert suspect.where is not None
+    assert suspect.where.address == "/10.0.0.2:2"
+    assert "10.0.0.2:2" in (suspect.remedy or "")

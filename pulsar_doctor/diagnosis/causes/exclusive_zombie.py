@@ -8,7 +8,8 @@ Nothing that the broker tells can prove that. It is a suspicion where two consum
 name, on different connections, and the older one has neither acknowledged nor asked for anything
 since before the newer one connected, for `silent_for` at least, while it holds messages: a
 restarted application beside its dead predecessor. Names that clients make up never repeat; a name
-that was configured twice does, and then both work, or the older one has nothing to do. Where others
+that was configured twice does, and then both work, or the older one has nothing to do, or both
+connected within the same few seconds, in which no application dies and starts again. Where others
 wait behind it (its key hashes drain, or it is the active consumer of Failover with no permits) it
 is a stall, otherwise a warning.
 
@@ -36,6 +37,7 @@ from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
+TOGETHER_SECONDS = 2.0  # no application dies and starts again in less
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
 
 THRESHOLDS = (
@@ -86,6 +88,8 @@ def _judge(
     silence, came, last = older.since_work, newer.connected_for, older.last_sign
     if came is None or last is None or last.ms <= came.ms or older.asked:
         return
+    if older.connected_for is None or older.connected_for.seconds - came.seconds < TOGETHER_SECONDS:
+        return  # one name for two
     if not _holds(view, older, newer) or _connection_works(older, came.ms):
         return
     if not older.flow_told:
