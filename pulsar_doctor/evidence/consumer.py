@@ -250,13 +250,12 @@ class ConsumerView(Facts):
         minutes, where its rates are of one. Not where it acknowledges more than twice what it is
         sent: that is a burst, as of a checkpoint.
         """
-        done, sent, apart = self.done, self.delivered, self.acks.apart_ms
-        if not self.watched:
-            done, sent, apart = self.message_ack_rate, self.msg_rate_out, None
-        steady = done is not None and sent is not None and 0 < done <= 2 * sent
-        if not steady or not self.works or (self.watched and apart is None):
-            return None
-        return 2 * MINUTE if apart is None else UNUSUAL * apart / 1000
+        if self.watched:
+            done, sent, apart = self.done, self.delivered, self.acks.apart_ms
+            usual = None if apart is None else UNUSUAL * apart / 1000
+            return usual if self.works and _steady(done, sent) else None
+        steady = _steady(self.message_ack_rate, self.msg_rate_out)
+        return 2 * MINUTE if self.works and steady else None
 
     @property
     def usual_silence(self) -> float:
@@ -447,3 +446,8 @@ def since_last_delivery(consumers: Iterable[ConsumerView]) -> Age | None:
 
 def _latest(ages: Iterable[Age | None]) -> Age | None:
     return min((age for age in ages if age is not None), key=lambda age: age.ms, default=None)
+
+
+def _steady(done: float | None, sent: float | None) -> bool:
+    """Whether it acknowledges as much as it is sent, or up to twice as much."""
+    return done is not None and sent is not None and 0 < done <= 2 * sent

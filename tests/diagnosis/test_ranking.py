@@ -160,12 +160,14 @@ def test_what_a_suspect_of_all_may_not_have_is_with_no_known_cause(shares: list[
     assert sum(cut) == 1
 
 
-@pytest.mark.parametrize("seed", [1021, 1225])
-def test_of_one_batch_in_hand_for_minutes_what_else_it_may_be_is_named(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "most"), [(1021, 0.2), (1225, 0.5)])
+def test_of_one_batch_in_hand_for_minutes_what_else_it_may_be_is_named(
+    seed: int, most: float
+) -> None:
     seen = view(STATS, large(seed).moment, Samples((0,)))
     assert seen is not None
     said = diagnose(seen, RULES, LIMITS)
     shares = {suspect.code: suspect.probability for suspect in said.suspects}
-    assert (said.status, shares[HEALTHY]) == ("unknown", 0.5)
+    assert (said.status, shares[HEALTHY]) == ("unknown", most)
     assert shares.keys() > {HEALTHY, NONE_OF_THESE}
     assert sum(shares.values()) == pytest.approx(1, abs=0.004)

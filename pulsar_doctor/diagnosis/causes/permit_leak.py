@@ -129,7 +129,7 @@ def _alike(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
-    """A look into its process, on its machine; a tap needs a restart, which hides a pause."""
+    """Examines its process, on its machine; a tap needs a restart, which hides a pause."""
     tap = "behind a tap (`pulsar-doctor tap`) the trace shows each FLOW, and what permits are owed"
     if consumer is None or consumer.address is None:
         return Probe(f"When the client may be restarted: {tap}.", harmless=False)
