@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 import pulsar_doctor
+from pulsar_doctor.diagnosis.causes import RETIRED, load
 from tests import manpages
 
 ROOT = Path(__file__).parent.parent
@@ -74,6 +75,16 @@ def test_a_wheel_holds_the_licence_the_types_and_every_manual_page(
         f"{version}.data",
         f"{version}.dist-info",
     }
+
+
+def test_each_cause_that_git_ever_had_is_there_or_retired() -> None:
+    folders = ("pulsar_doctor/rules", "pulsar_doctor/diagnosis/causes")
+    line = ["git", "log", "--format=", "--name-only", "--diff-filter=AR", "--", *folders]
+    said = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    stems = {Path(name).stem for name in said.split() if name.startswith(folders)}
+    ever = {stem.replace("_", "-") for stem in stems if not stem.startswith("_")}
+    assert len(ever) >= 46 or (ROOT / ".git/shallow").exists()
+    assert ever <= {cause.code for cause in load()} | RETIRED.keys()
 
 
 def test_a_source_archive_holds_all_that_git_does(built: tuple[set[str], set[str]]) -> None:

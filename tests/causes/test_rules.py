@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.causes import RETIRED, named
+from pulsar_doctor.errors import InputError
 from tests.diagnosis.shell import plain_words
 from tests.made.cases import CASES, RULES, answers_to, judged, views_of
 
@@ -39,6 +41,13 @@ def test_each_rule_has_transcripts_on_which_it_speaks_and_is_silent(code: str) -
     assert code in CASES, f"write tests/causes/{code}.yaml"
     assert any("finds" in case for case in CASES[code])
     assert any("silent" in case for case in CASES[code])
+
+
+def test_a_retired_code_names_its_successor_and_is_not_used_again() -> None:
+    assert not RETIRED.keys() & RULES.keys()
+    assert set(RETIRED.values()) <= RULES.keys()
+    with pytest.raises(InputError, match="'storm' is now called 'redelivery-storm'"):
+        named(["storm"], {"storm": "redelivery-storm"})
 
 
 @pytest.mark.parametrize("code", CASES)

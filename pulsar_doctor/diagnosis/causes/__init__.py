@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,16 +21,22 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.spelling import near
 
+# Codes that users may have in scripts and that no file has any more, each with the code of the
+# cause that finds it now. Such a code is never used again for anything else.
+RETIRED: Mapping[str, str] = {}
+
 
 def load() -> tuple[Cause, ...]:
     """All causes, by code."""
     return tuple(_cause(module.name) for module in pkgutil.iter_modules(__path__))
 
 
-def named(codes: Sequence[str]) -> list[Cause]:
+def named(codes: Sequence[str], retired: Mapping[str, str] = RETIRED) -> list[Cause]:
     """The causes of these codes; InputError, with those that are written alike, for any other."""
     known = {cause.code: cause for cause in load()}
     for code in codes:
+        if code in retired:
+            raise InputError(f"the cause {code!r} is now called {retired[code]!r}")
         if code not in known:
             raise InputError(f"there is no cause {code!r}; {near(code, known)}")
     return [known[code] for code in codes]
