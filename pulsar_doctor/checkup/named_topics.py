@@ -23,7 +23,7 @@ from pulsar_doctor.ledger.consumers import NON_PERSISTENT, split_partition, spli
 NOT_USED = "is not loaded: nobody has used it so far"
 KEEPS_NOTHING = (
     "is non-persistent and keeps nothing: there is no backlog, and no acknowledgement is waited "
-    "for; a message goes to consumers that have permits at that moment, or is dropped"
+    "for; a message goes to consumers that can receive at that moment, or is dropped"
 )
 
 

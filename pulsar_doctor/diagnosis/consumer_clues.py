@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.diagnosis.observations import Clues, Found, observed_by
+from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS, PAUSE_SECONDS
 from pulsar_doctor.evidence.ack_wait import acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
 
 APART_MS = 30_000  # by so much a neighbour's sign of life is later
 
@@ -132,8 +131,7 @@ def _acks(of: _Of) -> Found:
     elif each.never_acked and sent > 1:
         yield "never_acked", {"sent": sent}
     elif each.never_acked is False:
-        last = "" if each.since_last_ack is None else say(", last {} ago", each.since_last_ack)
-        yield "has_acked", {"last": last}
+        yield "acked_ever" if each.since_last_ack is None else "has_acked"
     lately = each.since_last_ack is None or each.since_last_ack.seconds < PAUSE_SECONDS
     if each.acked and lately:
         yield "acks_lately"
@@ -200,13 +198,12 @@ def _sign(each: ConsumerView) -> Age | None:
 
 def _motion(of: _Of) -> Found:
     each, seconds = of.consumer, of.view.watched_seconds
-    within = {"within": "" if seconds is None else say(" within {}", duration(seconds))}
     if each.acked:
-        yield "acks_come", within
+        yield "acks_come"
     elif each.moved is False and seconds and seconds >= PAUSE_SECONDS:
-        yield "still", within
+        yield "still", {"seconds": duration(seconds)}
     if each.asked_lately is not None:
-        yield "asks", within
+        yield "asks"
     if each.works and not of.silent:
         yield "works"
 
@@ -241,6 +238,13 @@ def _queue(of: _Of) -> Found:
     owed, threshold = least(each.permits_owed) or 0, each.refill_threshold
     if threshold and owed > 0:
         yield "owes_flow" if owed > threshold else "owes_little"
+    if (least(each.receiver_queue_size) or 0) > 1:
+        yield "queues_several"
+    if (told(each.available_permits) or 0) > 1:
+        yield "several_permits"
+    known = each.unacked_messages is not None and told(each.permits_granted) is not None
+    if known and not (each.batch_for_one or each.one_by_one):
+        yield "no_batch_for_one"
     exactly = told(each.permits_owed)
     if exactly is not None and threshold and exactly < threshold:
         yield "owes_few"

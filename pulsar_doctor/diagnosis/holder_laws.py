@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests, SilentHolder
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, PAUSE_SECONDS, QUIET_AFTER
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.circulation import Rounds
@@ -65,15 +66,10 @@ def silent_holder(view: SubscriptionView, each: ConsumerView, pause: float) -> S
     if each.closed or moves(each, pause) or not each.quiet_at_least(pause):
         return None
     if held := _held(each):
-        text = "{} holds {:messages}, and has taken and acknowledged nothing for {}"
-        return SilentHolder(say(text, each.label, held, each.quiet_for), each.label)
+        return SilentHolder(worded("held_in_silence", each, held=held), each.label)
     waits = _with_it_or_due(view, each) - max(0, view.published or 0)
     if waits > 0:
-        text = (
-            "{:entries} are with {} or could be sent to it, and it has taken and acknowledged "
-            "nothing for {}"
-        )
-        return SilentHolder(say(text, waits, each.label, each.quiet_for), each.label)
+        return SilentHolder(worded("held_or_due_in_silence", each, waits=waits), each.label)
     return None
 
 
@@ -88,11 +84,8 @@ def queue_untouched(each: ConsumerView, pause: float) -> SilentHolder | None:
         return None
     if each.closed or each.resting or not (queued := each.left_untaken(pause)):
         return None
-    text = (
-        "{:messages} or more have been in the queue of {} for {} or more, and it has taken and"
-        " acknowledged none for {}"
-    )
-    return SilentHolder(say(text, queued, each.label, duration(pause), worked), each.label)
+    reason = worded("queue_untouched", each, queued=queued, pause=duration(pause))
+    return SilentHolder(reason, each.label)
 
 
 def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
@@ -116,11 +109,9 @@ def _never_acknowledged(view: SubscriptionView, within: float) -> Iterator[Rests
         if not kept or not each.never_acked or each.resting:
             continue
         if each.closed:
-            text = "{} ended while it held {:messages}, and acknowledged none"
-            yield Rests(say(text, each.label, kept), each.label)
+            yield Rests(worded("ended_holding", each, held=kept), each.label)
         elif since is not None and since.seconds >= within:
-            text = "{} has held {:messages} for {}, and acknowledged none"
-            yield Rests(say(text, each.label, kept, since), each.label)
+            yield Rests(worded("held_unacked", each, held=kept), each.label)
 
 
 def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -132,12 +123,8 @@ def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
         there, sent = each.connected_for, each.since_last_delivery
         lately = sent is None or not sent.exact or sent.seconds < max(within, SENT_AGAIN_SECONDS)
         if each.gave_back >= FORGETS_FROM and there and there.seconds >= within and lately:
-            text = (
-                "{} has acknowledged none of the {:messages} that it was sent, and holds {}: "
-                "it gives them back, or they expire"
-            )
-            numbers = each.msg_out_counter, each.unacked_messages
-            yield Rests(say(text, each.label, *numbers), each.label)
+            reason = say("{}: it gives them back, or they expire", worded("given_back", each))
+            yield Rests(reason, each.label)
 
 
 def _sent_over_and_over(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -148,9 +135,8 @@ def _sent_over_and_over(view: SubscriptionView, within: float) -> Iterator[Rests
 
 def went_round(rounds: Rounds) -> Sentence:
     """That consumers that have left were sent so many."""
-    acked = "" if rounds.acked else ", and nobody has acknowledged them"
-    text = "{:messages} were sent to consumers that have left, {} times what waits or more{}"
-    return say(text, rounds.sent, rounds.times, acked)
+    unacked = None if rounds.acked else "nobody has acknowledged them"
+    return worded("went_round", rounds, unacked=unacked)
 
 
 def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
@@ -203,15 +189,14 @@ def acks_stopped(
         return None
     if (kept := _not_new(view, each, within)) <= more_than:
         return None
-    text = "{} has acknowledged nothing for {}, though it holds at least {:older messages}"
-    return SilentHolder(say(text, each.label, since, kept), each.label)
+    return SilentHolder(worded("acks_stopped", each, kept=kept), each.label)
 
 
 def _rests_beside_others(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer holds older messages in silence while others acknowledge as they go."""
     pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
     for each, text in rest_beside_others(view, pause):
-        yield SilentHolder(say("{} {}", each.label, text), each.label)
+        yield SilentHolder(text, each.label)
 
 
 def rest_beside_others(
@@ -230,12 +215,9 @@ def rest_beside_others(
         beside = pauses[each.number] is None and (view.watched or each.message_ack_rate == 0)
         kept = each.held_in_silence(until) if beside else 0
         if kept > more_than:
-            text = (
-                "has taken and acknowledged nothing for {}, and has held {:messages} or more of {}"
-                " for {}, while {} acknowledged as they were sent more"
-            )
-            held = kept, each.unacked_messages, duration(until)
-            yield each, say(text, each.since_work, *held, many(len(others), "other consumer"))
+            times = {"kept": kept, "until": duration(until)}
+            they = many(len(others), "other consumer")
+            yield each, worded("rests_beside_others", each, **times, others=they)
 
 
 def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
@@ -267,12 +249,8 @@ def held_without_backlog(view: SubscriptionView, within: float) -> Iterator[Rest
         held, still = _held(each), quiet(each, within)
         untold = each.quiet_for is None and not (view.watched or view.msg_rate_out)
         if (held and still) or (untold and held >= FORGETS_FROM):
-            since = say(" and has not moved for {}", each.quiet_for) if still else ""
-            text = (
-                "{} holds {:messages}{}, but the backlog is 0: they expired or were skipped, or a"
-                " counter is wrong"
-            )
-            yield Rests(say(text, each.label, held, since), each.label)
+            since = each.quiet_for if still else None
+            yield Rests(worded("held_without_backlog", each, held=held, since=since), each.label)
 
 
 def counted_below_zero(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -283,10 +261,7 @@ def counted_below_zero(view: SubscriptionView, within: float) -> Iterator[Rests]
     counted, consumers = told(view.unacked), view.consumers
     known = consumers is not None and None not in [each.unacked_messages for each in consumers]
     if counted is not None and counted < 0 and not (view.nothing_to_move and known):
-        yield Rests(
-            f"the broker counts {counted} unacknowledged messages, so what its consumers hold is "
-            "not known"
-        )
+        yield Rests(worded("counted_below_zero", view))
 
 
 HOLDERS = (

@@ -23,6 +23,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
     lately,
     quiet,
 )
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.thresholds import (
     IN_HAND,
@@ -77,10 +78,9 @@ def _due_and_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
     if STATS not in view.sources or due <= 0 or watched < QUIET_AFTER.default or waits_by_design:
         return
     moved = view.delivered != 0 or any(each.moved is not False for each in view.served)
-    ready = [each.label for each in view.served if each.may_receive_throughout]
+    ready = [each for each in view.served if each.may_receive_throughout]
     if ready and not moved:
-        text = "{:entries} could be sent and {} has permits, but nothing moved within {}"
-        yield Rests(say(text, due, ready[0], duration(watched)))
+        yield Rests(worded("due_and_still", ready[0], due=due, within=duration(watched)))
 
 
 def _only_newer_ones_move(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -95,11 +95,7 @@ def _only_newer_ones_move(view: SubscriptionView, within: float) -> Iterator[Res
     if view.type not in SHARING or held_back or most(view.delayed) != 0 or not view.sends_only_new:
         return
     if due > IN_HAND.default and stood is not None and stood.seconds >= within:
-        text = (
-            "{:entries} were there all the time beside permits, and only newer ones were sent: "
-            "they are {}"
-        )
-        yield Rests(say(text, due, NOT_WITH_ANYBODY))
+        yield Rests(worded("only_newer_move", view, due=due, where=NOT_WITH_ANYBODY))
 
 
 def _nobody_asks(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -113,19 +109,14 @@ def _nobody_asks(view: SubscriptionView, within: float) -> Iterator[Rests]:
     alike = len(empty) == len(view.served) or view.type == "Key_Shared"
     still = all(quiet(each, within) for each in view.served)
     if STATS in view.sources and due > 0 and empty and still and alike:
-        text = "{:entries} could be sent, and {} has had no permits and held nothing for {} or more"
-        yield Rests(say(text, due, empty[0].label, duration(within)))
+        yield Rests(worded("nobody_asks", empty[0], due=due, within=duration(within)))
 
 
 def _never_above_zero(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Permits are below zero, and all that a consumer holds cannot bring them back."""
     for each in () if view.nothing_to_send_for_sure else view.served:
         if each.beyond_help and not each.moved:
-            yield Rests(
-                f"{each.label} is at {each.available_permits} permits and holds "
-                f"{each.unacked_messages} messages, too few to bring them back",
-                each.label,
-            )
+            yield Rests(worded("below_zero_for_good", each), each.label)
 
 
 def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests]:
@@ -143,15 +134,10 @@ def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests
     long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
     if still or long:
         first = next(iter(view.served), None)
-        since = say(" for {}", sent) if sent is not None else ""
-        acked = first.since_last_ack if first else None
-        last = say("; its last ack came {} ago", acked) if acked is not None else ""
+        acked, who = (first.since_last_ack, first.label) if first else (None, None)
         where = " in its queue" if view.nothing_left else ""
-        text = "a reader stands still: {:entries} wait{}, and none was sent{}{}"
-        decide = watching(view, READS_ON)
-        yield ReaderRests(
-            say(text, waits, where, since, last), first.label if first else None, decide
-        )
+        reason = worded("reader_rests", view, waits=waits, where=where, last=acked)
+        yield ReaderRests(reason, who, watching(view, READS_ON))
 
 
 def _reader_reads_none(view: SubscriptionView, within: float) -> Iterator[ReaderRests]:
@@ -179,8 +165,7 @@ def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     transaction may rest: `uncommitted-acks` tells for how long.
     """
     if (fewest := left_with_nobody(view)) and not view.pending_acks:
-        text = "{:entries} were read and no consumer holds them: {}"
-        yield Rests(say(text, fewest, NOT_WITH_ANYBODY))
+        yield Rests(worded("with_nobody", view, entries=fewest, where=NOT_WITH_ANYBODY))
 
 
 Law = Callable[[SubscriptionView, float], Iterator[Unknown]]

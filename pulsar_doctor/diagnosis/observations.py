@@ -5,20 +5,14 @@ number that it rests on, and its sentence. The sentence names numbers of the con
 subscription, or those that the test adds; it is composed only where somebody reads it. A third
 column is the key of the clue, where several observations are one clue: weights know that one.
 
-The tests are in consumer_clues and subscription_clues. What is not reported is not observed.
-Others word what they share with the table by its keys: `said("has_permits", consumer)`.
+The tests of clues are in consumer_clues and subscription_clues, those of laws are the laws. What is
+not reported is not observed. Whoever shares an observation words it by its key, see `observing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
-
-from pulsar_doctor.diagnosis.answers import Clue
-from pulsar_doctor.wording.sentences import Sentence, fill
-
-Of = TypeVar("Of")
-Added = Mapping[str, object]
+from collections.abc import Mapping
+from typing import NamedTuple
 
 
 class Wording(NamedTuple):
@@ -31,32 +25,43 @@ class Wording(NamedTuple):
 
 UNTOUCHED = "{label} has taken and acknowledged nothing for {since_work}"
 
+
+def rows(number: str, sentence: str, *keys: str) -> Mapping[str, Wording]:
+    """Several observations that are worded alike."""
+    return dict.fromkeys(keys, Wording(number, sentence))
+
+
 # fmt: off
 OF_CONSUMER = {
-    "below_zero": Wording("available_permits", "{label} has {available_permits:permits}"),
-    "no_permits": Wording("available_permits", "{label} has {available_permits:permits}"),
-    "has_permits": Wording("available_permits", "{label} has {available_permits:permits}"),
-    "active_ready": Wording("available_permits", "{label} has {available_permits:permits}"),
+    **rows("available_permits", "{label} has {available_permits:permits}",
+           "below_zero", "no_permits", "has_permits", "not_below_zero", "active_ready",
+           "several_permits"),
+    **rows("unacked_messages", "{label} holds nothing",
+           "holds_nothing", "took_all"),
+    **rows("unacked_messages", "{label} holds {unacked_messages:messages}",
+           "holds_many", "holds_one", "holds_some"),
+    **rows("since_last_ack", "{label} has acknowledged none of {sent:messages}",
+           "never_acked_many", "never_acked"),
+    **rows("quiet_for", "{label} has shown no sign of life for {quiet_for}",
+           "quiet_long", "quiet_some"),
+    **rows("next_flow_in", "{label}: {outlook}",
+           "flow_far", "flow_later"),
+    **rows("permits_owed",
+           "{label} owes {permits_owed:permits}, and sends a FLOW at {refill_threshold}",
+           "owes_flow", "owes_little", "owes_few"),
     "no_standby": Wording("active_consumer", "there is no standby"),
-    "not_below_zero": Wording("available_permits", "{label} has {available_permits:permits}"),
     "empty_handed": Wording(
         "available_permits",
         "{label} holds nothing and has no permits, as if its client had lost them"),
     "never_asked": Wording("flows", "{label} has never asked for a message"),
-    "holds_nothing": Wording("unacked_messages", "{label} holds nothing"),
-    "holds_many": Wording("unacked_messages", "{label} holds {unacked_messages:messages}"),
-    "holds_one": Wording("unacked_messages", "{label} holds {unacked_messages:messages}"),
-    "holds_some": Wording("unacked_messages", "{label} holds {unacked_messages:messages}"),
-    "took_all": Wording("unacked_messages", "{label} holds nothing"),
     "holds_requested": Wording("unacked_messages", "{label} holds all that it requested"),
     "neighbours_idle": Wording(
         "idle_neighbours", "{label} holds {held} of {total:messages}, {idle_ones} nothing to do"),
     "neighbours_busy": Wording("idle_neighbours", "no other consumer is idle"),
     "small_share": Wording("unacked_messages", "{label} holds only {held} of {total:messages}"),
-    "never_acked_many": Wording(
-        "since_last_ack", "{label} has acknowledged none of {sent:messages}"),
-    "never_acked": Wording("since_last_ack", "{label} has acknowledged none of {sent:messages}"),
-    "has_acked": Wording("since_last_ack", "{label} has acknowledged before{last}"),
+    "has_acked": Wording(
+        "since_last_ack", "{label} has acknowledged before, last {since_last_ack} ago"),
+    "acked_ever": Wording("since_last_ack", "{label} has acknowledged before", "has_acked"),
     "acks_lately": Wording("since_last_ack", "{label} acknowledges messages"),
     "one_flow": Wording("flows", "{label} has sent one FLOW in its life, and no refill"),
     "flag_blocked": Wording(
@@ -66,8 +71,6 @@ OF_CONSUMER = {
     "release_soon": Wording("acked", "{label} acknowledges, and gets new messages {release}"),
     "near_limit": Wording(
         "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
-    "quiet_long": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
-    "quiet_some": Wording("quiet_for", "{label} has shown no sign of life for {quiet_for}"),
     "untouched_long": Wording("since_work", UNTOUCHED, "quiet_long"),
     "untouched_some": Wording("since_work", UNTOUCHED, "quiet_some"),
     "untouched_unusual": Wording(
@@ -79,28 +82,21 @@ OF_CONSUMER = {
         " on average"),
     "neighbour_later": Wording(
         "quiet_for", "{neighbour} showed a sign of life {apart} after the last of {label}"),
-    "acks_come": Wording("acked", "{label} acknowledged{within}"),
-    "still": Wording("moved", "nothing of {label} moved{within}"),
-    "asks": Wording("flows", "{label} asked for messages{within}"),
+    "acks_come": Wording("acked", "{label} acknowledged in the window"),
+    "still": Wording("moved", "nothing of {label} moved within {seconds}"),
+    "asks": Wording("flows", "{label} asked for messages in the window"),
     "works": Wording("pace", "{label} continues as before"),
-    "flow_far": Wording("next_flow_in", "{label}: {outlook}"),
-    "flow_later": Wording("next_flow_in", "{label}: {outlook}"),
     "flow_soon": Wording("next_flow_in", "{label} asks for more soon: {outlook}"),
     "flow_may_be_far": Wording("pace", "a message takes {label} long; {outlook}"),
     "batch_for_one": Wording(
         "receiver_queue_size", "{label} asks for one message and was sent a batch"),
     "asks_singly": Wording("receiver_queue_size", "{label} {asks} for one message at a time"),
+    "queues_several": Wording(
+        "receiver_queue_size", "{label} has a receiver queue of {receiver_queue_size}"),
+    "no_batch_for_one": Wording(
+        "receiver_queue_size", "{label} was sent no batch for one permit"),
     "batches": Wording("largest_batch", "batches of {largest_batch:messages} are sent whole"),
     "young": Wording("connected_since", "{label} connected {connected_for} ago"),
-    "owes_flow": Wording(
-        "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
-        " {refill_threshold}"),
-    "owes_little": Wording(
-        "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
-        " {refill_threshold}"),
-    "owes_few": Wording(
-        "permits_owed", "{label} owes {permits_owed:permits}, and sends a FLOW at"
-        " {refill_threshold}"),
     "in_hand": Wording(
         "permits_granted", "{label} has taken {taken:messages} or more that it has not finished"),
     "keys_drain": Wording(
@@ -110,9 +106,14 @@ OF_CONSUMER = {
     "namesake": Wording("name", "a newer consumer has the same name, {label}"),
 }
 OF_SUBSCRIPTION = {
-    "not_shared": Wording("type", "the subscription is {type}"),
-    "not_failover": Wording("type", "the subscription is {type}"),
-    "not_key_shared": Wording("type", "the subscription is {type}"),
+    **rows("type", "the subscription is {type}",
+           "not_shared", "not_failover", "not_key_shared"),
+    **rows("msg_rate_out", "nothing was sent in the broker's last full minute",
+           "minute_none", "rate_none"),
+    **rows("read_state", "{flags}",
+           "read_lost", "read_asleep", "no_read", "read_under_way"),
+    **rows("acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not",
+           "hole", "hole_old"),
     "out_of_order": Wording("type", "out-of-order delivery is allowed"),
     "nothing_left": Wording("left", "nothing is left to send"),
     "waits": Wording("left", "{left:entries} could be sent"),
@@ -144,8 +145,6 @@ OF_SUBSCRIPTION = {
     "rate_redeliver": Wording(
         "msg_rate_redeliver",
         "{again} messages a second were redelivered lately, {out} were sent"),
-    "minute_none": Wording("msg_rate_out", "nothing was sent in the broker's last full minute"),
-    "rate_none": Wording("msg_rate_out", "nothing was sent in the broker's last full minute"),
     "rate_out": Wording("msg_rate_out", "{out} messages a second were sent lately"),
     "rate_acks": Wording("message_ack_rate", "{acks} messages a second were acknowledged lately"),
     "flag_all_blocked": Wording(
@@ -168,18 +167,10 @@ OF_SUBSCRIPTION = {
         "ongoing_txn_count", "the topic has {open_transactions:open transactions} of a producer"),
     "none_pending": Wording("pending_acks", "no acknowledgement is in an open transaction"),
     "reads": Wording("read_position", "the broker is reading, or has tried to"),
-    "read_lost": Wording("read_state", "{flags}"),
-    "read_asleep": Wording("read_state", "{flags}"),
-    "no_read": Wording("read_state", "{flags}"),
-    "read_under_way": Wording("read_state", "{flags}"),
     "read_waits": Wording("read_state", "the broker has read all and waits for new entries"),
     "read_armed": Wording(
         "read_state", "a read waits or is in progress, so a consumer has asked for messages"),
     "unread": Wording("read_position", "the broker has not read {unread:entries} yet"),
-    "hole": Wording(
-        "acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not"),
-    "hole_old": Wording(
-        "acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not"),
     "hole_wide": Wording(
         "acknowledged_ranges", "{behind:entries} lie behind the first that is not acknowledged"),
     "many_ranges": Wording("acknowledged_ranges", "{ranges:acknowledged ranges}"),
@@ -203,57 +194,112 @@ OF_SUBSCRIPTION = {
         "unacked_messages", "{label} ended while it held {held:messages}, and acknowledged none"),
     "apart": Wording("connected", "the replicator to {cluster} is not connected"),
 }
+# What rests for longer than its place allows: see laws.
+OF_PLACES = {
+    "held_in_silence": (
+        "{label} holds {held:messages}, and has taken and acknowledged nothing for {quiet_for}"
+    ),
+    "held_or_due_in_silence": (
+        "{waits:entries} are with {label} or could be sent to it, and it has taken and "
+        "acknowledged nothing for {quiet_for}"
+    ),
+    "queue_untouched": (
+        "{queued:messages} or more have been in the queue of {label} for {pause} or more, and it "
+        "has taken and acknowledged none for {since_work}"
+    ),
+    "held_unacked": "{label} has held {held:messages} for {holds_since}, and acknowledged none",
+    "given_back": (
+        "{label} has acknowledged none of the {msg_out_counter:messages} that it was sent, and "
+        "holds {unacked_messages}"
+    ),
+    "went_round": (
+        "{sent:messages} were sent to consumers that have left, {times} times what waits or more"
+        "[, and {unacked}]"
+    ),
+    "rests_beside_others": (
+        "{label} has taken and acknowledged nothing for {since_work}, and has held {kept:messages} "
+        "or more of {unacked_messages} for {until}, while {others} acknowledged as they were sent "
+        "more"
+    ),
+    "acks_stopped": (
+        "{label} has acknowledged nothing for {since_last_ack}, though it holds at least "
+        "{kept:older messages}"
+    ),
+    "held_without_backlog": (
+        "{label} holds {held:messages}[ and has not moved for {since}], but the backlog is 0: "
+        "they expired or were skipped, or a counter is wrong"
+    ),
+    "counted_below_zero": (
+        "the broker counts {unacked} unacknowledged messages, so what its consumers hold is not "
+        "known"
+    ),
+    "due_and_still": (
+        "{due:entries} could be sent and {label} has {available_permits:permits}, but nothing "
+        "moved within {within}"
+    ),
+    "only_newer_move": (
+        "{due:entries} could be sent all the time, and only newer ones were: they are {where}"
+    ),
+    "nobody_asks": (
+        "{due:entries} could be sent, and {label} has had no permits and held nothing for "
+        "{within} or more"
+    ),
+    "below_zero_for_good": (
+        "{label} is at {available_permits:permits} and holds {unacked_messages:messages}, too few"
+        " to bring them back"
+    ),
+    "reader_rests": (
+        "a reader stands still with {waits:entries} to read{where}, and none was sent[ for "
+        "{since_delivery}][; its last ack came {last} ago]"
+    ),
+    "with_nobody": "the broker has read {entries:entries} or more that no consumer holds: {where}",
+    "no_permits_for": "{label} has had no permits for {since}",
+    "closed_holding": (
+        "{label} was closed[ after {after}] while it held {held:messages}, and acknowledged none"
+    ),
+    "unacked_since_unknown": (
+        "{label} holds {unacked_messages:messages} and has acknowledged none; since when is not "
+        "known: {unseen}"
+    ),
+    "unmoved_since_unknown": (
+        "{label} holds {unacked_messages:messages} and has not moved; since when is not known: "
+        "{unseen}"
+    ),
+    "holds_and_acks_none": "{label} holds {held:messages} and has acknowledged nothing for {since}",
+    "limit_not_seen": (
+        "{held:messages} are unacknowledged, and {label} has {available_permits:permits} and was "
+        "sent nothing for {within}: the subscription's limit is not visible on the wire"
+    ),
+    "stored_and_not_sent": (
+        "messages were published and sent to no consumer, although {who} has had permits for "
+        "{since} or more since then; what holds them back (a rate limit, a transaction, a broker "
+        "that has stopped reading) is not visible on the wire"
+    ),
+    "end_not_shown": (
+        "{label} has {available_permits:permits} and nothing has come for {since}; the last "
+        "message had been published {behind} before it was sent, and whether it was the last in "
+        "the topic is not on the wire"
+    ),
+    "later_and_later": (
+        "new messages come {now} after they were published, and came after {before} about {apart}"
+        " ago: a burst, or it falls behind; how much waits is not on the wire"
+    ),
+    "dropped_meanwhile": (
+        "{label} has had no permits for {since}; what was published meanwhile was dropped, and a "
+        "trace does not show that"
+    ),
+    "left_behind": (
+        "no consumer is attached since {last} left {since} ago, and {waits}; whether another "
+        "consumer is attached is not in the trace"
+    ),
+}
+# What a consumer does, without its name: see actions/activity.
+OF_ACTIVITY = {
+    "acked_none_of": "has acknowledged none of {number}{since}",
+    "acked_nothing": "has acknowledged nothing{since}",
+    "acked_not_its_one": "has not acknowledged its message{since}",
+    "keeps_all": "takes messages and has acknowledged none of {number}",
+}
 # fmt: on
-TABLE: Mapping[str, Wording] = OF_CONSUMER | OF_SUBSCRIPTION
-
-
-class Observation:
-    """One observation that was made; its text is composed when it is read."""
-
-    __slots__ = ("_numbers", "_of", "_row")
-
-    def __init__(self, row: Wording, of: object, numbers: Added) -> None:
-        self._row, self._of, self._numbers = row, of, numbers
-
-    @property
-    def name(self) -> str:
-        """Of the number that it rests on."""
-        return self._row.number
-
-    @property
-    def text(self) -> Sentence:
-        """Its sentence, without a full stop."""
-        return fill(self._row.sentence, self._of, self._numbers)
-
-
-Clues = Mapping[str, Observation | Clue]  # by the key of the clue
-Found = Iterator[str | tuple[str, Added]]  # keys of rows, and the numbers that the test adds
-
-
-def observed_by(observers: Iterable[Callable[[Of], Found]], beside: Of, of: object) -> Clues:
-    """What these tests see, by clue. of: whose numbers the sentences name."""
-    seen: dict[str, Observation | Clue] = {}
-    for observe in observers:
-        for found in observe(beside):
-            key, numbers = (found, {}) if isinstance(found, str) else found
-            row = TABLE[key]
-            seen[row.clue or key] = Observation(row, of, numbers)
-    return seen
-
-
-def first_of(
-    tests: Iterable[str | Callable[..., str | None]], clues: Clues, *of: object
-) -> Observation | Clue | None:
-    """The first of these that holds: observations by their keys, or tests of `of`."""
-    for each in tests:
-        if isinstance(each, str):
-            if each in clues:
-                return clues[each]
-        elif because := each(*of):
-            return Clue("", because)
-    return None
-
-
-def said(key: str, of: object, **numbers: object) -> Sentence:
-    """The sentence of an observation that is known to be so. numbers: that its test adds."""
-    return fill(TABLE[key].sentence, of, numbers)
+CLUES: Mapping[str, Wording] = OF_CONSUMER | OF_SUBSCRIPTION
+SENTENCES = {key: row.sentence for key, row in CLUES.items()} | OF_PLACES | OF_ACTIVITY

@@ -41,7 +41,7 @@ SECONDS_BEHIND = 1.0  # of messages that wait: fewer are on their way
 SetBy = Literal[LimitName, "arrivals", "redeliveries", "broker", "not-known"]
 BY_NO_LIMIT = {
     "arrivals": "nothing waits: producers set the pace",
-    "broker": "consumers have permits and messages wait: the broker's reads set the pace",
+    "broker": "consumers could receive and messages wait: the broker's reads set the pace",
     "not-known": "nothing tells what sets the pace",
 }
 
@@ -310,7 +310,7 @@ def _limits(case: _Case, work: Workload | None) -> Iterator[Limit]:
     """The evidence for each limit, and against the others."""
     rates = {name: rate for name, rate in work.ceilings.items() if rate < 1e9} if work else {}
     served, bound, throttling = len(case.view.served), case.trip_bound, case.view.throttling
-    full = f"{len(case.full)} of {served} consumers have a full queue (no permits)"
+    full = f"{len(case.full)} of {served} consumers have a full queue"
     trip = "no queue is full" if case.trip is None else f"a round trip: {duration(case.trip)}"
     if bound is not None and case.full:
         trip = f"only if a round trip takes more than {duration(bound)}, which is not reported"

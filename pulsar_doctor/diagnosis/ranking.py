@@ -34,7 +34,7 @@ from pulsar_doctor.diagnosis.healthy import (
     SETTLED,
 )
 from pulsar_doctor.diagnosis.missing import missing_of
-from pulsar_doctor.diagnosis.observations import Clues, Observation, first_of
+from pulsar_doctor.diagnosis.observing import Clues, Observation, first_of
 from pulsar_doctor.diagnosis.probes import probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER

@@ -79,7 +79,7 @@ def _watch_on(case: Case) -> Iterator[str]:
     if reads.left_least <= 0:
         yield "nothing was left to send in some of the samples"
     if not any(consumer.may_receive_throughout for consumer in case.ready):
-        yield "in some of the samples no consumer had permits"
+        yield "in some of the samples no consumer could receive"
     if reads.switched:
         yield "the active consumer has just changed"
     asked = since_last_request(case.ready)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pulsar_doctor.diagnosis.answers import RuledOut
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
-from pulsar_doctor.diagnosis.observations import Clues, first_of
+from pulsar_doctor.diagnosis.observing import Clues, first_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView

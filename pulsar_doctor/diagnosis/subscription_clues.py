@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
-from pulsar_doctor.diagnosis.observations import Clues, Found, observed_by
+from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
@@ -23,13 +23,13 @@ def of_subscription(view: SubscriptionView) -> Clues:
     return observed_by(OBSERVERS, view, view)
 
 
-TYPES = {"Shared": "not_shared", "Failover": "not_failover", "Key_Shared": "not_key_shared"}
-
-
 def _kind(view: SubscriptionView) -> Found:
-    if view.type is not None:
-        for other in sorted(TYPES.keys() - {view.type}):
-            yield TYPES[other]
+    if view.type not in (None, "Shared"):
+        yield "not_shared"
+    if view.type not in (None, "Failover"):
+        yield "not_failover"
+    if view.type not in (None, "Key_Shared"):
+        yield "not_key_shared"
     if view.key_order is not None and view.key_order.out_of_order:
         yield "out_of_order"
     if view.consumers is not None and len(view.consumers) < 2:

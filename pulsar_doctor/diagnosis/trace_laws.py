@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, QUIET_AFTER
 from pulsar_doctor.evidence.balance import EVEN, LONGEST_BURST
 from pulsar_doctor.evidence.circulation import Delay
-from pulsar_doctor.evidence.consumer import since_last_delivery
+from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
@@ -33,10 +34,7 @@ def limit_not_on_the_wire(view: SubscriptionView, within: float) -> Iterator[Res
         each.quiet_at_least(within) and not each.resting and not each.works for each in view.served
     )
     if ready and still and held > IN_HAND.default:
-        yield Rests(
-            f"{held} messages are unacknowledged, and {ready} has permits and was sent nothing "
-            f"for {duration(within)} or more: the subscription's limit is not visible on the wire"
-        )
+        yield Rests(worded("limit_not_seen", ready, held=held, within=duration(within)))
 
 
 def stored_and_not_sent(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -46,12 +44,7 @@ def stored_and_not_sent(view: SubscriptionView, within: float) -> Iterator[Rests
     """
     unsent = view.unsent
     if STATS not in view.sources and unsent is not None and unsent.seconds >= QUIET_AFTER.default:
-        yield Rests(
-            f"messages were published and sent to no consumer, although {unsent.who} has had "
-            f"permits for {duration(unsent.seconds)} or more since then; what holds them back (a "
-            "rate limit, a transaction, a broker that has stopped reading) is not visible on the "
-            "wire"
-        )
+        yield Rests(worded("stored_and_not_sent", unsent, since=duration(unsent.seconds)))
 
 
 def end_not_shown(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -63,11 +56,7 @@ def end_not_shown(view: SubscriptionView, within: float) -> Iterator[Rests]:
     if STATS in view.sources or behind is None or behind < within:
         return
     if ready and since is not None and since.seconds >= within:
-        yield Rests(
-            f"{ready} has permits and nothing has come for {since}; the last message had been "
-            f"published {duration(behind)} before it was sent, and whether it was the last in the "
-            "topic is not on the wire"
-        )
+        yield Rests(worded("end_not_shown", ready, since=since, behind=duration(behind)))
 
 
 def later_and_later(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -77,11 +66,8 @@ def later_and_later(view: SubscriptionView, within: float) -> Iterator[Rests]:
     the broker knows.
     """
     if (delay := growing_delay(view)) is not None:
-        yield Rests(
-            f"new messages come {duration(delay.now)} after they were published, and came after "
-            f"{duration(delay.before)} about {duration(delay.apart)} ago: a burst, or it falls "
-            "behind; how much waits is not on the wire"
-        )
+        seconds = {name: duration(getattr(delay, name)) for name in ("now", "before", "apart")}
+        yield Rests(worded("later_and_later", delay, **seconds))
 
 
 def growing_delay(view: SubscriptionView) -> Delay | None:
@@ -100,12 +86,8 @@ def dropped_meanwhile(view: SubscriptionView, within: float) -> Iterator[Rests]:
     nobody_may = all(each.without_permits for each in view.served)
     since = since_last_delivery(view.served) if nobody_may else None
     if since is not None and since.seconds >= within:
-        first = view.served[0].label
-        yield Rests(
-            f"{first} has had no permits for {since}; what was published meanwhile was dropped, "
-            "and a trace does not show that",
-            first,
-        )
+        first = view.served[0]
+        yield Rests(worded("dropped_meanwhile", first, since=since), first.label)
 
 
 def left_behind(view: SubscriptionView, within: float) -> Iterator[Rests]:
@@ -119,13 +101,10 @@ def left_behind(view: SubscriptionView, within: float) -> Iterator[Rests]:
         are = "message is" if left.unacked == 1 else "messages are"
         unacked = f"at least {left.unacked} {are} unacknowledged" if left.unacked else ""
         published = "messages were published and sent to no consumer" if left.published else ""
-        yield Rests(
-            f"no consumer is attached since {left.last} left {duration(left.seconds)} ago, and "
-            f"{' and '.join(filter(None, (unacked, published)))}; whether another consumer is "
-            "attached is not in the trace"
-        )
+        waits = " and ".join(filter(None, (unacked, published)))
+        yield Rests(worded("left_behind", left, since=duration(left.seconds), waits=waits))
 
 
-def _ready(view: SubscriptionView) -> str | None:
+def _ready(view: SubscriptionView) -> ConsumerView | None:
     """The first consumer that could receive; None: nobody could."""
-    return next((each.label for each in view.served if each.may_receive), None)
+    return next((each for each in view.served if each.may_receive), None)

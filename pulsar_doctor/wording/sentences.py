@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from string import Formatter
+import re
+from collections.abc import Iterable, Set
+from functools import cache
 
-FORMATTER = Formatter()
+BRACKETS, NAMES = re.compile(r"\[([^]]*)\]"), re.compile(r"\{(\w+)")
 
 
 class Sentence(str):
@@ -30,12 +31,27 @@ def say(template: str, *parts: object) -> Sentence:
     return Sentence(template.format(*[_Part(part, values) for part in parts]), values)
 
 
-def fill(template: str, of: object, more: Mapping[str, object]) -> Sentence:
-    """The same of a template that names its numbers: fields of `of`, or those in `more`."""
+def fill(template: str, of: object, /, **more: object) -> Sentence:
+    """The same of a template that names its numbers: fields of `of`, or those in `more`.
+
+    `[ for {since}]` is left out where a number in it is None.
+    """
     values: set[str] = set()
-    names = {name for _, name, _, _ in FORMATTER.parse(template) if name}
-    parts = {name: more[name] if name in more else getattr(of, name) for name in names}
-    return Sentence(template.format(**{n: _Part(p, values) for n, p in parts.items()}), values)
+    text = ""
+    for part, names, may_lack in _split(template):
+        numbers = {name: more[name] if name in more else getattr(of, name) for name in names}
+        if not may_lack or None not in numbers.values():
+            text += part.format(**{n: _Part(each, values) for n, each in numbers.items()})
+    return Sentence(text, values)
+
+
+@cache
+def _split(template: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
+    """Its parts: the text, the names in it, and whether it is in brackets."""
+    parts = enumerate(BRACKETS.split(template))
+    return tuple(
+        (part, tuple(NAMES.findall(part)), place % 2 == 1) for place, part in parts if part
+    )
 
 
 def joined(separator: str, parts: Iterable[str]) -> Sentence:

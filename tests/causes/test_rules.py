@@ -89,6 +89,15 @@ def test_each_rule_has_a_line_that_can_be_pasted(code: str) -> None:
     assert any("orders" in "".join(plain_words(line)) for line in lines), "of its own topic"
 
 
+def test_what_a_finding_does_not_say_its_cause_says() -> None:
+    case = next(each for each in CASES["paused"] if "finds" in each)
+    [answer] = [each for each in answers_to("paused", case) if each.source == "stats"]
+    [finding] = answer.found
+    [action] = finding.actions
+    assert (finding.code, action.when, action.text) == ("paused", "now", RULES["paused"].remedy)
+    assert (action.check or "").endswith("# this finding is gone")
+
+
 def test_on_a_segment_no_pool_is_suspected() -> None:
     cases = [case for each in CASES.values() for case in each if "finds" in case]
     [case] = [each for each in cases if each["name"].endswith("finishes one in 20 s")]

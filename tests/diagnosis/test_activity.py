@@ -98,8 +98,8 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
          "has acknowledged none of at least 3 messages: it is stuck, or one message takes longer; "
          "the next ack will show"),
         (TAKER,
-         "takes messages and has never acknowledged any of its 18567 messages: it forgets to, or "
-         "its acks fail"),
+         "takes messages and has acknowledged none of its 18567 messages: it forgets to "
+         "acknowledge, or its acks fail"),
     ],
 )  # fmt: skip
 def test_it_is_said_by_which_number(consumer: ConsumerView, said: str) -> None:
@@ -181,7 +181,8 @@ def keyed(*consumers: ConsumerView, replay: int | None, left: int = 0) -> Subscr
         (keyed(ONE, replay=615), "615 entries of its keys wait"),
         (
             keyed(ONE, replace(ONE, label="b"), OTHER, replay=7),
-            "7 entries of its keys and those of others without permits wait, while ks-ok goes on",
+            "7 entries of its keys and those of others that cannot receive wait, while ks-ok goes "
+            "on",
         ),
         (
             keyed(ONE, replace(OTHER, available_permits=exactly(0)), replay=615, left=900),

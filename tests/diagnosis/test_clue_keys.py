@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -12,10 +14,12 @@ import pytest
 from pulsar_doctor.diagnosis import consumer_clues, subscription_clues
 from pulsar_doctor.diagnosis.fitted import weights
 from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER
-from pulsar_doctor.diagnosis.observations import OF_CONSUMER, OF_SUBSCRIPTION, TABLE
+from pulsar_doctor.diagnosis.observations import CLUES, OF_CONSUMER, OF_SUBSCRIPTION, SENTENCES
 from tests.incidents.asking import HYPOTHESES
 
 BY_RULES = {"undecided", "settled"}  # what the rules have said, and no look at a view
+DIAGNOSIS = Path(consumer_clues.__file__).parent
+WORDED = re.compile(r'\bworded\("(\w+)"')
 OF_ALL = {**ANY_CONSUMER, **EVERY_CONSUMER}
 pytestmark = pytest.mark.pure
 
@@ -28,7 +32,7 @@ def keys_of(module: ModuleType) -> Iterator[set[str]]:
             parts = list(ast.walk(key))
             tables = [getattr(module, n.id, {}) for n in parts if isinstance(n, ast.Name)]
             yield {
-                *(n.value for n in parts if isinstance(n, ast.Constant)),
+                *(n.value for n in parts if isinstance(n, ast.Constant) and n.value),
                 *(key for table in tables if isinstance(table, dict) for key in table.values()),
             }
 
@@ -43,7 +47,7 @@ def observed() -> set[str]:
 
 
 def seen() -> set[str]:
-    return {row.clue or key for key, row in TABLE.items()}
+    return {row.clue or key for key, row in CLUES.items()}
 
 
 def counted() -> set[str]:
@@ -55,7 +59,14 @@ def excluding() -> set[object]:
 
 
 def test_each_row_of_the_table_has_a_test_and_each_test_has_a_row() -> None:
-    assert observed() == TABLE.keys()
+    assert observed() == CLUES.keys()
+
+
+def test_each_row_that_is_no_clue_is_named_by_a_law_or_cause() -> None:
+    files = [path for path in DIAGNOSIS.rglob("*.py") if path.name != "observations.py"]
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    assert set(WORDED.findall(text)) <= SENTENCES.keys()
+    assert {key for key in SENTENCES.keys() - CLUES.keys() if f'"{key}"' not in text} == set()
 
 
 def test_what_excludes_a_cause_is_observed_or_its_own() -> None:

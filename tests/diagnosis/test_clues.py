@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
-from pulsar_doctor.diagnosis.observations import Clues
+from pulsar_doctor.diagnosis.observing import Clues
 from pulsar_doctor.diagnosis.ranking import cases_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.samples.pasted import document_in
 from pulsar_doctor.broker.samples.plain import plain_stats
 from pulsar_doctor.broker.samples.plain_windows import plain_windows
 from pulsar_doctor.diagnosis.actions.limits import raised_limit
-from pulsar_doctor.diagnosis.observations import first_of
+from pulsar_doctor.diagnosis.observing import first_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence.by_stats import subscription_view

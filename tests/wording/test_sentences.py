@@ -7,9 +7,10 @@ import pickle
 import pytest
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.wording.printable import listed
-from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
+from pulsar_doctor.wording.sentences import Sentence, fill, joined, say, values_in
 
 
 def test_a_number_is_known_as_it_is_written_and_with_its_unit() -> None:
@@ -33,6 +34,15 @@ def test_a_number_is_known_as_it_is_written_and_with_its_unit() -> None:
 def test_of_a_count_the_bounds_are_known(value: Count, text: str, values: set[str]) -> None:
     assert say("{:permits}", value) == text
     assert values_in(say("{:permits}", value)) == values
+
+
+def test_a_template_names_fields_and_what_is_added_and_leaves_out_what_is_not_known() -> None:
+    template = "{label} holds {held:messages}[ for {since}][, of {unacked_messages}]"
+    consumer = ConsumerView(label="w", unacked_messages=Count(9, 9))
+    said = fill(template, consumer, held=1, since=None)
+    assert said == "w holds 1 message, of 9"
+    assert {"w", "1", "1 messages", "9"} <= said.values
+    assert fill(template, consumer, held=2, since="5 s") == "w holds 2 messages for 5 s, of 9"
 
 
 def test_one_of_them_is_written_in_the_singular() -> None:

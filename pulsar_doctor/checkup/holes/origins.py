@@ -174,7 +174,7 @@ def _key_evidence(observed: Observed) -> str | None:
         return f"{draining} hashes wait for an earlier consumer's acks"
     full = [c for c in consumers if _is_full(c)]
     if full and len(full) < len(consumers):
-        what = f"{len(full)} of {len(consumers)} consumers have no permits left"
+        what = f"{len(full)} of {len(consumers)} consumers cannot receive any more"
         return f"{what} while others wait for work"
     if observed.now.msg_in_replay and _concentrated(observed):
         return "entries of some keys wait to be sent while others pass"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     HANGS_AFTER_SECONDS,
@@ -94,8 +95,7 @@ def _hangs(consumer: ConsumerView) -> str:
 
 
 def _keeping(consumer: ConsumerView) -> str:
-    number = _number(consumer)
-    return say("takes messages and has never acknowledged any of {}: {}", number, FORGETS)
+    return say("{}: {}", worded("keeps_all", consumer, number=_number(consumer)), FORGETS)
 
 
 def _unclear(consumer: ConsumerView) -> str:
@@ -103,7 +103,7 @@ def _unclear(consumer: ConsumerView) -> str:
 
 
 ITS_ONE = "its message"
-FORGETS = "it forgets to, or its acks fail"
+FORGETS = "it forgets to acknowledge, or its acks fail"
 STATES: dict[Activity, Callable[[ConsumerView], str]] = {
     "slow": _slow,
     "hangs": _hangs,
@@ -113,7 +113,7 @@ STATES: dict[Activity, Callable[[ConsumerView], str]] = {
 VERDICTS: dict[Activity, str] = {
     "slow": "it works, but slowly",
     "hangs": "it hangs or is paused",
-    "keeps": f"it takes messages and has never acknowledged one: {FORGETS}",
+    "keeps": FORGETS,
     "unclear": "it is stuck, or one message takes longer; the next ack will show",
 }
 KEPT_BACK = "its client cannot decrypt or decode them: see its log"
@@ -129,10 +129,10 @@ MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
 def _quiet(consumer: ConsumerView) -> str:
     number, quiet = _number(consumer), consumer.since_last_ack or consumer.quiet_for
     since = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
-    if number == ITS_ONE:
-        return say("has not acknowledged {}{}", number, since)
-    of = say("none of {}", number) if number else "nothing"
-    return say("has acknowledged {}{}", of, since)
+    key = "acked_none_of" if number else "acked_nothing"
+    return worded(
+        "acked_not_its_one" if number == ITS_ONE else key, consumer, number=number, since=since
+    )
 
 
 def _number(consumer: ConsumerView) -> str:

@@ -33,7 +33,7 @@ def _entries(view: SubscriptionView, consumer: ConsumerView) -> str:
     ]
     whose, bound = "its keys", "at least " if left > replay else ""
     if not all(map(_goes_on, full)):
-        whose = "its keys and those of others without permits"
+        whose = "its keys and those of others that cannot receive"
     elif full:
         bound = "up to "  # what waits for those is sent within moments
     if replay == 1:

@@ -1,9 +1,10 @@
 """The causes, one file each. A file is registered by its presence.
 
 A file has the docstring that `pulsar-doctor explain CODE` prints, NEEDS, `check(view, limits)`, and
-where they apply THRESHOLDS, EXPLAINS (codes of its consequences), REMEDY (the same for everybody),
-BY_SILENCE (whether its warnings rest on a silence) and HYPOTHESIS (how the cause is suspected and
-ruled out).
+where they apply THRESHOLDS, EXPLAINS (codes of its consequences), REMEDY (the same for everybody;
+the only action of a finding that lists none), CHECK (what `stall-check` shows once an action has
+worked, for each action that says nothing else), BY_SILENCE (whether its warnings rest on a silence)
+and HYPOTHESIS (how the cause is suspected and ruled out).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pulsar_doctor.diagnosis.answers import CauseAnswer, Finding
+from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.answers import Action, CauseAnswer, Finding
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.errors import InputError
@@ -59,12 +61,18 @@ def _cause(name: str) -> Cause:
 
 
 def _whole(module: Any, code: str) -> Callable[[SubscriptionView, Limits], Iterator[CauseAnswer]]:
-    """The check of a file; each finding has the code, and the REMEDY unless it says another."""
-    remedy, check = getattr(module, "REMEDY", ""), module.check
+    """The check of a file: its findings have the code, and what they do not say themselves."""
 
-    def whole(answer: CauseAnswer) -> CauseAnswer:
-        if not isinstance(answer, Finding):
-            return answer
-        return replace(answer, code=code, remedy=answer.remedy or remedy)
+    def check(view: SubscriptionView, limits: Limits) -> Iterator[CauseAnswer]:
+        for each in module.check(view, limits):
+            yield _completed(each, module, code, view) if isinstance(each, Finding) else each
 
-    return lambda view, limits: map(whole, check(view, limits))
+    return check
+
+
+def _completed(finding: Finding, module: Any, code: str, view: SubscriptionView) -> Finding:
+    remedy, shows = finding.remedy or getattr(module, "REMEDY", ""), getattr(module, "CHECK", None)
+    line = None if shows is None else check_line(view, shows)
+    actions = finding.actions or (Action("now", remedy),)
+    actions = tuple(replace(each, check=each.check or line) for each in actions)
+    return replace(finding, code=code, remedy=remedy, actions=actions)

@@ -13,7 +13,6 @@ Source: PersistentAcknowledgmentsGroupingTracker in the Java client.
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.process import GONE
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -22,7 +21,7 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (
     Threshold("held_for", 2.0, "seconds", "a client may hold acknowledgements back for this long"),
@@ -35,6 +34,8 @@ REMEDY = (
 RECONNECT = (
     "Find out why its client has no connection to the broker; restart it if it does not reconnect."
 )
+CHECK = GONE
+SUMMARY = "{label} holds {acks_pending} acknowledgements back, for at least {seconds}: {why}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -69,10 +70,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: Inside, remedy
         severity="warning",
         confidence=0.9 if own.connected is False or (grouped or 0) > own.seconds else 0.7,
         consumer=consumer.label,
-        summary=say(
-            "{} holds {} acknowledgements back, for at least {}: {}",
-            *(consumer.label, own.acks_pending, duration(own.seconds), why),
-        ),
+        summary=fill(SUMMARY, own, label=consumer.label, seconds=duration(own.seconds), why=why),
         evidence=(
             Measure("acks_pending", own.acks_pending, "messages", "at least"),
             Measure("held_for", round(own.seconds, 1), "seconds", "at least"),
@@ -80,5 +78,5 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: Inside, remedy
             Measure("connected", None if own.connected is None else str(own.connected).lower(), ""),
         ),
         remedy=remedy,
-        actions=(Action("today", remedy, check=check_line(view, GONE)),),
+        actions=(Action("today", remedy),),
     )

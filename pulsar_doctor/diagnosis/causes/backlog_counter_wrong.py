@@ -24,7 +24,6 @@ Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; a
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions.commands import admin
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, unload
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -32,7 +31,7 @@ from pulsar_doctor.diagnosis.probes import read_positions
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not reported"),)
 NEEDS = frozenset({STATS})
@@ -42,6 +41,8 @@ REMEDY = (
     "is sent again. Until then ask for the precise backlog (--get-precise-backlog)."
 )
 SURE = {1: 0.6, 2: 0.8}  # by samples that show it; with more of them it is certain
+CHECK = "msgBacklog shows the same number"
+SUMMARY = "the broker's counter reports a backlog of {counter:entries}, {really}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -64,10 +65,7 @@ def _finding(view: SubscriptionView) -> Finding:
     return Finding(
         severity="warning",
         confidence=SURE.get(backlog.shown_wrong, 0.95),
-        summary=say(
-            "the broker's counter reports a backlog of {:entries}, {}",
-            *(backlog.counter, _really(backlog.positions, backlog.ranges)),
-        ),
+        summary=fill(SUMMARY, backlog, really=_really(backlog.positions, backlog.ranges)),
         evidence=(
             Measure("msg_backlog", backlog.counter, "entries"),
             Measure("backlog_by_positions", backlog.positions, "entries"),
@@ -81,7 +79,6 @@ def _finding(view: SubscriptionView) -> Finding:
                 "on the counter.",
                 command=admin(view, "topics stats", "--get-precise-backlog"),
                 side_effect="the broker reads its ledgers for it: do not run it every second",
-                check=check_line(view, "msgBacklog shows the same number"),
             ),
             unload(view, "When it can be afforded, unload", NO_MORE),
         ),

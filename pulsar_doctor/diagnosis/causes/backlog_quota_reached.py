@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import namespace_admin, policy_admin
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits
@@ -36,7 +35,7 @@ REMEDY = (
     "Have the subscription that fills the quota consumed, or delete it if nobody needs it. Raise "
     "the quota only if that much may wait."
 )
-GONE = "this finding is gone, and its producers are connected again within a minute"
+CHECK = "this finding is gone, and its producers are connected again within a minute"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -73,11 +72,10 @@ def _summary(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Sen
 def _actions(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Iterator[Action]:
     who = "this subscription" if fills else listed(quota.filled_by, NAMED_MOST)
     text = f"Have {who} consumed: when its backlog is below the quota, producers may connect."
-    yield Action("now", text, check=check_line(view, GONE))
+    yield Action("now", text)
     yield Action(
         "today",
         "Check the quota of the topic and its policy, and raise it only if that much may wait.",
         command=policy_admin(view, "get-backlog-quota", "-ap")
         or namespace_admin(view, "get-backlog-quotas"),
-        check=check_line(view, GONE),
     )

@@ -47,7 +47,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import told
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS, WIRE})
@@ -63,6 +63,10 @@ EXPLAINS = frozenset(
     }
 )
 NO_LIMIT = "the limit of unacknowledged messages is not visible on the wire"
+SUMMARY = (
+    "{label} holds {held:unacknowledged messages}, its limit, so the broker sends it nothing "
+    "more{at}: {verdict}; {more}"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -136,11 +140,7 @@ def _finding(
         severity=severity,
         confidence=consumer.sure(0.9),
         consumer=consumer.label,
-        summary=say(
-            "{} holds {:unacknowledged messages}, its limit, so the broker sends it nothing more{}:"
-            " {}; {}",
-            *(consumer.label, held, at, verdict(consumer), more),
-        ),
+        summary=fill(SUMMARY, consumer, held=held, at=at, verdict=verdict(consumer), more=more),
         evidence=(
             measured("unacked_messages", held),
             Measure(

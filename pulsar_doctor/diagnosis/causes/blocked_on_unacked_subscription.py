@@ -41,6 +41,7 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.release import release_verdict, still_comes
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, RELEASE_WAITS, Limits
 from pulsar_doctor.evidence.ack_wait import AckWait, acks_to_release
@@ -50,7 +51,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.printable import listed
-from pulsar_doctor.wording.sentences import joined, say
+from pulsar_doctor.wording.sentences import fill, joined, say
 
 THRESHOLDS = (*RELEASE_WAITS, IN_HAND)
 NEEDS = frozenset({STATS, WIRE})
@@ -68,6 +69,10 @@ EXPLAINS = frozenset(
 NAMED_MOST = 3
 NO_LIMIT = "the subscription's limit of unacknowledged messages is not visible on the wire"
 REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {ONLY_IF}."
+SUMMARY = (
+    "no consumer gets a new message: the subscription has reached its limit with {unacked} "
+    "unacknowledged ones, held by {holders}{worst}; {more}"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -108,11 +113,7 @@ def _by_wire(view: SubscriptionView, held: int, limits: Limits) -> Answers:
     shortest = min(quiet, key=lambda age: age.ms, default=None)
     lasts = shortest is not None and shortest.seconds >= limits["slow_wait"]
     if still and lasts and len(quiet) == len(serving) > 1 and held > limits["in_hand"]:
-        yield Unknown(
-            f"{len(serving)} consumers have permits, hold {held} messages together and have been "
-            f"sent nothing for {shortest}: {NO_LIMIT}; the broker's stats show whether it is "
-            "reached"
-        )
+        yield Unknown(worded("limit_not_seen", serving[0], held=held, within=shortest))
     else:
         yield NotReported(NO_LIMIT)
 
@@ -138,10 +139,8 @@ def _finding(
     return Finding(
         severity=severity,
         confidence=0.9 if limit.watched else 0.7,
-        summary=say(
-            "no consumer gets a new message: the subscription has reached its limit with {} "
-            "unacknowledged ones, held by {}{}; {}",
-            *(unacked, _holders(view), _worst(view), more),
+        summary=fill(
+            SUMMARY, view, unacked=unacked, holders=_holders(view), worst=_worst(view), more=more
         ),
         evidence=(
             Measure("blocked_subscription_on_unacked_msgs", "true", ""),

@@ -198,7 +198,7 @@ def _held_back(view: SubscriptionView) -> bool:
 
 def _who(ready: Sequence[ConsumerView]) -> str:
     names = ready[0].label if len(ready) == 1 else f"{len(ready)} consumers"
-    return say("{} could receive, with {:permits}", names, _permits(ready))
+    return say("{} could receive ({:permits})", names, _permits(ready))
 
 
 def _permits(ready: Sequence[ConsumerView]) -> int:
@@ -297,7 +297,7 @@ def _sent_before(view: SubscriptionView) -> str | None:
 
 
 HYPOTHESIS = Hypothesis(
-    "consumers have permits, entries wait, and the broker does not read them",
+    "consumers could receive, entries wait, and the broker does not read them",
     speaks_for=(
         "undecided", "somebody_ready", "waits", "delivered_long_ago", "no_read", "read_lost",
         "read_asleep", "nobody_holds", "backlog_grows", "rate_none", "unread",
@@ -311,5 +311,5 @@ HYPOTHESIS = Hypothesis(
         "nobody", "nobody_served", _sent_before,
     ),
     missing=("read_state", "read_position"),
-    confirmed="if the read position does not move while a consumer has permits, this is the cause",
+    confirmed="if the read position does not move while a consumer can receive, this is the cause",
 )  # fmt: skip

@@ -25,16 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import ClosedConsumer, SubscriptionView
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
@@ -51,6 +50,7 @@ REMEDY = (
     "Check that the application acknowledges each message when its work is done, and closes its "
     "consumer only after that."
 )
+CHECK = "the backlog falls, and a consumer has acknowledged"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -74,11 +74,9 @@ def _severity(closed: ClosedConsumer, took_within: float) -> Severity | None:
 
 
 def _undecided(closed: ClosedConsumer) -> str:
-    how = "was closed" if closed.by_command else "ended with its process or its connection"
-    return (
-        f"{closed.consumer.label} {how} while it held {many(closed.held, 'message')} and had "
-        "acknowledged none; whether the application had taken any is not visible on the wire"
-    )
+    key = "closed_holding" if closed.by_command else "ended_holding"
+    ended = worded(key, closed.consumer, held=closed.held, after=None)
+    return say("{}; whether the application had taken any is not visible on the wire", ended)
 
 
 def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity) -> Finding:
@@ -101,41 +99,35 @@ def _finding(view: SubscriptionView, closed: ClosedConsumer, severity: Severity)
 
 def _summary(closed: ClosedConsumer, severity: Severity) -> str:
     """What it did, what that means, and what became of the messages."""
-    had, held = closed.had_seconds, say("{:messages}", closed.held)
-    after = "" if had is None else say(" after {}", duration(had))
+    after = None if closed.had_seconds is None else duration(closed.had_seconds)
     why = (
-        say("its application took {} or more and acknowledged none of them", closed.taken)
+        say("its application took {} or more of them", closed.taken)
         if closed.taken
         else "its application took none of them, or forgets to acknowledge"
     )
     then = (
         "they were delivered again, and others have acknowledged since"
         if severity == "info"
-        else "they are delivered again, and nobody has acknowledged any since"
+        else "they are delivered again, and nobody has acknowledged since"
     )
-    return say(
-        "{} was closed{} while it held {}, and had never acknowledged any: {}; {}",
-        *(closed.consumer.label, after, held, why, then),
-    )
+    ended = worded("closed_holding", closed.consumer, held=closed.held, after=after)
+    return say("{}: {}; {}", ended, why, then)
 
 
 def _actions(view: SubscriptionView, closed: ClosedConsumer) -> Iterator[Action]:
-    expect = "the backlog falls, and a consumer has acknowledged"
     yield Action(
         "now",
         f"Check that the application {place(closed.consumer)} acknowledges each message when its "
         "work is done, and check its log for failed acks: none has arrived.",
-        check=check_line(view, expect),
     )
     yield Action(
         "later",
         "Close the consumer last: first wait for the work in progress and its acknowledgements.",
-        check=check_line(view, expect),
     )
 
 
 HYPOTHESIS = Hypothesis(
-    "a consumer ended that had taken messages and acknowledged none of them",
+    "a consumer ended, and all the messages that it had taken come again",
     speaks_for=("undecided", "ended_holding"),
     against=("somebody_acks",),
     stalls=False,

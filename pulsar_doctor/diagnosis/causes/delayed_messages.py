@@ -33,7 +33,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import told
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer delayed entries are not reported"),)
 NEEDS = frozenset({STATS})
@@ -41,6 +41,7 @@ REMEDY = (
     "Nothing to do if the delay is intended. Otherwise find the producer that sends with "
     "deliverAfter or deliverAt; `pulsar-admin topics peek-messages` shows the delivery times."
 )
+SUMMARY = "{delayed} of {backlog:entries} in the backlog are not due yet, {ending}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -65,9 +66,7 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
     return Finding(
         severity="info",
         confidence=0.95,
-        summary=say(
-            "{} of {:entries} in the backlog are not due yet, {}", delayed, backlog, ending
-        ),
+        summary=fill(SUMMARY, view, delayed=delayed, backlog=backlog, ending=ending),
         evidence=(
             Measure("msg_delayed", delayed, "entries"),
             replace(backlog_measure(view), value=backlog),

@@ -30,7 +30,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 SETTINGS = {
     "subscription": "set-subscription-dispatch-rate of `pulsar-admin topicPolicies` or namespaces",
@@ -40,15 +40,25 @@ SETTINGS = {
 REMEDY = f"Raise the limit or accept its pace: {', or '.join(SETTINGS.values())}."
 
 THRESHOLDS = (
-    Threshold("ready", 0.5, "of the samples", "with permits; with fewer, the clients set the pace"),
+    Threshold(
+        "ready",
+        0.5,
+        "of the samples",
+        "in which somebody could receive; with fewer, the clients set the pace",
+    ),
 )
 NEEDS = frozenset({STATS})
 SENT_LESS = (
-    "in every step of the window the broker sent less than consumers had permits for, and as much "
+    "in every step of the window the broker sent less than consumers could receive, and as much "
     "waited: a rate limit sets the pace, or a connection that takes no more"
 )
 PASSED_TIMES = 10  # a limit delays nothing for so much longer than it takes to send all
 EXPLAINS = frozenset({"broker-read-stuck"})
+SUMMARY = (
+    "a limit sets the pace, not the consumers: the {names} dispatch rate limit delayed "
+    "{reads:reads} in the window, while consumers could receive and at least {waits:entries} "
+    "were left to send"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -91,12 +101,7 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], waits: int) -> 
     return Finding(
         severity="warning",
         confidence=0.9,
-        summary=say(
-            "a limit sets the pace, not the consumers: the {} dispatch rate limit delayed "
-            "{:reads} in the window, while consumers had permits and at least {:entries} were "
-            "left to send",
-            *(names, _reads(lately), waits),
-        ),
+        summary=fill(SUMMARY, view, names=names, reads=_reads(lately), waits=waits),
         evidence=(
             *(Measure(each.counter, each.reads, "reads") for each in lately),
             Measure("left_entries_least", waits, "entries"),

@@ -35,7 +35,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least, most, told
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 TOGETHER_SECONDS = 2.0  # no application dies and starts again in less
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
@@ -52,6 +52,11 @@ REMEDY = (
     "Check whether the process at this address still runs. If it does, it hangs: restart it. If "
     "not, the broker drops its consumer after twice keepAliveIntervalSeconds, or at once when the "
     "topic is unloaded (pulsar-admin topics unload)."
+)
+SUMMARY = (
+    "{label} may be dead although it is still listed: the one at {address} {holds} and has been"
+    " silent for {silence}, and {seconds} later a consumer of the same name connected from "
+    "another connection"
 )
 
 
@@ -155,11 +160,13 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
         severity="stalled" if blocks else "warning",
         confidence=0.5 if blocks else 0.3,
         consumer=older.label,
-        summary=say(
-            "{} may be dead although it is still listed: the one at {} {} and has been silent for "
-            "{}, and {} later a consumer of the same name connected from another connection",
-            *(older.label, (older.address or "an address that is not reported").lstrip("/")),
-            *(holds, silence, duration(after)),
+        summary=fill(
+            SUMMARY,
+            older,
+            address=(older.address or "an address that is not reported").lstrip("/"),
+            holds=holds,
+            silence=silence,
+            seconds=duration(after),
         ),
         evidence=(
             *older.measure("address", "connected_since"),

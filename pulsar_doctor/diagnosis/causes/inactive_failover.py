@@ -28,6 +28,7 @@ from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment, unload
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -113,11 +114,8 @@ def _stuck(view: SubscriptionView, active: ConsumerView, limits: Limits) -> Answ
     elif quiet.exact and quiet.seconds < limits["quiet_after"]:
         return
     elif quiet.seconds < limits["quiet_after"] and not active.never_gave_back:
-        yield Unknown(
-            f"{active.label} has no permits, silent for {quiet}: only several samples and the "
-            "broker's clock show whether it works",
-            active.label,
-        )
+        text = "{}, silent for {}: only several samples and a clock show whether it works"
+        yield Unknown(say(text, worded("no_permits", active), quiet), active.label)
     elif not active.all_in_hand:
         yield _stuck_finding(view, active, "warning", 0.6 if active.watched else 0.4)
 
@@ -156,10 +154,9 @@ def _stuck_finding(
         confidence=confidence,
         consumer=active.label,
         summary=say(
-            "the active consumer {} has acknowledged nothing{}{}: {}; {} takes over only when it"
-            " disconnects; {:permits}{}",
-            *(active.label, entries, silent, verdict(active), standby, active.available_permits),
-            _backlog(view),
+            "the active consumer {} {}: {}; {} takes over only when it disconnects; {:permits}{}",
+            *(active.label, worded("acked_nothing", active, since=joined("", (entries, silent)))),
+            *(verdict(active), standby, active.available_permits, _backlog(view)),
         ),
         evidence=(
             Measure("active_consumer_name", active.label, ""),

@@ -33,10 +33,9 @@ from collections.abc import Sequence
 
 from pulsar_doctor.broker.stats.values import HashRange
 from pulsar_doctor.diagnosis.actions.activity import verdict
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
@@ -70,6 +69,7 @@ UNCOVERED = (
     "let the broker split the ranges (KeySharedPolicy.autoSplitHashRange)."
 )
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
+CHECK = NO_MORE
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -111,7 +111,6 @@ def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answer
         summary=summary,
         evidence=(Measure("msg_in_replay", replay, "entries"), backlog_measure(view)),
         remedy=UNCOVERED,
-        actions=(Action("now", UNCOVERED, check=check_line(view, NO_MORE)),),
     )
 
 

@@ -77,7 +77,7 @@ def _finding(view: SubscriptionView, text: Sentence, stood: Age) -> Finding:
     return Finding(
         severity="warning",
         confidence=0.8,
-        summary=say("{}: every consumer has permits, and the broker does not send them", text),
+        summary=say("{}: every consumer can receive, and the broker does not send them", text),
         evidence=(
             Measure("msg_in_replay", told(view.replay), "entries"),
             backlog_measure(view),
@@ -92,5 +92,5 @@ HYPOTHESIS = Hypothesis(
     speaks_for=("undecided", "replay", "somebody_ready", "nobody_holds", "waits"),
     stalls=False,
     if_undecided=True,
-    confirmed="if they stay there while every consumer has permits, this is the cause",
+    confirmed="if they stay there while every consumer can receive, this is the cause",
 )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import SET_BACK, in_order
 from pulsar_doctor.diagnosis.actions.process import (
     GONE,
@@ -41,7 +40,7 @@ from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.clients import LISTENER_THREADS
 from pulsar_doctor.wording.printable import listed
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
@@ -50,6 +49,8 @@ REMEDY = (
     "Restart the process. Set a time limit on the call that blocks its listener, or on the call "
     "of the thread that holds its lock."
 )
+CHECK = GONE
+SUMMARY = "{label} hangs{shares}: {threads}; {ledgers}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -65,10 +66,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
             confidence=0.95 if len(own.sits) == 1 and own.sits[0].seconds else 0.8,
             consumer=consumer.label,
-            summary=say(
-                "{} hangs{}: {}; {}",
-                *(consumer.label, _shares(own)),
-                *(all_have_sat(own.sits, "listener thread"), both_ledgers(consumer, own)),
+            summary=fill(
+                SUMMARY,
+                consumer,
+                shares=_shares(own),
+                threads=all_have_sat(own.sits, "listener thread"),
+                ledgers=both_ledgers(consumer, own),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             actions=in_order(
@@ -93,5 +96,4 @@ def _more_threads(view: SubscriptionView, consumer: ConsumerView, own: Inside) -
             f"Give its client a listener thread for each listener: {name}.",
             side_effect="a listener that hangs no longer holds up the others",
             undo=SET_BACK,
-            check=check_line(view, GONE),
         )

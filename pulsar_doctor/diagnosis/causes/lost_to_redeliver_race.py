@@ -26,7 +26,6 @@ OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch 
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, restart, unload
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -34,7 +33,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE, Measure
 from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("settle", 5.0, "seconds", "more recent changes may still be in progress"),)
 NEEDS = frozenset({WIRE})
@@ -45,6 +44,11 @@ REMEDY = (
     "application is working on. Until then do not acknowledge cumulatively. It happens to Java "
     "clients on Exclusive and Failover; on Shared, messages are given back one by one, without "
     "this race."
+)
+CHECK = NO_MORE
+SUMMARY = (
+    "{unsent} not sent to {label} any more: {entries} from {first} on were sent before its last"
+    " REDELIVER took effect and not again, while {behind} has been sent since"
 )
 
 
@@ -63,11 +67,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
         severity="stalled",
         confidence=0.9,
         consumer=consumer.label,
-        summary=say(
-            "{} not sent to {} any more: {} from {} on were sent before its last REDELIVER took "
-            "effect and not again, while {} has been sent since",
-            *(unsent, consumer.label, entries, passed.first, passed.behind),
-        ),
+        summary=fill(SUMMARY, passed, unsent=unsent, label=consumer.label, entries=entries),
         evidence=(
             Measure("passed_entries", passed.entries, "entries"),
             Measure("passed_messages", passed.messages, "messages"),
@@ -83,7 +83,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, passed: PassedOver)
                 "later",
                 "Use Shared if the order does not matter: there, messages are given back one by "
                 "one. Or do not acknowledge cumulatively.",
-                check=check_line(view, NO_MORE),
             ),
         ),
     )

@@ -19,24 +19,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import dump_threads, more_workers
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import listed
-from pulsar_doctor.wording.sentences import Sentence, say
+from pulsar_doctor.wording.sentences import Sentence, fill, say
 
-THRESHOLDS = (Threshold("quiet", 60.0, "seconds", "without permits, if nothing is published"),)
+THRESHOLDS = (
+    Threshold("quiet", 60.0, "seconds", "if nothing is published, and nobody can receive"),
+)
 NEEDS = frozenset({STATS})
 NAMED_MOST = 3
 REMEDY = (
     "Find out why its application does not receive, or add consumers; what was dropped is lost. A "
     "topic that must not lose messages has to be persistent."
 )
-OURS = "this finding is gone, a minute after consumers have permits again"
+CHECK = "this finding is gone, a minute after consumers can receive again"
+DROPS = "the broker drops what is published until it asks again"
+SUMMARY = (
+    "in its last full minute the broker dropped {rate} messages a second[, and sent {sent}]: "
+    "{why}; a non-persistent topic keeps nothing"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -56,8 +63,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if since is not None and since.seconds >= limits["quiet"]:
         who = waiting[0].label
         yield Unknown(
-            f"{who} has had no permits for {since}: the broker drops what is published until it "
-            "asks again",
+            say("{}: {}", worded("no_permits_for", waiting[0], since=since), DROPS),
             who,
         )
 
@@ -66,16 +72,17 @@ def _finding(
     view: SubscriptionView, dropped: float, waiting: Sequence[ConsumerView], *, stalled: bool
 ) -> Finding:
     who = waiting[0] if waiting else None
-    rate = None if stalled else view.msg_rate_out
-    sent = "" if rate is None else f", and sent {rate:.3g}"
+    sent = None if stalled else view.msg_rate_out
     return Finding(
         severity="stalled" if stalled else "warning",
         confidence=0.95,
         consumer=who.label if who else None,
-        summary=say(
-            "in its last full minute the broker dropped {} messages a second{}: {}; a "
-            "non-persistent topic keeps nothing",
-            *(f"all {dropped:.3g}" if stalled else f"{dropped:.3g}", sent, _why(view, waiting)),
+        summary=fill(
+            SUMMARY,
+            view,
+            rate=f"all {dropped:.3g}" if stalled else f"{dropped:.3g}",
+            sent=None if sent is None else f"{sent:.3g}",
+            why=_why(view, waiting),
         ),
         evidence=(
             Measure("msg_drop_rate", dropped, "messages/second"),
@@ -90,16 +97,17 @@ def _why(view: SubscriptionView, waiting: Sequence[ConsumerView]) -> Sentence:
     if view.consumers is None:
         return say("its consumers are not reported")
     if not view.served:
-        return say("no consumer is attached")
+        return worded("nobody", view)
     if not waiting:
-        return say("its consumers have no permits at times")
-    names = listed([each.label for each in waiting], NAMED_MOST)
-    return say("{} {} no permits", names, "has" if len(waiting) == 1 else "have")
+        return say("its consumers cannot receive at times")
+    if len(waiting) == 1:
+        return worded("no_permits", waiting[0])
+    return say("{} cannot receive", listed([each.label for each in waiting], NAMED_MOST))
 
 
 def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Action]:
     if who is not None:
         yield dump_threads(view, who)
-    yield replace(more_workers(view), check=check_line(view, OURS))
+    yield replace(more_workers(view), check=None)
     text = "Make the topic persistent, if its messages must not be lost."
-    yield Action("later", text, check=check_line(view, OURS))
+    yield Action("later", text)

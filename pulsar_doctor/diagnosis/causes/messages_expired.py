@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import policy_admin
 from pulsar_doctor.diagnosis.actions.consumers import more_workers, smaller_queue
 from pulsar_doctor.diagnosis.actions.processes import place
@@ -44,7 +43,7 @@ REMEDY = (
     "raise the time to live, if they are wanted later, too."
 )
 COUNT = "before a consumer had acknowledged them, and count as consumed"
-GONE = "this finding is gone"
+CHECK = "this finding is gone"
 TOGETHER_SECONDS = 5.0  # a check of many messages takes a moment
 CHECKS_SECONDS = 600.0  # two checks, at the broker's default
 TTL = "Check the time to live (in seconds), and raise it if the messages are wanted later, too."
@@ -118,12 +117,12 @@ def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Actio
             "continues with what is still in the backlog."
         )
         effect = "what it holds is not processed: what has expired does not come again"
-        yield Action("now", text, side_effect=effect, check=check_line(view, GONE))
+        yield Action("now", text, side_effect=effect)
     if view.consumers == ():
         text = "Attach a consumer; or, if nobody wants these messages, remove the subscription."
-        yield Action("now", text, check=check_line(view, GONE))
+        yield Action("now", text)
     command = policy_admin(view, "get-message-ttl", "-ap")
-    yield Action("today", TTL, command=command, check=check_line(view, GONE))
+    yield Action("today", TTL, command=command)
     if who is not None:
         yield from smaller_queue(view, who)
     if view.consumers != ():

@@ -28,7 +28,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (REFILL_WAIT,)
 NEEDS = frozenset({WIRE, STATS})
@@ -36,6 +36,12 @@ EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
 REMEDY = (
     "Restart this consumer: its next SUBSCRIBE starts from a full queue's worth of permits. Note "
     "its client version; if it happens again, report the trace to that client's project."
+)
+SUMMARY = (
+    "{label} was sent more than it asked for, and what it holds is too little to bring its "
+    "permits back: it is at {available_permits:permits} and {holds}; no FLOW and no message for "
+    "{silence}[, while at least {left:entries} wait][: it was granted {permits_granted} and spent"
+    " {spent}]"
 )
 
 
@@ -58,30 +64,23 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> Finding:
-    left = least(view.left)
-    wait = "" if left is None else say(", while at least {:entries} wait", left)
-    granted, spent = told(consumer.permits_granted), _spent(consumer)
-    counted = "" if spent is None else say(": it was granted {} and spent {}", granted, spent)
+    left, spent = least(view.left), _spent(consumer)
     return Finding(
         severity="stalled",
         confidence=consumer.sure(0.8),
         consumer=consumer.label,
-        summary=say(
-            "{} was sent more than it asked for, and what it holds is too little to bring its "
-            "permits back: it is at {:permits} and {}; no FLOW and no message for {}{}{}",
-            *(
-                consumer.label,
-                consumer.available_permits,
-                _holds(consumer),
-                duration(silent),
-                wait,
-                counted,
-            ),
+        summary=fill(
+            SUMMARY,
+            consumer,
+            holds=_holds(consumer),
+            silence=duration(silent),
+            left=left,
+            spent=spent,
         ),
         evidence=(
             *consumer.measures(),
-            measured("permits_granted", granted),
-            Measure("permits_spent", _spent(consumer), "permits"),
+            measured("permits_granted", told(consumer.permits_granted)),
+            Measure("permits_spent", spent, "permits"),
             Measure("left_entries_least", left, "entries"),
         ),
         actions=anew(view, consumer),

@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import admin, checked, subscription_admin
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -32,7 +31,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "consumers that come back have come by then"),
@@ -48,6 +47,8 @@ MISSED = (
     "Find out why the application has no consumer on this partition: it may have been added later "
     "(autoUpdatePartitions(false)), or its consumer failed. A restart attaches to all partitions."
 )
+CHECK = "healthy, and the backlog falls"
+SUMMARY = "{what}, with a backlog of {backlog}{seen}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -129,7 +130,7 @@ def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
     return Finding(
         severity="stalled" if missed or (left and gone >= limits["restart_wait"]) else "warning",
         confidence=sure,
-        summary=say("{}, with a backlog of {}{}", what, view.backlog, seen),
+        summary=fill(SUMMARY, view, what=what, seen=seen),
         evidence=(
             Measure("consumers", 0, "consumers"),
             backlog_measure(view),
@@ -141,7 +142,6 @@ def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
             Action(
                 "now",
                 MISSED if missed else "Start the application that consumes this subscription.",
-                check=check_line(view, "healthy, and the backlog falls"),
             ),
             *(() if missed else _deletes(view)),
         ),

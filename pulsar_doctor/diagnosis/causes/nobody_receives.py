@@ -33,12 +33,13 @@ from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import many
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
 REMEDY = "Find out why the thread that should receive does not return, and restart the process."
+SUMMARY = "nobody calls receive on {label}[ while {waits} wait in its queue]: {ledgers}; {where}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -50,15 +51,17 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         stood = 0.0 if own.deadlock or not own.nothing_taken else lasted(consumer, own)
         if stood < limits["stuck_for"]:
             continue
-        what = "messages" if own.waiting is None else say("{:messages}", own.waiting)
-        waits = "" if own.zero_queue else say(" while {} wait in its queue", what)
+        waits = "messages" if own.waiting is None else say("{:messages}", own.waiting)
         yield Finding(
             severity="stalled" if stood >= limits["refill_wait"] else "warning",
             confidence=0.9 if len(own.sits) == 1 else 0.7,
             consumer=consumer.label,
-            summary=say(
-                "nobody calls receive on {}{}: {}; {}",
-                *(consumer.label, waits, both_ledgers(consumer, own), _where(own)),
+            summary=fill(
+                SUMMARY,
+                consumer,
+                waits=None if own.zero_queue else waits,
+                ledgers=both_ledgers(consumer, own),
+                where=_where(own),
             ),
             evidence=(*numbers(consumer, own), *sitting(consumer, own)),
             actions=unstuck(view, consumer, resting(own)),

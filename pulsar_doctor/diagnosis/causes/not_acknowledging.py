@@ -57,6 +57,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
     rest_beside_others,
     silent_holder,
 )
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
     FORGETS_FROM,
     IN_HAND,
@@ -106,8 +107,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         elif consumer.number in beside and _held(view, consumer) >= FORGETS_FROM:
             yield _beside_finding(view, consumer, beside[consumer.number])
         elif consumer.number in rest:
-            text = say("{} {}", consumer.label, rest[consumer.number])
-            yield SilentHolder(text, consumer.label)
+            yield SilentHolder(rest[consumer.number], consumer.label)
         elif ended := _ended(view, consumer, limits):
             yield ended
         elif still := _silent(view, consumer, limits["first_ack"], rests=rests):
@@ -153,12 +153,9 @@ def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
 
 
 def _since_when(consumer: ConsumerView) -> Unknown:
-    return Unknown(
-        f"{consumer.label} holds {consumer.unacked_messages} messages and has "
-        f"{'never acknowledged any' if consumer.never_acked else 'not moved'}; since when is not "
-        f"known: {consumer.unseen or 'take a longer window'}",
-        consumer.label,
-    )
+    key = "unacked_since_unknown" if consumer.never_acked else "unmoved_since_unknown"
+    unseen = consumer.unseen or "take a longer window"
+    return Unknown(worded(key, consumer, unseen=unseen), consumer.label)
 
 
 def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
@@ -201,9 +198,9 @@ def _none_yet(
     view: SubscriptionView, consumer: ConsumerView, since: Age | str, until: float
 ) -> Unknown:
     reason = say(
-        "{} has acknowledged none of {:messages} in {}{}; a sink that acknowledges at checkpoints "
-        "looks the same until {}",
-        *(consumer.label, view.kept_by(consumer), since, _proof(consumer), duration(until)),
+        "{} in {}{}; a sink that acknowledges at checkpoints looks the same until {}",
+        *(worded("never_acked", consumer, sent=view.kept_by(consumer)), since),
+        *(_proof(consumer), duration(until)),
     )
     return Unknown(reason, consumer.label)
 
@@ -246,11 +243,9 @@ def _never_finding(
         Measure("limit_reached_in", seconds, "seconds"),
     )
     how = FORGETS if activity_of(consumer) == "keeps" else verdict(consumer)
-    said = say(
-        "has been sent messages for {} and has never acknowledged any, {} or more: {}{}",
-        *(since, kept, how, _proof(consumer)),
-    )
-    return _found(view, consumer, said, evidence, severity)
+    none = worded("never_acked", consumer, sent=at_least(kept))
+    summary = say("{} in {}: {}{}", none, since, how, _proof(consumer))
+    return _found(view, consumer, summary, evidence, severity)
 
 
 def _of_limit(
@@ -277,15 +272,13 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, longest: float | No
         measured("unacked_messages", at_least(held)),
         measured("quiet_for", silent),
     )
-    said = say(
-        "holds {:messages} or more and has acknowledged nothing for {}: {}; nothing else is left to"
-        " send, and {:permits} are left",
-        *(held, duration(silent), verdict(consumer), permits),
-    )
+    none = worded("holds_and_acks_none", consumer, held=at_least(held), since=duration(silent))
+    may = say("nothing else is left to send, and {}", worded("has_permits", consumer, label="it"))
+    summary = say("{}: {}; {}", none, verdict(consumer), may)
     if longest is None:
-        return _found(view, consumer, said, evidence, "stalled")
-    said = say("{}; from {} on (longest_job) that is a stall", said, duration(longest))
-    return _found(view, consumer, said, evidence, "warning")
+        return _found(view, consumer, summary, evidence, "stalled")
+    summary = say("{}; from {} on (longest_job) that is a stall", summary, duration(longest))
+    return _found(view, consumer, summary, evidence, "warning")
 
 
 def _beside_finding(view: SubscriptionView, consumer: ConsumerView, how: Sentence) -> Finding:
@@ -293,14 +286,14 @@ def _beside_finding(view: SubscriptionView, consumer: ConsumerView, how: Sentenc
         *consumer.measure("available_permits", "unacked_messages"),
         measured("since_work", consumer.since_work),
     )
-    said = say("{}: {}", how, verdict(consumer))
-    return _found(view, consumer, said, evidence, "stalled")
+    summary = say("{}: {}", how, verdict(consumer))
+    return _found(view, consumer, summary, evidence, "stalled")
 
 
 def _found(
     view: SubscriptionView,
     consumer: ConsumerView,
-    said: str,
+    summary: str,
     evidence: tuple[Measure, ...],
     severity: Severity,
 ) -> Finding:
@@ -311,7 +304,7 @@ def _found(
         severity=severity,
         confidence=0.6,
         consumer=consumer.label,
-        summary=say("{} {}", consumer.label, said),
+        summary=summary,
         evidence=evidence,
         remedy=remedy(view, consumer),
         actions=actions,
@@ -319,7 +312,7 @@ def _found(
 
 
 HYPOTHESIS = Hypothesis(
-    "{who} takes messages and acknowledges none of them, or hangs with them",
+    "{who} keeps the messages that it takes, or hangs with them",
     speaks_for=(
         "undecided", "never_acked", "never_acked_many", "has_permits", "near_limit", "nothing_left",
         "holds_many", "rate_none", "quiet_long", "unusual", "one_flow",

@@ -17,14 +17,13 @@ SubscriptionCoordinator, 5.0.0-M1.
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.segments import OnSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (
     Threshold("parent_quiet", 300.0, "seconds", "without an ack on a sealed parent is a stall"),
@@ -40,7 +39,15 @@ JOIN = (
     "Restart one stream consumer of the subscription, or add one with another name: the broker "
     "then checks at once, and not up to 15 minutes later."
 )
-OURS = "this segment has a consumer, and its backlog falls"
+CHECK = "this segment has a consumer, and its backlog falls"
+SUMMARY = (
+    "the broker assigns this segment to no consumer before its sealed parent, segment {segment}, "
+    "is drained, which has {entries:entries} {who}[; nothing was acknowledged there for {since}]"
+)
+SUMMARY_DRAINED = (
+    "all sealed parents were drained at least {seconds} ago, and the broker has not checked "
+    "since: it does so at ever longer intervals"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -68,23 +75,17 @@ def _waits(view: SubscriptionView, parent: OnSegment, limits: Limits) -> Finding
         return Unknown(say(why, parent.segment))
     stuck = parent.attended is False or (quiet is not None and quiet >= limits["parent_quiet"])
     severity: Severity = "stalled" if stuck else "info"
-    who = _who(parent)
-    last = say("; nothing was acknowledged there for {}", duration(quiet)) if quiet else ""
+    since = duration(quiet) if quiet else None
     return Finding(
         severity=severity,
         confidence=0.9,
-        summary=say(
-            "the broker assigns this segment to no consumer before its sealed parent, segment {}, "
-            "is drained, which has {:entries} {}{}",
-            *(parent.segment, _entries(parent), who, last),
-        ),
+        summary=fill(SUMMARY, parent, entries=_entries(parent), who=_who(parent), since=since),
         evidence=(
             Measure("parent_segment", parent.segment, "segment"),
             Measure("parent_backlog", _entries(parent), "entries"),
             Measure("parent_quiet_for", quiet, "seconds"),
             backlog_measure(view),
         ),
-        actions=(Action("now", REMEDY, check=check_line(view, OURS)),),
     )
 
 
@@ -101,12 +102,7 @@ def _not_assigned(view: SubscriptionView, seconds: float) -> Finding:
     return Finding(
         severity="warning",
         confidence=0.8,
-        summary=say(
-            "all sealed parents were drained at least {} ago, and the broker has not checked "
-            "since: it does so at ever longer intervals",
-            duration(seconds),
-        ),
+        summary=fill(SUMMARY_DRAINED, view, seconds=duration(seconds)),
         evidence=(Measure("parents_drained_for", seconds, "seconds"), backlog_measure(view)),
         remedy=JOIN,
-        actions=(Action("now", JOIN, check=check_line(view, OURS)),),
     )

@@ -12,18 +12,21 @@ Source: ConsumerImpl.pause and increaseAvailablePermits in the Java client.
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.process import GONE, both_ledgers, numbers
 from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill
 
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES
 REMEDY = "Call resume() on it in its application, or find out why that does not happen."
+CHECK = GONE
+SUMMARY = (
+    "{label} was paused by its application and requests no messages until it is resumed: {ledgers}"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -38,10 +41,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             severity="warning",
             confidence=0.95,
             consumer=consumer.label,
-            summary=say(
-                "{} was paused by its application and requests no messages until it is resumed: {}",
-                *(consumer.label, both_ledgers(consumer, own)),
-            ),
+            summary=fill(SUMMARY, consumer, ledgers=both_ledgers(consumer, own)),
             evidence=numbers(consumer, own),
-            actions=(Action("now", REMEDY, check=check_line(view, GONE)),),
         )

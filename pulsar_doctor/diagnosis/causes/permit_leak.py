@@ -28,6 +28,7 @@ from pulsar_doctor.diagnosis.actions.consumers import anew
 from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Probe, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE
@@ -35,7 +36,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.ledger.clients import clients_of
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (
     Threshold(
@@ -50,6 +51,11 @@ REMEDY = (
     "If it is paused, resume it; if its application does not call receive (queue size 0), find out "
     "why. Otherwise restart this consumer, which then asks anew. Update its client, and if it "
     "happens again, report the trace to that client's project."
+)
+SUMMARY = (
+    "{label} has taken at least {owed:messages} and has not asked for others in their place: a "
+    "FLOW was due at {refill_threshold} and none has arrived for {waited}; {permits:permits} "
+    "are left"
 )
 
 
@@ -74,11 +80,8 @@ def _judge(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> An
     elif since.seconds >= limits["paused_for"]:
         yield _finding(view, consumer, _severity(consumer, limits), 0.6)
     else:
-        yield Unknown(
-            f"{consumer.label} owes {owed} permits and has sent no FLOW for "
-            f"{since}: is it paused? A paused Java consumer looks the same",
-            consumer.label,
-        )
+        text = "{}, but none has come for {}: is it paused? A paused Java consumer looks the same"
+        yield Unknown(say(text, worded("owes_flow", consumer), since), consumer.label)
 
 
 def _may_pause(consumer: ConsumerView) -> bool:
@@ -102,11 +105,12 @@ def _finding(
         severity=severity,
         confidence=confidence,
         consumer=consumer.label,
-        summary=say(
-            "{} has taken at least {:messages} and has not asked for others in their place: a "
-            "FLOW was due at {} and none has arrived for {}; {:permits} are left",
-            *(consumer.label, owed, consumer.refill_threshold, duration(waited)),
-            most(consumer.available_permits),
+        summary=fill(
+            SUMMARY,
+            consumer,
+            owed=owed,
+            waited=duration(waited),
+            permits=most(consumer.available_permits),
         ),
         evidence=(
             *consumer.measure("permits_owed", "refill_threshold", "permits_refilled"),

@@ -19,18 +19,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.commands import admin
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import restart
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill
 
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
 REMEDY = (
     "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
     "or of this tool. A restart of the consumer makes both sides equal again."
+)
+CHECK = "with --trace too: it shows whether both sides still differ"
+SUMMARY = (
+    "two sources disagree about {consumer}: one reports {newer:available permits} and the other"
+    " {older}, and nothing has moved in between"
 )
 
 
@@ -44,11 +48,7 @@ def _finding(view: SubscriptionView, differ: Disagreement) -> Finding:
         severity="warning",
         confidence=0.8,
         consumer=differ.consumer,
-        summary=say(
-            "two sources disagree about {}: one reports {:available permits} and the other {}, "
-            "and nothing has moved in between",
-            *(differ.consumer, differ.newer, differ.older),
-        ),
+        summary=fill(SUMMARY, differ),
         evidence=(
             Measure("permits_newer", differ.newer, "permits"),
             Measure("permits_older", differ.older, "permits"),
@@ -62,7 +62,6 @@ def _actions(view: SubscriptionView, differ: Disagreement) -> Iterator[Action]:
         "now",
         "Keep the trace and the broker's current statistics, and report them.",
         command=admin(view, "topics stats"),
-        check=check_line(view, "with --trace too: it shows whether both sides still differ"),
     )
     for consumer in view.consumers or ():
         if consumer.label == differ.consumer:

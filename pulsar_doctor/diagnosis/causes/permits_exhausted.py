@@ -45,7 +45,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.activity import state
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import dump_threads, treatment
 from pulsar_doctor.diagnosis.actions.keys import waiting_for
 from pulsar_doctor.diagnosis.actions.processes import place
@@ -53,6 +52,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.starving import starving
 from pulsar_doctor.diagnosis.thresholds import (
     QUIET_AFTER,
@@ -84,7 +84,8 @@ NOT_CLOSED = (  # seen on 4.0.8, on Key_Shared
     "that comes, or the next FLOW."
 )
 IN_HAND = "it asks for one message at a time: working and hanging look the same"
-AS_A_ZERO_QUEUE = "it has no permits and holds nothing, like a zero queue between two receives"
+AS_A_ZERO_QUEUE = "it holds nothing, like a zero queue between two receives"
+CHECK = "it can receive, or holds messages"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -284,10 +285,9 @@ def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | Non
 
 def _cannot_tell(consumer: ConsumerView, why: str) -> Unknown:
     quiet = consumer.quiet_for
-    since = "" if quiet is None else f", quiet for {quiet}"
-    return Unknown(
-        f"{consumer.label} has {consumer.available_permits} permits{since}: {why}", consumer.label
-    )
+    since = "" if quiet is None else say(", quiet for {}", quiet)
+    reason = say("{}{}: {}", worded("has_permits", consumer), since, why)
+    return Unknown(reason, consumer.label)
 
 
 def _finding(
@@ -324,13 +324,11 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
             "now",
             f"Check whether the consumer {place(consumer)} is paused, or its application never "
             "receives.",
-            check=check_line(view, "it has permits, or holds messages"),
         )
         yield dump_threads(view, consumer)
         yield Action(
             "now",
             f"Restart the process {place(consumer)}, so that it begins to receive.{NOT_CLOSED}",
-            check=check_line(view, "it has permits, or holds messages"),
             brief="Restart its process",
         )
     else:

@@ -33,6 +33,7 @@ from pulsar_doctor.diagnosis.actions.processes import place, threads_seen
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -86,6 +87,9 @@ class Hoard:
             return None
         ahead = 1 if done >= PACE_NEEDS else in_hand
         return self.held * min(since.seconds, self.idle_for.seconds) / (done + ahead)
+
+
+DUMP_SHOWS = "a thread dump shows it"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -152,12 +156,9 @@ def _judge(view: SubscriptionView, hoard: Hoard, limits: Limits) -> Answers:
     elif hog.queued.least or hoard.held > limits["in_hand"]:
         yield _finding(view, hoard, wait, limits)
     elif wait >= limits["refill_wait"]:
-        yield Unknown(
-            f"{hog.label} holds {hoard.held} messages with {hog.available_permits} permits "
-            "left: workers may be processing all of them; "
-            f"{threads_seen(hog) or 'a thread dump shows it'}",
-            hog.label,
-        )
+        text = "{} holds {:messages}, and {}: workers may be processing all of them; {}"
+        permits, shown = worded("has_permits", hog, label="it"), threads_seen(hog) or DUMP_SHOWS
+        yield Unknown(say(text, hog.label, hoard.held, permits, shown), hog.label)
 
 
 def _wait(hoard: Hoard, limits: Limits) -> float | str | None:

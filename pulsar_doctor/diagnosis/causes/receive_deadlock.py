@@ -17,13 +17,17 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.measures import PROCESS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 NEEDS = frozenset({PROCESS})
 EXPLAINS = CONSEQUENCES | {"listener-stuck", "nobody-receives"}
 REMEDY = (
     "Restart the process. Then change the code to take the locks that the dump names in the same "
     "order everywhere."
+)
+SUMMARY = (
+    "{label} will not take any more messages: its threads {names} wait for each other[; {at}]; "
+    "{ledgers}"
 )
 
 
@@ -35,14 +39,13 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             continue
         names = " and ".join(own.deadlock)
         sits = next((each for each in own.sits if each.thread in own.deadlock), None)
-        where = "" if sits is None else say("; {} is in {}", sits.thread, sits.where)
+        at = None if sits is None else say("{} is in {}", sits.thread, sits.where)
         yield Finding(
             severity="stalled",
             confidence=0.95 if sits is not None else 0.7,
             consumer=consumer.label,
-            summary=say(
-                "{} will not take any more messages: its threads {} wait for each other{}; {}",
-                *(consumer.label, names, where, both_ledgers(consumer, own)),
+            summary=fill(
+                SUMMARY, consumer, names=names, at=at, ledgers=both_ledgers(consumer, own)
             ),
             evidence=(*numbers(consumer, own), Measure("deadlock", names, "threads")),
             actions=unstuck(view, consumer, () if sits is None else (sits,)),

@@ -42,6 +42,7 @@ from pulsar_doctor.diagnosis.actions.commands import subscription_admin
 from pulsar_doctor.diagnosis.actions.consumers import SettingChange
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -141,11 +142,7 @@ def _of_one(each: ConsumerView) -> Finding:
         severity="warning",
         confidence=0.8,
         consumer=each.label,
-        summary=say(
-            "{} acknowledged none of the {:messages} that it was sent, and holds {}: it gives the "
-            "others back",
-            *(each.label, each.msg_out_counter, each.unacked_messages),
-        ),
+        summary=say("{}: it gives the others back", worded("given_back", each)),
         evidence=(
             Measure("messages_delivered", least(each.msg_out_counter), "messages"),
             Measure("messages_redelivered", each.gave_back, "messages"),
@@ -166,10 +163,8 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
     if _nothing_comes_again(circulation, limits):
         return
     if circulation.gone:
-        yield Unknown(
-            f"{circulation.gone} of its consumers connected and left within the window, were sent "
-            "messages and acknowledged none: find out why the application stops"
-        )
+        text = "{} within the window, and what they were sent comes again: find out why they stop"
+        yield Unknown(say(text, worded("come_and_go", circulation)))
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
         span = circulation.span_seconds
         within = say("in {}", duration(span)) if span else "in the window"

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import split
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import HANGS_AFTER_SECONDS, Limits, Threshold
@@ -33,7 +32,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.printable import listed, many
-from pulsar_doctor.wording.sentences import Sentence, say
+from pulsar_doctor.wording.sentences import Sentence, fill, say
 
 THRESHOLDS = (
     Threshold("behind_for", 60.0, "seconds", "more waits than arrives in this time"),
@@ -44,7 +43,8 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 NAMED_MOST = 3
-OURS = "the backlog of this segment falls"
+CHECK = "the backlog of this segment falls"
+SUMMARY = "{consumer} does not keep up with this segment, with a backlog of {backlog}, {why}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -102,7 +102,7 @@ def _dealt_out(view: SubscriptionView, idle: str, sealed: Sequence[OnSegment]) -
         "wait until the broker deletes what is sealed: it does within a minute after the end of "
         "the namespace's retention."
     )
-    return _finding(view, why, Action("now", remedy, check=check_line(view, OURS)))
+    return _finding(view, why, Action("now", remedy))
 
 
 def _hot(view: SubscriptionView, idle: str) -> Finding:
@@ -119,7 +119,7 @@ def _hot(view: SubscriptionView, idle: str) -> Finding:
         *(many(len(rates), "active segment"), idle),
     )
     action = Action(
-        "today", remedy, command=split(view), check=check_line(view, OURS),
+        "today", remedy, command=split(view),
         side_effect="nobody gets the children before all messages of this segment are acknowledged",
         undo="merge both children, with pulsar-admin scalable-topics merge-segments",
     )  # fmt: skip
@@ -133,10 +133,7 @@ def _finding(view: SubscriptionView, why: Sentence, action: Action) -> Finding:
         severity="warning",
         confidence=0.75,
         consumer=consumer,
-        summary=say(
-            "{} does not keep up with this segment, with a backlog of {}, {}",
-            *(consumer, view.backlog, why),
-        ),
+        summary=fill(SUMMARY, view, consumer=consumer, why=why),
         evidence=(
             Measure("msg_rate_in", view.msg_rate_in, "messages/second"),
             Measure("backlog_change", view.backlog_change, "entries"),

@@ -20,13 +20,14 @@ from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import namespace_admin
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill
 
 THRESHOLDS = (
     Threshold("hoard_least", 50.0, "messages", "fewer may be what it works on"),
@@ -41,6 +42,11 @@ REMEDY = (
     "unacknowledged messages does, for each segment."
 )
 LIMIT = "1000"
+SUMMARY = (
+    "{label} holds {held:messages} of this segment[, and {more:messages} on other segments], and "
+    "{permits}; nothing was delivered or acknowledged here for {seconds}, while {idle} has "
+    "nothing to do"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -68,16 +74,18 @@ def _finding(
 ) -> Finding:
     held = least(consumer.unacked_messages) or 0
     more = view.place.held_elsewhere(consumer.name) if view.place else 0
-    there = say(", and {:messages} on other segments", more) if more else ""
     return Finding(
         severity="stalled" if quiet >= limits["stalled_after"] else "warning",
         confidence=0.85,
         consumer=consumer.label,
-        summary=say(
-            "{} holds {:messages} of this segment{}, and still has {:permits}; nothing was "
-            "delivered or acknowledged here for {}, while {} has nothing to do",
-            *(consumer.label, held, there, consumer.available_permits, duration(quiet)),
-            idle.label,
+        summary=fill(
+            SUMMARY,
+            consumer,
+            held=held,
+            more=more or None,
+            permits=worded("has_permits", consumer, label="it"),
+            seconds=duration(quiet),
+            idle=idle.label,
         ),
         evidence=(
             Measure("unacked_messages", held, "messages"),

@@ -14,7 +14,6 @@ Source: splitSegment, mergeSegments and initialize of ScalableTopicController, 5
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import split
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -23,11 +22,17 @@ from pulsar_doctor.evidence.segments import AmongSegments
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("ends_within", 5.0, "seconds", "a split or a merge takes less"),)
 NEEDS = frozenset({STATS})
 NAMED_MOST = 3
+CHECK = "this finding is gone"
+SUMMARY = (
+    "a {what} of this segment has not ended: {segments} {have_been} there for {seconds} or "
+    "longer, and not in the topic's metadata; this segment receives nothing, and its producers "
+    "wait if it is sealed"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -52,16 +57,17 @@ def _finding(view: SubscriptionView, place: AmongSegments, seconds: float) -> Fi
         f"Do the {what} again: the broker uses the new segments that are there, and writes the "
         "metadata. Producers and consumers follow by themselves."
     )
-    action = Action("now", remedy, command=line, check=check_line(view, "this finding is gone"))
+    action = Action("now", remedy, command=line)
     return Finding(
         severity="warning",
         confidence=0.8,
-        summary=say(
-            "a {} of this segment has not ended: {} {} there for {} or longer, and not in the "
-            "topic's metadata; this segment receives nothing, and its producers wait if it is "
-            "sealed",
-            *(what, say("segment{} {}", "s" if len(made) > 1 else "", listed(made, NAMED_MOST))),
-            *("have been" if len(made) > 1 else "has been", duration(seconds)),
+        summary=fill(
+            SUMMARY,
+            view,
+            what=what,
+            segments=say("segment{} {}", "s" if len(made) > 1 else "", listed(made, NAMED_MOST)),
+            have_been="have been" if len(made) > 1 else "has been",
+            seconds=duration(seconds),
         ),
         evidence=(
             Measure("unlisted_segments", len(made), "segments"),

@@ -15,15 +15,14 @@ Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.segments import OnSegment
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (
     Threshold("taken_within", 75.0, "seconds", "a segment is given to another consumer by then"),
@@ -35,7 +34,11 @@ REMEDY = (
     "Restart the consumers of this subscription one after the other: each attaches to the segments "
     "that it is given. Read in their logs why one could not attach to this segment."
 )
-OURS = "a consumer is attached, and the backlog falls"
+CHECK = "a consumer is attached, and the backlog falls"
+SUMMARY = (
+    "nobody is attached to this segment, with a backlog of {backlog}, while {others} other "
+    "{have} a consumer[ ({names})]; {last} {seconds} ago"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -68,17 +71,19 @@ def _last_flow(view: SubscriptionView) -> float | None:
 
 def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) -> Finding:
     names = [each.consumer for each in others if each.consumer]
-    there = f" ({listed(names, NAMED_MOST)})" if names else ""
     known = _last_flow(view) is not None
     last = "the last request for messages here came" if known else "the segment was made"
     return Finding(
         severity="stalled",
         confidence=0.9,
-        summary=say(
-            "nobody is attached to this segment, with a backlog of {}, while {} other {} a "
-            "consumer{}; {} {} ago",
-            *(view.backlog, len(others), "segments have" if len(others) > 1 else "segment has"),
-            *(there, last, duration(seconds)),
+        summary=fill(
+            SUMMARY,
+            view,
+            others=len(others),
+            have="segments have" if len(others) > 1 else "segment has",
+            names=listed(names, NAMED_MOST) or None,
+            last=last,
+            seconds=duration(seconds),
         ),
         evidence=(
             Measure("consumers", 0, "consumers"),
@@ -86,5 +91,4 @@ def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) ->
             Measure("nobody_for", seconds, "seconds"),
             backlog_measure(view),
         ),
-        actions=(Action("now", REMEDY, check=check_line(view, OURS)),),
     )

@@ -23,13 +23,17 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
 REMEDY = (
     "If the work really takes this long, set a smaller receiver queue or add consumers, so that "
     "messages do not wait behind it."
+)
+SUMMARY = (
+    "{label} is processing {holds}[ at {each} each][, about {drain} in all,] and receives nothing"
+    " meanwhile ({available_permits:permits}); {outlook}"
 )
 
 
@@ -64,16 +68,17 @@ def _finding(view: SubscriptionView, consumer: ConsumerView) -> Finding:
     drain = None if each is None or held is None or held.most is None else held.most * each
     exact = None if held is None else held.exact
     holds = "messages" if exact is None else say("{:messages}", exact)
-    rate = "" if each is None else say(" at {} each", duration(each))
-    alone = rate if drain is None else say("{}, about {} in all,", rate, duration(drain))
     sure = 0.5 if each is None else 0.7 if consumer.sending_after is None else 0.8
     return Finding(
         severity="warning",
         confidence=consumer.sure(sure),
         consumer=consumer.label,
-        summary=say(
-            "{} is processing {}{} and receives nothing meanwhile ({:permits}); {}",
-            *(consumer.label, holds, alone, consumer.available_permits, consumer.outlook),
+        summary=fill(
+            SUMMARY,
+            consumer,
+            holds=holds,
+            each=None if each is None else duration(each),
+            drain=None if drain is None else duration(drain),
         ),
         evidence=(
             *consumer.measures(),

@@ -21,6 +21,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.transactions import age_of, end_of, lasts, list_slow, oldest
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, Measure
@@ -34,6 +35,7 @@ REMEDY = (
     "commits or aborts it, or its time-out does. Restarting consumers or unloading the topic "
     "changes nothing."
 )
+MAYBE_PENDING = "they may be acknowledged in an open transaction, which is not reported"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -42,10 +44,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if view.pending_acks:
         yield _finding(view, _severity(view, limits), entries)
     elif view.pending_acks is None and entries:
-        yield Unknown(
-            say("{:entries} or more were read and no consumer holds them", entries)
-            + ": they may be acknowledged in an open transaction, which is not reported"
-        )
+        yield Unknown(worded("with_nobody", view, entries=entries, where=MAYBE_PENDING))
 
 
 def _severity(view: SubscriptionView, limits: Limits) -> Severity:

@@ -25,36 +25,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.consumers import SettingChange, restart
 from pulsar_doctor.diagnosis.actions.settings import setting_of_any
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.observations import said
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER, REFILL_WAIT, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE
-from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, told
 from pulsar_doctor.ledger.clients import BATCHING_OFF, RECEIVER_QUEUE
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import fill
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE, STATS})
 EXPLAINS = frozenset({"permits-exhausted", "negative-permits", "slow-but-progressing"})
-ACKNOWLEDGED = "healthy, and messages are acknowledged"
+CHECK = "healthy, and messages are acknowledged"
 QUEUE_OF_ONE = SettingChange(
     RECEIVER_QUEUE,
     1,
     "Use a receiver queue of 1 instead of 0, which takes batches",
     "one message waits in its queue while it works on another",
-    ACKNOWLEDGED,
+    CHECK,
 )
 REMEDY = (
     "Use a receiver queue of 1 instead of 0, or let the producer send without batches "
     "(enableBatching=false); then close this consumer: the messages that it lost are delivered "
     "again."
+)
+SUMMARY = (
+    "{label} asks for one message at a time, and a client with such a zero queue cannot hand out "
+    "the rest of a batch: it was sent a batch[ of {largest_batch}]: {available_permits:permits}[,"
+    " {unacked_messages:messages} delivered], quiet for {quiet_for}"
 )
 
 
@@ -88,23 +89,12 @@ def _by_silence(view: SubscriptionView, consumer: ConsumerView, limits: Limits) 
 
 
 def _finding(view: SubscriptionView, consumer: ConsumerView, confidence: float) -> Finding:
-    batch = consumer.largest_batch
-    of = "" if batch is None else say(" of {}", batch)
-    held = (
-        ""
-        if consumer.unacked_messages is None
-        else say(", {:messages} delivered", consumer.unacked_messages)
-    )
     return Finding(
         severity="stalled",
         confidence=consumer.sure(confidence),
         consumer=consumer.label,
-        summary=say(
-            "{} asks for one message at a time, and a client with such a zero queue cannot hand out"
-            " the rest of a batch: it was sent a batch{}: {:permits}{}, quiet for {}",
-            *(consumer.label, of, consumer.available_permits, held, consumer.quiet_for),
-        ),
-        evidence=(measured("largest_batch", batch), *consumer.measures()),
+        summary=fill(SUMMARY, consumer),
+        evidence=(*consumer.measure("largest_batch"), *consumer.measures()),
         actions=tuple(_actions(view, consumer)),
     )
 
@@ -117,28 +107,13 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
         f"Or let producers send without batches: {setting_of_any(BATCHING_OFF)}.",
         side_effect="more requests and more entries for the same messages",
         undo="turn batches on again",
-        check=check_line(view, ACKNOWLEDGED),
     )
-
-
-def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
-    """A queue that is larger, or a life in which no batch came for one permit."""
-    size = least(each.receiver_queue_size)
-    if size is not None and size > 1:
-        return f"{each.label} has a receiver queue of {each.receiver_queue_size}"
-    granted = told(each.permits_granted)
-    permits = told(each.available_permits)
-    if permits is not None and permits > 1:
-        return said("has_permits", each)
-    if each.batch_for_one or granted is None or each.unacked_messages is None:
-        return None
-    return f"{each.label} was sent no batch for one permit" if not each.one_by_one else None
 
 
 HYPOTHESIS = Hypothesis(
     "{who} has a zero queue, and with that its client cannot take a batch",
     speaks_for=("undecided", "batch_for_one", "quiet_long", "quiet_some", "below_zero"),
     against=("works", "lively", "acks_come"),
-    not_by=(_not_by,),
+    not_by=("queues_several", "several_permits", "no_batch_for_one"),
     missing=("receiver_queue_size",),
 )
