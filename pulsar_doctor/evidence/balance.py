@@ -76,6 +76,7 @@ class Balance:
     waits: Count | None = None  # entries that could be sent now
     waits_messages: Count | None = None  # the same in messages; with those held, if these decide
     delayed: Count | None = None  # entries that are not due
+    since_empty: float | None = None  # seconds, in which all that waits gathered at most
     # catches-up: until nothing waits. not-known: for how long to watch. Otherwise None.
     seconds: float | None = None
 
@@ -97,7 +98,8 @@ class Balance:
         growth, fewest = self.growth, least(self.waits_messages)
         if growth is None or not growth.rises or not growth.most or fewest is None:
             return None
-        return fewest / growth.most
+        gathered = fewest / growth.most
+        return gathered if self.since_empty is None else min(gathered, self.since_empty)
 
 
 RATES = tuple(each.name for each in fields(Balance) if each.type == "FlowRate | None")
@@ -119,6 +121,7 @@ def balance_of(view: SubscriptionView, longest_burst: float = LONGEST_BURST) -> 
         waits=view.left,
         waits_messages=_messages(view),
         delayed=Count(0, 0) if view.type in SINGLE_ACTIVE else view.delayed,
+        since_empty=view.since_empty,
     )
     pace, seconds = _pace(found, longest_burst)
     by_acks = None if pace == "falls-behind" else _held(view, found, first)
@@ -158,7 +161,8 @@ def _pace(of: Balance, longest_burst: float) -> tuple[KeepsUp, float | None]:
     if growth.falls:
         return "catches-up", (most(waits) or least(waits) or 0) / -growth.about
     if growth.rises:
-        shown = max(of.gathered_seconds or 0.0, growth.seconds)
+        most_seconds = math.inf if of.since_empty is None else of.since_empty
+        shown = min(max(of.gathered_seconds or 0.0, growth.seconds), most_seconds)
         if shown < longest_burst:
             return "not-known", max(MINUTE, longest_burst - shown)
         return ("not-known", MINUTE) if _backlog_falls(of) else ("falls-behind", None)

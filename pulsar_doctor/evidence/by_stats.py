@@ -10,6 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.filtering import Filtering
@@ -65,6 +66,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         msg_rate_expired=now.msg_rate_expired,
         watched=not observed.one_sample,
         watched_seconds=observed.watched_seconds,
+        since_empty=None if observed.one_sample else _since_empty(observed),
         backlog=observed.backlog,
         backlog_change=observed.backlog_change,
         left=Count(*left) if left else None,
@@ -146,6 +148,21 @@ def _replay_least(observed: Observed) -> int | None:
     counts = [each.msg_in_replay if each else None for each in observed.course.values]
     known = [count for count in counts if count is not None]
     return min(known) if known and len(known) == len(counts) else None
+
+
+def _since_empty(observed: Observed) -> float | None:
+    """A counter that is wrong is not believed."""
+    window, name = observed.window, observed.subscription
+    seen = [each.now_ms for each in window.samples if _backlog_in(each, name) == 0]
+    known, now = [each for each in seen if each is not None], window.last.now_ms
+    if not known or now is None or observed.backlog.wrong:
+        return None
+    return (now - known[-1]) / 1000
+
+
+def _backlog_in(sample: Sample, name: str) -> int | None:
+    told = sample.subscription(name)
+    return None if told is None else told.msg_backlog
 
 
 def _oldest_seconds(observed: Observed) -> int | None:

@@ -155,6 +155,7 @@ class SubscriptionView:
     # Whether the broker's numbers can be compared with earlier ones; None: it reported none.
     watched: bool | None = None
     watched_seconds: float | None = None  # with how much earlier ones
+    since_empty: float | None = None  # seconds, since a sample of the window showed no backlog
     backlog_change: int | None = None  # entries, within that time
     published: int | None = None  # messages, within that time
     delivered: int | None = None  # messages, within that time

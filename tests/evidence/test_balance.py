@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.balance import Balance, balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
+from tests.causes.stats_script import observed
 
 K1 = ConsumerView(label="k1", entry_messages_most=1, connected_for=Age(3_600_000, True))
 SLOW = SubscriptionView(
@@ -110,6 +112,23 @@ def test_a_burst_at_the_end_of_a_long_window_is_none(seconds: int) -> None:
     assert found.pace == "not-known"
     assert found.growth is not None
     assert found.growth.rises
+
+
+def test_what_gathered_since_nothing_waited_is_no_more_than_a_burst() -> None:
+    window = {"watched_seconds": 600.0, "published": 6000, "delivered": 4000, "msg_rate_in": 0.0}
+    assert of(left=exactly(2000), **window).pace == "falls-behind"
+    assert of(left=exactly(2000), since_empty=60.0, **window).pace == "not-known"
+    assert of(left=exactly(2000), since_empty=600.0, **window).pace == "falls-behind"
+
+
+@pytest.mark.parametrize(
+    ("backlogs", "seconds"), [([0, 0, 9], 5.0), ([0, 3, 9], 10.0), ([1, 3, 9], None)]
+)
+def test_since_when_something_waits_is_seen_in_the_window(
+    backlogs: list[int], seconds: float | None
+) -> None:
+    case = {"subscription": {"msgBacklog": backlogs}}
+    assert by_stats.subscription_view(observed(case)).since_empty == seconds
 
 
 def test_what_grows_all_through_a_long_window_falls_behind() -> None:
