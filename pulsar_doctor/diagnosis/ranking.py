@@ -102,11 +102,12 @@ def suspects_of(
     these" is that nothing else is wrong. well: the share of "nothing is wrong", at most.
     """
     weights = fitted.weights()
-    ranked = _ranked(cases_of(view, hypotheses, undecided), weights, well)
+    open_ones = [each for each in hypotheses if each.code not in found]
+    ranked = _ranked(cases_of(view, open_ones, undecided), weights, well)
     if not ranked:
         return ()
     if found:
-        ranked = [each for each in ranked if each[1].of.code not in {*found, HEALTHY}]
+        ranked = [each for each in ranked if each[1].of.code != HEALTHY]
     return _named(view, ranked, weights)
 
 
