@@ -8,7 +8,8 @@ then it is unknown, from a silence of `first_ack` on, which is longer than an or
 it keeps taking messages it is a warning. Producers go on; nothing fails until the queue is full.
 
 One that holds fewer, and acknowledged later messages than these, has passed them over and does not
-hang: that is `ack-hole`, if nobody else is there.
+hang: that is `ack-hole`, if nobody else is there. So it is with more, where others are acknowledged
+behind at least half of them.
 
 One that has acknowledged before is suspected, too, where the last ack is five minutes old, it holds
 more than those 16 messages that are not new, and is sent more. If it acknowledged in the first
@@ -130,15 +131,21 @@ def _silent(
 
 
 def _passed_over(view: SubscriptionView, consumer: ConsumerView) -> bool:
-    """Whether it went on to acknowledge later ones, so that it does not hang: see `ack-hole`."""
-    hole, few = view.hole, _held(view, consumer) <= IN_HAND.default
-    alone = few and len(view.served) == 1 and consumer.never_acked is False
-    return alone and hole is not None and hole.ranges > 0
+    """Whether it went on to acknowledge later ones, so that it does not hang: see `ack-hole`.
+
+    It holds a few, or leaves out messages again and again: behind most of them others are done.
+    """
+    hole, held = view.hole, _held(view, consumer)
+    alone = len(view.served) == 1 and consumer.never_acked is False
+    if not alone or hole is None or hole.ranges <= 0:
+        return False
+    return held <= IN_HAND.default or 2 * hole.ranges >= held
 
 
 def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> SilentHolder | None:
     """That one which may receive acknowledges no more, though it holds many older messages."""
-    if not _may_receive(consumer) or (view.hole is not None and view.hole.compacted):
+    compacted = view.hole is not None and view.hole.compacted
+    if not _may_receive(consumer) or compacted or _passed_over(view, consumer):
         return None
     first = max(limits["first_ack"], FIRST_ACK_WITHIN.default)
     within = acks_again(view, consumer, first)
