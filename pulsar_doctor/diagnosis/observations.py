@@ -107,7 +107,7 @@ OF_CONSUMER = {
 }
 OF_SUBSCRIPTION = {
     **rows("type", "the subscription is {type}",
-           "not_shared", "not_failover", "not_key_shared"),
+           "not_shared", "not_failover", "not_key_shared", "one_active"),
     **rows("msg_rate_out", "nothing was sent in the broker's last full minute",
            "minute_none", "rate_none"),
     **rows("read_state", "{flags}",

@@ -27,6 +27,9 @@ BACKLOG = f"Ask the broker for {SHORT_SECONDS} s: if the backlog does not grow, 
 
 def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) -> Probe:
     """What decides this suspect."""
+    if view.hides_partitions:
+        line = admin(view, "topics partitioned-stats", "--per-partition")
+        return Probe("Read each partition: one of them may be stuck.", line, 2)
     if each is not None and of.code in CONSEQUENCES and (line := examined_by(view, each)):
         return Probe(INSIDE, line, EXAMINE_SECONDS, harmless=False)
     if of.code == HEALTHY and growing_delay(view) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
+from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
@@ -30,6 +31,8 @@ def _kind(view: SubscriptionView) -> Found:
         yield "not_failover"
     if view.type not in (None, "Key_Shared"):
         yield "not_key_shared"
+    if view.type in SINGLE_ACTIVE:
+        yield "one_active"
     if view.key_order is not None and view.key_order.out_of_order:
         yield "out_of_order"
     if view.consumers is not None and len(view.consumers) < 2:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pulsar_doctor.diagnosis import fitted, ranking
@@ -123,3 +125,22 @@ def test_who_asks_for_nothing_looks_like_one_that_lost_its_permits(
     assert f"likely {alike} or permit-leak of w (" in cause(found)
     assert first.decide is not None
     assert first.decide.text.startswith("Find out at 10.0.0.1:50000 whether the consumer is paused")
+
+
+def test_without_an_active_consumer_no_limit_sets_the_pace() -> None:
+    consumer = {"availablePermits": 1000, "unackedMessages": 0, "msgOutCounter": 500}
+    told = {"msgBacklog": 300, "activeConsumerName": ""}
+    document = {"type": "Failover", "subscription": told, "consumers": {"a": consumer}}
+    found = diagnose(by_stats.subscription_view(observed(document)), RULES, limits_of(RULES))
+    limits = {"dispatch-throttled", "blocked-on-unacked-subscription"}
+    assert found.status == "unknown"
+    assert limits <= {each.code for each in found.ruled_out}
+
+
+def test_sums_over_partitions_are_decided_by_reading_each() -> None:
+    consumer = {"availablePermits": 2900, "unackedMessages": 1000, "msgOutCounter": 5000}
+    document = {"subscription": {"msgBacklog": 51000}, "consumers": {"a": consumer}}
+    view = replace(by_stats.subscription_view(observed(document)), hides_partitions=True)
+    for suspect in diagnose(view, RULES, limits_of(RULES)).suspects[:-1]:
+        assert suspect.decide is not None
+        assert suspect.decide.text.startswith("Read each partition")

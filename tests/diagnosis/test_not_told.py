@@ -44,6 +44,7 @@ def test_with_nothing_told_nothing_is_excluded_but_by_the_type(
         "prefetch-hogging": {"Shared"},
         "inactive-failover": {"Failover"},
         "key-shared-blocked": {"Key_Shared"},
+        "blocked-on-unacked-subscription": {"Shared", "Key_Shared"},
     }
     may_be = kind is None or kind in of_types.get(of.code, {kind})
     assert (of.code in out(replace(BARE, consumers=consumers, type=kind))) == (not may_be)

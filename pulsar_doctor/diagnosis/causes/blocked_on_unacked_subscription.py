@@ -192,6 +192,6 @@ HYPOTHESIS = Hypothesis(
         "undecided", "flag_all_blocked", "delivers_none", "delivered_long_ago", "rate_none",
     ),
     against=("somebody_acks", "delivers", "nobody_holds", "rate_out", "rate_acks"),
-    excluded=("flag_all_free",),
+    excluded=("flag_all_free", "one_active"),
     missing=("blocked_subscription_on_unacked_msgs",),
 )  # fmt: skip
