@@ -172,8 +172,7 @@ class _Weighed:
 
 def _may_stand(view: SubscriptionView, finding: Finding) -> bool:
     """Whether nothing shows that the consumer of a warning goes on, or any where it names none."""
-    who = finding.consumer
-    named = [each for each in view.served if who in (None, each.label) and not each.closed]
+    named = [each for each in view.served if finding.consumer in (None, each.label)]
     return bool(named) and not any(map(moves, named))
 
 
