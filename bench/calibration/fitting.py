@@ -14,7 +14,7 @@ from tests.incidents.asking import HYPOTHESES
 
 from .state import Best, State, best, shares_of
 
-EPOCHS, RATE, PRIOR = 30, 0.5, 0.0001
+EPOCHS, RATE, PRIOR = 12, 0.5, 0.0001
 SUREST = 0.99  # no number of states makes it certain
 FOLLOWS = 0.4  # of the worth of a root: shares are held against roots
 SQUARED = 6.0  # by so much an error of a share counts beside the logarithm of what is named

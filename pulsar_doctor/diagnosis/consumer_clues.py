@@ -152,8 +152,6 @@ def _limit(of: _Of) -> Found:
         soon = each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS
         if not (soon and each.delivered):  # or it has been set free within the window
             yield "flag_blocked"
-        if soon:
-            yield "release_soon", {"release": release.outlook}
     elif (
         each.max_unacked_messages_per_consumer
         and held >= each.max_unacked_messages_per_consumer / 2

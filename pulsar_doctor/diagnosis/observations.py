@@ -68,7 +68,6 @@ OF_CONSUMER = {
         "blocked_consumer_on_unacked_msgs", "the broker says that {label} is at its limit"),
     "flag_free": Wording(
         "blocked_consumer_on_unacked_msgs", "the broker says that {label} is not at its limit"),
-    "release_soon": Wording("acked", "{label} acknowledges, and gets new messages {release}"),
     "near_limit": Wording(
         "unacked_messages", "{label} holds {held} of at most {max_unacked_messages_per_consumer}"),
     "untouched_long": Wording("since_work", UNTOUCHED, "quiet_long"),
@@ -111,7 +110,7 @@ OF_SUBSCRIPTION = {
     **rows("msg_rate_out", "nothing was sent in the broker's last full minute",
            "minute_none", "rate_none"),
     **rows("read_state", "{flags}",
-           "read_lost", "read_asleep", "no_read", "read_under_way"),
+           "read_lost", "read_asleep"),
     **rows("acknowledged_ranges", "{ranges:acknowledged ranges} {lie} behind an entry that is not",
            "hole", "hole_old"),
     "out_of_order": Wording("type", "out-of-order delivery is allowed"),
@@ -189,7 +188,6 @@ OF_SUBSCRIPTION = {
         "redelivered", "{sent:messages} were sent, many of them three times or more"),
     "again": Wording("redelivered", "{again} of {sent:messages} had been sent before"),
     "redelivers": Wording("msg_rate_redeliver", "{rate} messages a second are sent again"),
-    "come_and_go": Wording("consumers", "{gone:consumers} connected and left"),
     "ended_holding": Wording(
         "unacked_messages", "{label} ended while it held {held:messages}, and acknowledged none"),
     "apart": Wording("connected", "the replicator to {cluster} is not connected"),
@@ -253,6 +251,7 @@ OF_PLACES = {
         "{since_delivery}][; its last ack came {last} ago]"
     ),
     "with_nobody": "the broker has read {entries:entries} or more that no consumer holds: {where}",
+    "come_and_go": "{gone:consumers} connected and left",
     "no_permits_for": "{label} has had no permits for {since}",
     "closed_holding": (
         "{label} was closed[ after {after}] while it held {held:messages}, and acknowledged none"

@@ -26,13 +26,7 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.fitted import Weights, weight
-from pulsar_doctor.diagnosis.healthy import (
-    ANY_CONSUMER,
-    AT_REST,
-    EVERY_CONSUMER,
-    NOTHING_FOUND,
-    SETTLED,
-)
+from pulsar_doctor.diagnosis.healthy import EVERY_CONSUMER, NOTHING_FOUND, SETTLED
 from pulsar_doctor.diagnosis.missing import missing_of
 from pulsar_doctor.diagnosis.observing import Clues, Observation, first_of
 from pulsar_doctor.diagnosis.probes import probe_of
@@ -210,7 +204,7 @@ def cases_of(
         return []
     whole = dict(of_subscription(view))
     seen = of_consumers(view, _silent(undecided))
-    whole |= _of_all([clues for _, clues in seen], nothing_left=view.nothing_left)
+    whole |= _of_all([clues for _, clues in seen])
     if settled:
         whole[NOTHING_FOUND] = SETTLED
     groups = []
@@ -260,16 +254,10 @@ def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
     return {UNDECIDED: Clue(UNDECIDED, unknown[0].reason)} if unknown else {}
 
 
-def _of_all(seen: Sequence[Clues], *, nothing_left: bool) -> Clues:
-    """What one consumer shows, and what each of them shows, seen of the whole subscription.
-
-    A consumer that has permits, holds nothing and has nothing to receive is at rest, not stuck.
-    """
-    busy = [clues for clues in seen if not (nothing_left and clues.keys() >= AT_REST)]
-    one = {key: _shown(busy, keys) for key, keys in ANY_CONSUMER.items()}
+def _of_all(seen: Sequence[Clues]) -> dict[str, Observation | Clue]:
+    """What each consumer shows, seen of the whole subscription."""
     everybody = {key: _shown(seen, keys) for key, keys in EVERY_CONSUMER.items()}
-    whole = {key: clues for key, clues in everybody.items() if len(clues) == len(seen)}
-    return {key: clues[0] for key, clues in (one | whole).items() if clues}
+    return {key: clues[0] for key, clues in everybody.items() if clues and len(clues) == len(seen)}
 
 
 def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Observation | Clue]:

@@ -16,7 +16,7 @@ from pulsar_doctor.wording.durations import duration
 MINUTE_OLD_SECONDS = 120.0  # a rate is of a full minute, and as much old at most
 APART = 1.1  # times: two rates that differ by less are about the same
 WIDE = 10_000  # entries: more than consumers hold as a rule
-OF_A_READ = {Face.LOST: "read_lost", Face.ASLEEP: "read_asleep", Face.NONE_PENDING: "no_read"}
+OF_A_READ = {Face.LOST: "read_lost", Face.ASLEEP: "read_asleep"}
 
 
 def of_subscription(view: SubscriptionView) -> Clues:
@@ -183,9 +183,9 @@ def _at_the_broker(view: SubscriptionView) -> Found:
 
 def _read_state(face: Face, unread: int | None) -> Found:
     """What the flags of the read say; where all is read, waiting for new entries is right."""
-    if face is not Face.ASLEEP or unread:
-        yield OF_A_READ.get(face, "read_under_way"), {"flags": face.value}
-    elif unread == 0:
+    if face in OF_A_READ and (face is not Face.ASLEEP or unread):
+        yield OF_A_READ[face], {"flags": face.value}
+    elif face is Face.ASLEEP and unread == 0:
         yield "read_waits"
 
 
@@ -242,8 +242,6 @@ def _circles(view: SubscriptionView) -> Found:
             return
     if circulation.rate_redeliver:
         yield "redelivers", {"rate": f"{circulation.rate_redeliver:.3g}"}
-    elif circulation.gone:
-        yield "come_and_go", {"gone": circulation.gone}
 
 
 def _ended(view: SubscriptionView) -> Found:

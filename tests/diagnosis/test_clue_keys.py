@@ -13,14 +13,13 @@ import pytest
 
 from pulsar_doctor.diagnosis import consumer_clues, subscription_clues
 from pulsar_doctor.diagnosis.fitted import weights
-from pulsar_doctor.diagnosis.healthy import ANY_CONSUMER, EVERY_CONSUMER
+from pulsar_doctor.diagnosis.healthy import EVERY_CONSUMER
 from pulsar_doctor.diagnosis.observations import CLUES, OF_CONSUMER, OF_SUBSCRIPTION, SENTENCES
 from tests.incidents.asking import HYPOTHESES
 
 BY_RULES = {"undecided", "settled"}  # what the rules have said, and no look at a view
 DIAGNOSIS = Path(consumer_clues.__file__).parent
 WORDED = re.compile(r'\bworded\("(\w+)"')
-OF_ALL = {**ANY_CONSUMER, **EVERY_CONSUMER}
 pytestmark = pytest.mark.pure
 
 
@@ -77,14 +76,14 @@ def test_what_excludes_a_cause_is_observed_or_its_own() -> None:
 
 
 def test_no_clue_is_seen_for_nothing() -> None:
-    summed = {key for keys in OF_ALL.values() for key in keys}
+    summed = {key for keys in EVERY_CONSUMER.values() for key in keys}
     assert seen() - counted() - summed - excluding() == set()
-    assert OF_ALL.keys() <= counted()
+    assert EVERY_CONSUMER.keys() <= counted()
 
 
 def test_what_counts_is_a_clue_that_there_is() -> None:
-    assert counted() - seen() == {*OF_ALL, *BY_RULES}
-    assert {key for keys in OF_ALL.values() for key in keys} <= seen()
+    assert counted() - seen() == {*EVERY_CONSUMER, *BY_RULES}
+    assert {key for keys in EVERY_CONSUMER.values() for key in keys} <= seen()
 
 
 def test_every_clue_of_a_fitted_cause_has_a_weight_and_speaks_one_way() -> None:

@@ -11,15 +11,12 @@ from pulsar_doctor.broker.stats.reading import internal_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
-from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.observing import Clues
-from pulsar_doctor.diagnosis.ranking import cases_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.wording.sentences import values_in
 from tests.causes.stats_script import observed
-from tests.incidents.asking import HYPOTHESES
 from tests.made.states import recorded
 
 
@@ -48,28 +45,6 @@ def test_of_a_window_a_counter_of_another_moment_is_no_clue() -> None:
     assert view.backlog is not None
     assert view.backlog.doubtful
     assert "counter_differs" not in of_subscription(view)
-
-
-IDLE = {"availablePermits": 9, "msgOutCounter": 7, "lastAckedTimestamp": "1h ago",
-        "lastConsumedTimestamp": "1h ago", "lastConsumedFlowTimestamp": "1h ago"}  # fmt: skip
-MOVED = {"lastMarkDeleteAdvancedTimestamp": "1h ago"}
-
-
-@pytest.mark.parametrize(
-    ("backlog", "held", "stuck"),
-    [(0, 0, False), (3, 3, True), (500, 0, True)],  # at rest; holds some; entries wait
-)
-def test_who_is_at_rest_is_not_stuck(backlog: int, held: int, stuck: bool) -> None:
-    view = by_stats.subscription_view(
-        observed(
-            {
-                "subscription": {"msgBacklog": backlog, "unackedMessages": held, **MOVED},
-                "consumers": {"w": {**IDLE, "unackedMessages": held}},
-            }
-        )
-    )
-    [healthy] = [g for g in cases_of(view, HYPOTHESES, {}) if g[0].of.code == HEALTHY]
-    assert ("one_stuck" in healthy[0].clues) == stuck
 
 
 @pytest.mark.parametrize(

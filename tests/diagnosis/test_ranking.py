@@ -137,7 +137,7 @@ def test_a_cause_that_is_not_fitted_yet_is_ranked_by_its_prior() -> None:
     assert "new-cause" not in fitted.weights()
     expected = fitted.prior() + fitted.UNMEASURED
     assert total_of("new-cause", [("waits", 1)], fitted.weights()) == expected
-    ranked = [suspects_of(seen, (*HYPOTHESES, new), {}) for _, seen in views()[::20]]
+    ranked = [suspects_of(seen, (*HYPOTHESES, new), {}) for _, seen in views()[::5]]
     assert any(suspect.code == "new-cause" for suspects in ranked for suspect in suspects)
     for suspects in filter(None, ranked):
         assert sum(each.probability for each in suspects) == pytest.approx(1, abs=0.005)

@@ -316,7 +316,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 HYPOTHESIS = Hypothesis(
     "single messages that are not acknowledged hold mark-delete back",
-    speaks_for=("undecided", "hole", "hole_old", "many_ranges", "somebody_acks"),
+    speaks_for=("undecided", "hole", "hole_old", "many_ranges"),
     excluded=(_excluded,),
     missing=("acknowledged_ranges",),
     stalls=False,

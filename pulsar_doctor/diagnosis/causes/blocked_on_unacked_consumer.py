@@ -175,10 +175,9 @@ def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
 HYPOTHESIS = Hypothesis(
     "{who} holds as many unacknowledged messages as its limit allows",
     speaks_for=(
-        "undecided", "flag_blocked", "near_limit", "never_acked_many", "still", "quiet_long",
-        "neighbour_later", "rate_none",
+        "undecided", "flag_blocked", "near_limit", "never_acked_many", "still", "neighbour_later",
     ),
-    against=("holds_nothing", "holds_one", "rate_acks", "release_soon", "works", "acks_come"),
+    against=("holds_nothing", "holds_one", "rate_acks", "works"),
     not_by=("flag_free",),
     missing=("blocked_consumer_on_unacked_msgs",),
     probe=_probe,

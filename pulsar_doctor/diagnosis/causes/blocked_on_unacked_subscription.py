@@ -189,7 +189,7 @@ def _holders(view: SubscriptionView) -> str:
 HYPOTHESIS = Hypothesis(
     "the consumers together hold as many messages as the subscription's limit allows",
     speaks_for=(
-        "undecided", "flag_all_blocked", "delivers_none", "delivered_long_ago", "rate_none",
+        "undecided", "flag_all_blocked", "rate_none",
     ),
     against=("somebody_acks", "delivers", "nobody_holds", "rate_out", "rate_acks"),
     excluded=("flag_all_free", "one_active"),

@@ -299,12 +299,12 @@ def _sent_before(view: SubscriptionView) -> str | None:
 HYPOTHESIS = Hypothesis(
     "consumers could receive, entries wait, and the broker does not read them",
     speaks_for=(
-        "undecided", "somebody_ready", "waits", "delivered_long_ago", "no_read", "read_lost",
+        "undecided", "somebody_ready", "waits", "delivered_long_ago", "read_lost",
         "read_asleep", "nobody_holds", "backlog_grows", "rate_none", "unread",
     ),
     against=(
         "just_delivered", "delivers", "throttled", "delayed_most", "delayed_some", "replay",
-        "read_under_way", "read_waits", "flag_all_blocked", "reads", "counter_differs", "rate_out",
+        "read_waits", "flag_all_blocked", "reads", "counter_differs", "rate_out",
     ),
     excluded=(
         "nothing_left", "waits_by_design", "filter_puts_back", "delivers", "reads", "nobody_ready",

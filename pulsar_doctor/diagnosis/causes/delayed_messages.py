@@ -91,7 +91,7 @@ def _finding(view: SubscriptionView, delayed: int, backlog: int) -> Finding:
 
 HYPOTHESIS = Hypothesis(
     "the backlog is not due yet",
-    speaks_for=("undecided", "delayed_most", "delayed_some", "nobody_holds", "somebody_ready"),
+    speaks_for=("undecided", "delayed_most", "delayed_some", "somebody_ready"),
     excluded=("none_delayed",),
     missing=("msg_delayed",),
     stalls=False,

@@ -211,10 +211,10 @@ HYPOTHESIS = Hypothesis(
     "{who} is the active consumer and does nothing, so no standby takes over",
     speaks_for=(
         "undecided", "standby", "active_gone", "no_permits", "below_zero", "never_acked_many",
-        "flow_far", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",
+        "flow_far", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later",
         "one_flow",
     ),
-    against=("works", "acks_come", "flow_soon", "lively", "asks_singly", "rate_out", "rate_acks"),
+    against=("works", "acks_come", "flow_soon", "lively", "rate_out", "rate_acks"),
     excluded=("not_failover", _excluded),
     not_by=("no_standby", "active_ready"),
     missing=("quiet_for",),

@@ -299,7 +299,7 @@ def _finding(
 HYPOTHESIS = Hypothesis(
     "messages of keys that {who} had, or has, wait until it acknowledges",
     speaks_for=(
-        "undecided", "keys_drain", "replay_waits", "no_permits", "never_acked", "never_acked_many",
+        "undecided", "keys_drain", "replay_waits", "no_permits", "never_acked_many",
         "waits", "rate_none", "quiet_long", "quiet_some", "unusual", "neighbour_later", "still",
         "one_flow",
     ),

@@ -102,7 +102,7 @@ def _holds(consumer: ConsumerView) -> str:
 
 HYPOTHESIS = Hypothesis(
     "{who} was sent far more than it asked for, in batches, and must process that first",
-    speaks_for=("undecided", "below_zero", "batches", "flow_far", "waits"),
+    speaks_for=("undecided", "below_zero", "batches", "flow_far"),
     against=("works", "acks_come", "flow_soon", "asks_singly"),
     not_by=("not_below_zero",),
     missing=("largest_batch",),

@@ -181,7 +181,7 @@ def _excluded(view: SubscriptionView) -> str | None:
 
 HYPOTHESIS = Hypothesis(
     "no consumer is attached, and a backlog waits",
-    speaks_for=("undecided", "nobody", "waits", "backlog_grows", "rate_none", "unread"),
+    speaks_for=("undecided", "nobody", "waits", "rate_none", "unread"),
     against=("just_delivered", "rate_out", "rate_acks", "read_armed"),
     excluded=(_excluded,),
     missing=("consumers",),

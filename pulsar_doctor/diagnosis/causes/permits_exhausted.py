@@ -338,12 +338,12 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
 HYPOTHESIS = Hypothesis(
     "{who} holds what it was sent and asks for no more: it hangs, is paused, or is very slow",
     speaks_for=(
-        "undecided", "no_permits", "below_zero", "holds_many", "holds_some", "flow_far",
+        "undecided", "no_permits", "below_zero", "holds_many", "holds_some",
         "flow_may_be_far", "never_acked", "never_acked_many", "never_asked", "waits", "rate_none",
         "unread", "quiet_some", "unusual", "one_flow",
     ),
     against=(
-        "works", "lively", "flow_soon", "flow_later", "asks_singly", "holds_one", "flag_blocked",
+        "works", "flow_soon", "asks_singly", "holds_one", "flag_blocked",
         "nobody_holds",
     ),
     not_by=("took_all", "has_permits"),

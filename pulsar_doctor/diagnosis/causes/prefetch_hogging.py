@@ -278,7 +278,7 @@ HYPOTHESIS = Hypothesis(
     "{who} holds messages in its queue that idle consumers could process",
     speaks_for=(
         "undecided", "neighbours_idle", "holds_many", "nothing_left", "flow_far", "quiet_long",
-        "quiet_some", "unusual", "neighbour_later",
+        "quiet_some", "neighbour_later",
     ),
     against=("neighbours_busy", "small_share", "lively", "flow_soon", "works"),
     excluded=("not_shared", "one_consumer", "waits", "nobody_takes"),

@@ -93,11 +93,11 @@ HYPOTHESIS = Hypothesis(
     "{who} is working, slowly, and asks for more only after half of its queue",
     speaks_for=(
         "undecided", "no_permits", "holds_many", "flow_later", "flow_may_be_far", "acks_come",
-        "works", "has_acked", "waits", "rate_acks",
+        "works", "rate_acks",
     ),
     against=(
-        "never_acked", "never_acked_many", "still", "quiet_long", "unusual", "flow_soon",
-        "asks_singly", "flag_blocked", "flow_far", "asks",
+        "never_acked", "never_acked_many", "quiet_long", "unusual", "flow_soon",
+        "asks_singly", "flag_blocked", "asks",
     ),
     not_by=("holds_nothing", "has_permits"),
     missing=("pace", "receiver_queue_size"),

@@ -112,7 +112,7 @@ def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]
 
 HYPOTHESIS = Hypothesis(
     "{who} has a zero queue, and with that its client cannot take a batch",
-    speaks_for=("undecided", "batch_for_one", "quiet_long", "quiet_some", "below_zero"),
+    speaks_for=("undecided", "batch_for_one", "quiet_some", "below_zero"),
     against=("works", "lively", "acks_come"),
     not_by=("queues_several", "several_permits", "no_batch_for_one"),
     missing=("receiver_queue_size",),
