@@ -14,7 +14,7 @@ from pulsar_doctor.cli import run
 
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
 READER = STATES / "reader-stands-still.jsonl.gz"
-IN_WORK = STATES / "zero-queue-long-work.jsonl.gz"  # unknown for another reason
+HUNG = STATES / "permits-exhausted-shared-hung-lately.jsonl.gz"  # unknown for another reason
 OPENS = {"all": 0, "readers": 0, None: 3}
 
 
@@ -113,7 +113,7 @@ def test_a_reader_may_be_accepted(
 def test_accepting_readers_accepts_nothing_else(
     output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = (gzip.decompress(each.read_bytes()) for each in (READER, IN_WORK))
+    first, second = (gzip.decompress(each.read_bytes()) for each in (READER, HUNG))
     (file := tmp_path / "both.jsonl").write_bytes(first + second.partition(b"\n")[2])
     both = ("--stats", file, "-o", output)
     code, _, err = stall_check(capsys, *both, "--accept-unknown", "readers")

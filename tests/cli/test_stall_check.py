@@ -308,7 +308,8 @@ def test_what_is_skipped_earns_no_green_and_is_named(
     code, out, _ = checked(capsys, *skipping)
     assert code == 3
     assert out.splitlines()[0].endswith("skipped: permits-exhausted, slow-but-progressing")
-    assert "? SUSPECTED  billing on orders: likely not-acknowledging" in out
+    assert "? UNKNOWN  billing on orders: " in out
+    assert "pulsar-doctor explain not-acknowledging" in out
     code, _, err = checked(capsys, *skipping, "--accept-unknown", "all")
     assert code == 0
     assert "1 verdict unknown: accepted (--accept-unknown all)" in err

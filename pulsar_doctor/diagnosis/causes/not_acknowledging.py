@@ -321,7 +321,8 @@ def _found(
 HYPOTHESIS = Hypothesis(
     "{who} keeps the messages that it takes, or hangs with them",
     speaks_for=(
-        "undecided", "never_acked_many", "has_permits", "near_limit", "rate_none", "one_flow",
+        "undecided", "never_acked_many", "has_permits", "near_limit", "rate_none", "quiet_long",
+        "one_flow",
     ),
     against=("works", "acks_come", "has_acked", "young", "no_permits", "rate_acks"),
     not_by=("holds_nothing", "acks_lately"),
