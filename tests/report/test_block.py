@@ -132,7 +132,7 @@ MAYBE = """
 working and hanging look the same
   where   127.0.0.1:60948, CPP 4.2.0, connected 16 s
   waits   the backlog: 20 entries
-  decide  Watch for 60 s more: if none of its counters moves, this is the cause; if they move, it is working.
+  decide  Watch for 60 s more: if no acknowledgement and no FLOW comes, this is the cause; else it works.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
   more    pulsar-doctor explain permits-exhausted; -v for details
 """  # noqa: E501
