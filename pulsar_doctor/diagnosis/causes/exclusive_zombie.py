@@ -9,9 +9,9 @@ name, on different connections, and the older one has neither acknowledged nor a
 since before the newer one connected, for `silent_for` at least, while it holds messages: a
 restarted application beside its dead predecessor. Names that clients make up never repeat; a name
 that was configured twice does, and then both work, or the older one has nothing to do, or both
-connected within the same few seconds, in which no application dies and starts again. Where others
-wait behind it (its key hashes drain, or it is the active consumer of Failover with no permits) it
-is a stall, otherwise a warning.
+connected within the same few seconds, in which no application dies and starts again: on Shared,
+where nobody waits behind either, nothing is found then. Where others wait behind it (its key hashes
+drain, or it is the active consumer of Failover with no permits) it is a stall, otherwise a warning.
 
 An Exclusive subscription lists one consumer at most: there a zombie and a hung application look
 the same, and nothing is guessed. One whose process was looked into and has its connection is none.
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.consumers import dump_threads, restart, unload
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -93,8 +94,8 @@ def _judge(
     silence, came, last = older.since_work, newer.connected_for, older.last_sign
     if came is None or last is None or last.ms <= came.ms or older.asked:
         return
-    if older.connected_for is None or older.connected_for.seconds - came.seconds < TOGETHER_SECONDS:
-        return  # one name for two
+    if view.type == "Shared" and _together(older, came):
+        return  # one name for two, and nobody waits behind either
     if not _holds(view, older, newer) or _connection_works(older, came.ms):
         return
     if not older.flow_told:
@@ -111,6 +112,12 @@ def _judge(
             "is not known",
             older.label,
         )
+
+
+def _together(older: ConsumerView, came: Age) -> bool:
+    """Whether both connected at once. came: when the newer one did."""
+    since = older.connected_for
+    return since is None or since.seconds - came.seconds < TOGETHER_SECONDS
 
 
 def _holds(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> bool:
