@@ -117,8 +117,8 @@ HOGGING = {
     "code": "prefetch-hogging", "severity": "stalled", "confidence": SURE, "consumer": "slow",
     "summary": (
         "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them in its queue, "
-        "and needs at least 164 h for them, while fast had nothing to do for 60 s: it is slow, not "
-        "stuck; 0 permits here, 1000 there, next FLOW after at most 500 more messages, in about "
+        "and needs at least 164 h for them, while fast had nothing to do for 60 s: it works, "
+        "but slowly; 0 permits here, 1000 there, next FLOW after at most 500 more messages, in about "
         "83 h at 10 min each, as given"
     ),
     "evidence": [
