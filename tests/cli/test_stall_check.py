@@ -118,8 +118,8 @@ HOGGING = {
     "summary": (
         "slow holds 1000 of the 1000 unacknowledged messages, at least 501 of them in its queue, "
         "and needs at least 164 h for them, while fast had nothing to do for 60 s: it works, "
-        "but slowly; 0 permits here, 1000 there, next FLOW after at most 500 more messages, in about "
-        "83 h at 10 min each, as given"
+        "but slowly; 0 permits here, 1000 there, next FLOW after at most 500 more messages, in "
+        "about 83 h at 10 min each, as given"
     ),
     "evidence": [
         {"name": "available_permits", "value": 0, "unit": "permits"},
