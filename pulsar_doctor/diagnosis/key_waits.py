@@ -8,9 +8,13 @@ Source: PersistentStickyKeyDispatcherMultipleConsumers (filterAndGroupEntriesFor
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import most
+from pulsar_doctor.evidence.values import most, told
 
 
 def kept_for_keys(view: SubscriptionView) -> int:
@@ -43,3 +47,22 @@ def may_receive(view: SubscriptionView, but: ConsumerView | None = None) -> bool
     """Whether all consumers but that one could be sent messages in every sample."""
     others = [each for each in view.served if each is not but]
     return bool(others) and all(each.may_receive_throughout for each in others)
+
+
+def between_deliveries(view: SubscriptionView, consumer: ConsumerView, wait: AckWait) -> AckWait:
+    """With its silence since its last ack, where it is sent messages of its own keys meanwhile.
+
+    It has held what is waited for since before the last consumer joined, and for no longer than it
+    took to send all that it holds at the pace of now.
+    """
+    quiet, rate, held = wait.acks.quiet, consumer.msg_rate_out, told(consumer.unacked_messages)
+    if wait.seconds is not None or quiet is None or not rate or not held:
+        return wait
+    others = [each for each in view.served if each.number != consumer.number]
+    acked = consumer.connected_for if consumer.never_acked else consumer.since_last_ack
+    ages = [acked, *(each.connected_for for each in others)]
+    known = [age.seconds for age in ages if age is not None]
+    if len(known) < len(ages) or not view.waits_for_acks_of(consumer):
+        return wait
+    silence = Age(round(1000 * min(held / rate, *known)), exact=False)
+    return replace(wait, acks=replace(wait.acks, quiet=max(quiet, silence, key=lambda age: age.ms)))

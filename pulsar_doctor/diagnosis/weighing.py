@@ -56,6 +56,7 @@ from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, Place, account_of
 from pulsar_doctor.evidence.balance import LONGEST_BURST, Balance, balance_of
+from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.deadlines import Deadline, deadlines_of
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
@@ -173,7 +174,14 @@ class _Weighed:
 def _may_stand(view: SubscriptionView, finding: Finding) -> bool:
     """Whether nothing shows that the consumer of a warning goes on, or any where it names none."""
     named = [each for each in view.served if finding.consumer in (None, each.label)]
-    return bool(named) and not any(map(moves, named))
+    return bool(named) and not any(_goes_on(view, each) for each in named)
+
+
+def _goes_on(view: SubscriptionView, consumer: ConsumerView) -> bool:
+    """Whether it moves. What is sent to one whose acks are waited for shows nothing of it."""
+    if not view.waits_for_acks_of(consumer):
+        return moves(consumer)
+    return bool(consumer.works or consumer.resting)
 
 
 def diagnose(

@@ -210,6 +210,12 @@ class SubscriptionView:
         """Those to whom messages go: no standbys. Nobody, too, where they are not told."""
         return tuple(each for each in self.consumers or () if each.active is not False)
 
+    def waits_for_acks_of(self, consumer: ConsumerView) -> bool:
+        """Whether it is at a limit of unacknowledged messages, or others wait for its keys."""
+        limit, keys = self.unacked_limit, self.key_order
+        full = consumer.blocked_consumer_on_unacked_msgs or (limit is not None and limit.blocked)
+        return bool(full or consumer.keys_wait or (keys is not None and keys.joined))
+
     def kept_by(self, consumer: ConsumerView) -> int:
         """Messages that it holds, at least, as long as it has never acknowledged any.
 

@@ -37,7 +37,12 @@ from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
+from pulsar_doctor.diagnosis.key_waits import (
+    between_deliveries,
+    kept_for_keys,
+    kept_long,
+    may_receive,
+)
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
 from pulsar_doctor.diagnosis.release import release_verdict
 from pulsar_doctor.diagnosis.thresholds import JUST_NOW, Limits, Threshold
@@ -174,7 +179,7 @@ def _judge(
     if held is None:
         yield Unknown(f"unacked_messages of {consumer.label} is not reported", consumer.label)
         return
-    wait = consumer.acks.until(max(1, held + more))
+    wait = between_deliveries(view, consumer, consumer.acks.until(max(1, held + more)))
     never = wait.acks.never and not consumer.works
     verdict = release_verdict(wait, limits, held if never else None)
     if isinstance(verdict, Unknown):
