@@ -341,7 +341,7 @@ def test_what_is_no_trace_or_damaged_is_one_sentence(
 
 
 def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze) -> None:
-    young = Said().open().attached(1, "young").flow(10).pushed(range(3)).wait(5)
+    young = Said().open().attached(1, "young").flow(10).pushed(range(3)).wait(70)
     sealed(tmp_path / "good.ptrace", young, "good")
     missing(tmp_path / "bad.ptrace")
     code, out, err = analyze(tmp_path / "*.ptrace", "-o", "json")

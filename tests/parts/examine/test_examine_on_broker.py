@@ -198,7 +198,8 @@ def test_what_decides_a_paused_consumer_on_this_machine_is_examining_it(broker, 
         application.order("pause", "pausing")
         application.order("take", "pausing", 70)
         time.sleep(5)
-        asked = ("stall-check", topic, "--window", "5s", "-o", "json")
+        soon = ("--set", "healthy.first_ack_within=5s")
+        asked = ("stall-check", topic, "--window", "5s", *soon, "-o", "json")
         (found,) = json.loads(answered(*asked, broker=broker).stdout)["subscriptions"]
         suspects = {each["code"]: each for each in found["suspects"]}
         print(found["status"], *suspects)
