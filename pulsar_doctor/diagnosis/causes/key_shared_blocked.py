@@ -45,7 +45,7 @@ from pulsar_doctor.diagnosis.key_waits import (
 )
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
 from pulsar_doctor.diagnosis.release import release_verdict
-from pulsar_doctor.diagnosis.thresholds import JUST_NOW, Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import JUST_NOW, PAUSE_SECONDS, Limits, Threshold
 from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
@@ -301,6 +301,14 @@ def _finding(
     )
 
 
+def _hands_over(_: SubscriptionView, each: ConsumerView) -> str | None:
+    """Its keys wait no longer than what it holds now, which it is done with soon."""
+    if not each.acked or each.drain_seconds is None or each.drain_seconds >= PAUSE_SECONDS:
+        return None
+    soon = duration(each.drain_seconds)
+    return f"{each.label} acknowledges, and is done with what it holds in {soon}"
+
+
 HYPOTHESIS = Hypothesis(
     "messages of keys that {who} had, or has, wait until it acknowledges",
     speaks_for=(
@@ -310,6 +318,6 @@ HYPOTHESIS = Hypothesis(
     ),
     against=("acks_come", "lively", "nothing_left", "joined_late"),
     excluded=("not_key_shared", "one_consumer", "out_of_order"),
-    not_by=("holds_nothing",),
+    not_by=("holds_nothing", _hands_over),
     missing=("draining_hashes", "msg_in_replay"),
 )  # fmt: skip
