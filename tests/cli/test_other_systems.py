@@ -99,7 +99,7 @@ def test_no_module_needs_linux_to_be_imported() -> None:
         (["--help"], 0),
         (["explain", "permits-exhausted"], 0),
         (["stall-check", "--stats", STATE], 1),
-        (["stall-check", "--stats", STATE, "-o", "junit"], 1),
+        (["stall-check", "--stats", STATE, "-o", "github"], 1),
         (["stall-check", "orders", "--admin-url", "http://127.0.0.1:1"], 3),
         (["holes", "--stats", STATE], 0),
         (["simulate", "--rate", "5/s", "--duration", "10s"], 0),
