@@ -82,12 +82,12 @@ class PrintedToken:
         except OSError as error:
             raise DoctorError(f"the {self._what} cannot be run: {error.strerror}") from None
         is_late = Event()
-        timer = Timer(COMMAND_SECONDS, _end, [run, is_late])
+        timer = Timer(COMMAND_SECONDS, _end_late, [run, is_late])
         timer.start()
         with run:
             printed = run.stdout.read(PRINTED_BYTES + 1) if run.stdout else b""
             if len(printed) > PRINTED_BYTES:
-                _end(run, Event())
+                _end(run)
         timer.cancel()
         if is_late.is_set():
             raise DoctorError(
@@ -100,9 +100,13 @@ class PrintedToken:
         return printed.decode("ascii", "replace")
 
 
-def _end(run: subprocess.Popen[bytes], done: Event) -> None:
+def _end_late(run: subprocess.Popen[bytes], is_late: Event) -> None:
+    is_late.set()
+    _end(run)
+
+
+def _end(run: subprocess.Popen[bytes]) -> None:
     """Ends the command, and what it has started."""
-    done.set()
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(run.pid, signal.SIGKILL)
