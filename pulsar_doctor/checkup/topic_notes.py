@@ -2,7 +2,8 @@
 
 Clients call a topic of dead letters TOPIC-SUBSCRIPTION-DLQ and one of retries
 TOPIC-SUBSCRIPTION-RETRY, unless they are given another name (RetryMessageUtil of the Java client).
-Where one of these was read beside its subscription, a note on that subscription names what waits.
+TOPIC-DLQ and TOPIC-RETRY belong to the only subscription of a topic. Where one of these was read
+beside its subscription, a note on that subscription names what waits, or what is lost.
 
 What no cursor needs is deleted with its ledger, unless retention keeps it, and a topic without
 subscription and producers is deleted after a minute by default, with all that it holds (seen on
@@ -14,6 +15,7 @@ brokerDeleteInactiveTopicsEnabled.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -50,17 +52,24 @@ class TopicNotes:
 
         only: of this name.
         """
-        for topic, name in sorted(self.subscriptions) if self.letters else ():
-            for ending, what in LETTERS.items() if only in (None, name) else ():
-                there = f"{topic}-{name}{ending}"
-                text = _waiting(self.letters.get(there, ()), f"{there} ({what})")
-                if text:
-                    yield topic, f"{name} on {topic}: {text}"
+        for topic, name, there, what in sorted(self._letters()) if self.letters else ():
+            text = _waiting(self.letters.get(there, ()), f"{there} ({what})")
+            if text and only in (None, name):
+                yield topic, f"{name} on {topic}: {text}"
+
+    def _letters(self) -> Iterator[tuple[str, str, str, str]]:
+        """Of each subscription: its topic, its name, the topic of its letters, what they are."""
+        count = Counter(topic for topic, _ in self.subscriptions)
+        for topic, name in self.subscriptions:
+            for ending, what in LETTERS.items():
+                yield topic, name, f"{topic}-{name}{ending}", what
+                if count[topic] == 1:
+                    yield topic, name, f"{topic}{ending}", what
 
     def of_unused(self) -> Iterator[tuple[str, str]]:
         """In a sweep: topics that nobody has subscribed to, though messages come in."""
         used = {topic for topic, _ in self.subscriptions}
-        used |= {f"{topic}-{name}{end}" for topic, name in self.subscriptions for end in LETTERS}
+        used |= {there for _, _, there, _ in self._letters()}
         names = [
             name
             for name, topics in self.unused.items()
@@ -113,9 +122,11 @@ def _waiting(topics: Sequence[TopicStats], where: str) -> str | None:
     """What waits in a topic of dead letters or retries; None: nothing, as far as reported."""
     subscriptions = [one for each in topics for one in (each.subscriptions or {}).values()]
     if not subscriptions:
-        came = _came(topics)
+        lost = "and nobody has subscribed: unless retention keeps them they are lost"
         return (
-            say("{:messages} went to {}, and nobody has subscribed", came, where) if came else None
+            say(f"{{:messages}} went to {{}}, {lost}", came, where)
+            if (came := _came(topics))
+            else None
         )
     waits = sum(max(0, one.msg_backlog or 0) for one in subscriptions)
     unread = all(one.consumers == () for one in subscriptions)

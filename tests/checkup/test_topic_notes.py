@@ -39,7 +39,13 @@ USED = window(MAIN, subscriptions={"billing": waits(0, 1)})
         ),
         (
             window(DEAD, msgInCounter=19),
-            f"{ON} 19 messages went to {DEAD} (its dead letters), and nobody has subscribed",
+            f"{ON} 19 messages went to {DEAD} (its dead letters), and nobody has subscribed: "
+            "unless retention keeps them they are lost",
+        ),
+        (
+            window(f"{MAIN}-DLQ", msgInCounter=19),
+            f"{ON} 19 messages went to {MAIN}-DLQ (its dead letters), and nobody has subscribed: "
+            "unless retention keeps them they are lost",
         ),
         (
             window(RETRY, msgInCounter=200, subscriptions={"billing": waits(200, 1)}),
@@ -66,6 +72,14 @@ def test_nothing_is_said_where_nothing_waits_or_the_subscription_is_another(
     letters: TopicWindow,
 ) -> None:
     assert list(topic_notes([USED, letters]).of_letters(None)) == []
+
+
+def test_of_two_subscriptions_nobody_knows_which_one_puts_its_dead_letters_there() -> None:
+    main = window(MAIN, subscriptions={"billing": waits(0, 1), "audit": waits(0, 1)})
+    notes = topic_notes([main, window(f"{MAIN}-DLQ", msgInCounter=19)])
+    assert list(notes.of_letters(None)) == []
+    [(_, said)] = notes.of_unused()
+    assert f"{MAIN}-DLQ" in said
 
 
 def test_partitions_are_summed() -> None:
@@ -116,4 +130,5 @@ def test_a_sweep_names_the_topics_that_nobody_has_subscribed_to() -> None:
     [(topic, said)] = topic_notes([USED, lonely, system, empty]).of_unused()
     assert topic == lonely.topic
     assert said.startswith(f"nobody has subscribed to 1 topic, though messages came in: {topic};")
-    assert list(topic_notes([USED, window(DEAD, msgInCounter=19)]).of_unused()) == []
+    for dead in (DEAD, f"{MAIN}-DLQ"):
+        assert list(topic_notes([USED, window(dead, msgInCounter=19)]).of_unused()) == []
