@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import attrgetter
 
 from pulsar_doctor.broker.stats.age import Age
@@ -68,6 +69,24 @@ class ConsumerWindow:
     def span_ms(self) -> int | None:
         """How long the window is."""
         return self.observed.window.span_ms
+
+    @cached_property
+    def busy_ms(self) -> int | None:
+        """How long the window is without the time in which it held and was sent nothing."""
+        if self.course.broken or self.span_ms is None:
+            return self.span_ms
+        idle = [self._idle_at(number) for number in range(len(self.course.values))]
+        times = [sample.now_ms or 0 for sample in self.observed.window.samples]
+        steps = zip(pairwise(idle), pairwise(times), strict=True)
+        return self.span_ms - sum(t - s for (a, b), (s, t) in steps if a is not None and a == b)
+
+    def _idle_at(self, number: int) -> int | None:
+        """What it was sent until a sample in which it held nothing; None: it may have held some."""
+        own, whole = self.course.values[number], self.observed.course.values[number]
+        if own is None or whole is None:
+            return None
+        held = whole.msg_backlog if self.unacked is None else own.unacked_messages
+        return own.msg_out_counter if held == 0 else None
 
     @cached_property
     def now(self) -> ConsumerStats:

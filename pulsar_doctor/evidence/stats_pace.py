@@ -11,7 +11,8 @@ moment. But idle times are in it too, so it counts only
   together or further apart, an ack too soon after the last delivery, or a silence that it does not
   explain.
 
-It is counted up to the last ack: the silence since then is no part of it.
+It is counted up to the last ack: the silence since then is no part of it. Nor are the times of a
+window in which it held nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def pace_seconds(of: ConsumerWindow) -> float | None:
 
 
 def _pace(of: ConsumerWindow) -> float | None:
-    done, span_ms = of.finished, of.span_ms
+    done, span_ms = of.finished, of.busy_ms
     if done is not None and done >= MANY and span_ms:
         return span_ms / done / 1000
     if (life := _life_pace(of)) is not None:
@@ -104,7 +105,7 @@ def _confirmed(of: ConsumerWindow, life: float, pace: float) -> bool:
 
     Of that minute it was there for all but what its life is shorter than two of them.
     """
-    rate, done, span_ms = of.now.message_ack_rate, of.finished, of.span_ms
+    rate, done, span_ms = of.now.message_ack_rate, of.finished, of.busy_ms
     each = of.messages_an_ack
     if rate is not None and life >= MINUTE_MOSTLY:
         acked = round(rate * MINUTE)
@@ -114,7 +115,7 @@ def _confirmed(of: ConsumerWindow, life: float, pace: float) -> bool:
 
 
 def _contradicted(of: ConsumerWindow, pace: float) -> bool:
-    done, span_ms = of.finished, of.span_ms
+    done, span_ms = of.finished, of.busy_ms
     each = of.messages_an_ack  # messages of one ack
     if done is not None and span_ms and not fits(pace, done, span_ms / 1000, each):
         return True
@@ -157,7 +158,7 @@ def _between_acks(of: ConsumerWindow) -> float | None:
 
 def pace_of_flows(of: ConsumerWindow) -> float | None:
     """Seconds for a message below zero, by the permits that came back in the window."""
-    granted, span_ms = of.granted, of.span_ms
+    granted, span_ms = of.granted, of.busy_ms
     below = (of.permits or 0) < 0
     return span_ms / granted / 1000 if below and granted and span_ms else None
 

@@ -182,6 +182,6 @@ def acked_messages(of: ConsumerWindow) -> int | None:
 
 
 def drain_seconds(of: ConsumerWindow) -> float | None:
-    done, span_ms = acked_messages(of), of.span_ms
+    done, span_ms = acked_messages(of), of.busy_ms
     held = max(0, of.unacked or 0)
     return held * span_ms / (done + 1) / 1000 if done and done > 0 and span_ms else None
