@@ -2,3 +2,4 @@
 
 __version__ = "0.2.0.dev0"
 HOME_PAGE = ""  # not known yet; [project.urls] in pyproject.toml is the only other place for it
+PAGES = ""  # before docs/ in links: not known yet, so they are paths in the repository

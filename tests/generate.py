@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests import completions, manpages, screenshots
+from tests import cause_pages, completions, manpages, screenshots
 from tests.conformance import published
 from tests.report import json_page
 
 # What it is, and what gives its files, each with the text that it should hold.
 GENERATORS: Mapping[str, Callable[[], Iterable[tuple[Path, str]]]] = {
     "manual pages": manpages.files,
+    "pages of causes": cause_pages.files,
     "completion in shells": completions.files,
     "numbers in docs/json.md": json_page.files,
     "measured clients in docs/clients.md": published.files,
@@ -23,6 +24,7 @@ GENERATORS: Mapping[str, Callable[[], Iterable[tuple[Path, str]]]] = {
 WHOLE = (
     *manpages.FOLDER.glob("man?"),
     completions.FOLDER,
+    cause_pages.FOLDER,
     screenshots.FOLDER,
 )  # folders that hold nothing else
 

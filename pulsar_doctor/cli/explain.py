@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._calls import how_much
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import adding, output_option, talk_options
 from pulsar_doctor.wording.gate import tell_json
@@ -35,7 +36,10 @@ SCHEMA = "pulsar-doctor/explain/1"
 @adding(output=output_option("table", "json"))
 @talk_options
 def command(code: str | None, *, output: str) -> None:
-    """Explains a verdict: its meaning, source and thresholds. Without CODE: all.
+    """Explains a verdict: its meaning, source and thresholds.
+
+    Without CODE it lists all causes by what you see; -v adds their thresholds, and what a
+    percentage means.
 
     \b
     pulsar-doctor explain
@@ -53,52 +57,62 @@ def command(code: str | None, *, output: str) -> None:
     if output == "json":
         tell_json({"schema": SCHEMA, "rules": [_rule(cause) for cause in causes]})
         return
-    for text in _in_full(causes[0]) if code else _overview(causes):
+    listed = _overview(causes, thresholds=how_much("verbose") > 0)
+    for text in _in_full(causes[0]) if code else listed:
         print_text(text)
 
 
 def _rule(cause: Cause) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from pulsar_doctor.diagnosis.known.issue import of_cause
+
     return {
         "code": cause.code,
-        "title": _title(cause),
+        "symptom": cause.symptom,
+        "title": cause.title,
         "text": cause.text.strip(),
         "thresholds": [asdict(threshold) for threshold in cause.thresholds],
         "needs": sorted(cause.needs),
         "explains": sorted(cause.explains),
+        "known_issues": [issue.id for issue in of_cause(cause.code)],
+        "page": cause.page,
     }
 
 
-def _title(cause: Cause) -> str:
-    return cause.text.strip().partition("\n")[0]
+def _overview(causes: list[Cause], *, thresholds: bool) -> Iterator[str]:
+    from pulsar_doctor.diagnosis.cause import SYMPTOMS
 
-
-def _overview(causes: list[Cause]) -> Iterator[str]:
-    for cause in causes:
-        yield cause.code
-        yield f"  {_title(cause)}"
-        for threshold in cause.thresholds:
-            yield f"    {_set(cause, threshold)}"
+    widest = max(len(cause.code) for cause in causes)
+    for symptom, heading in SYMPTOMS.items():
+        yield heading
+        for cause in (each for each in causes if each.symptom == symptom):
+            yield f"  {cause.code:<{widest}}  {cause.title}"
+            for threshold in cause.thresholds if thresholds else ():
+                yield f"      {_set(cause, threshold)}"
         yield ""
-    yield PERCENTAGES
-    yield ""
-    yield "pulsar-doctor explain CODE tells more; --set CODE.THRESHOLD=VALUE changes a threshold."
+    if thresholds:
+        yield f"{PERCENTAGES}\n"
+    yield "pulsar-doctor explain CODE tells more; -v lists thresholds (--set CODE.THRESHOLD=VALUE)."
 
 
 def _in_full(cause: Cause) -> Iterator[str]:
+    from pulsar_doctor.diagnosis.known.issue import of_cause
+
     yield cause.code
     yield ""
     yield cause.text.strip()
     yield ""
-    yield "Thresholds, changed with --set:"
+    if cause.thresholds:
+        yield "Thresholds, changed with --set:"
     for threshold in cause.thresholds:
         yield f"  {_set(cause, threshold)}"
         yield f"      {threshold.meaning}"
     yield f"Needs: {' or '.join(sorted(cause.needs))}"
     yield f"Explains: {', '.join(sorted(cause.explains)) or 'no other finding'}"
-    yield ""
-    yield PERCENTAGES
+    issues = [issue.id for issue in of_cause(cause.code)]
+    yield f"Known issues: {', '.join(issues) or 'none'}"
+    yield f"Page: {cause.page}"
 
 
 def _set(cause: Cause, threshold: Threshold) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pulsar_doctor import PAGES
 from pulsar_doctor.diagnosis.answers import CauseAnswer, Probe
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -12,6 +13,14 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 
 OfSubscription = Callable[[SubscriptionView], str | None]
 OfConsumer = Callable[[SubscriptionView, ConsumerView], str | None]
+# What people meet first, and how it is headed; the order in which causes are listed.
+SYMPTOMS = {
+    "nothing comes": "Nothing comes, or some messages never do",
+    "too slow": "Messages come, and too slowly",
+    "again and again": "The same comes again and again",
+    "wrong backlog": "The backlog looks wrong, or does not shrink",
+    "unknown": "The verdict is unknown",
+}
 MakesProbe = Callable[[SubscriptionView, ConsumerView | None], Probe | None]
 
 
@@ -57,6 +66,8 @@ class Cause:
     check: Callable[[SubscriptionView, Limits], Iterable[CauseAnswer]]
     # Any one of these sources lets the check decide.
     needs: frozenset[str]
+    # A key of SYMPTOMS.
+    symptom: str
     thresholds: tuple[Threshold, ...] = ()
     # Codes of causes that are consequences of this one.
     explains: frozenset[str] = frozenset()
@@ -66,3 +77,18 @@ class Cause:
     remedy: str | None = None
     # None: it is never suspected, only found.
     hypothesis: Hypothesis | None = None
+
+    @property
+    def title(self) -> str:
+        """What is wrong, in one sentence."""
+        return self.text.strip().partition("\n")[0]
+
+    @property
+    def page(self) -> str:
+        """The page about it."""
+        return page_of(self.code)
+
+
+def page_of(code: str) -> str:
+    """The page about a cause: an address, or a path in the repository while there is none."""
+    return f"{PAGES}docs/causes/{code}.md"

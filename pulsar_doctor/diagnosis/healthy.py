@@ -1,8 +1,8 @@
 """The verdict healthy: each place of a message is empty, or was seen to move in its time.
 
 No check finds a cause or is undecided, no message rests for longer than its place allows, and by
-the odds a problem is improbable: at most `problem_at_most`, a measured share (see what a percentage
-means). Otherwise the status is unknown, and the likeliest cause is named. Messages may rest:
+the odds a problem is improbable: at most `problem_at_most`, a measured share (see
+`explain -v`). Otherwise the status is unknown, and the likeliest cause is named. Messages may rest:
 - held by a consumer that shows nothing: for 30 seconds, or as long as its rhythm says, which is at
   most twice the usual time for a message. A `first_ack_within` above its default replaces them;
 - held by a consumer that has never acknowledged any: for `first_ack_within`. It may work on its
@@ -111,6 +111,7 @@ STATUS = Cause(
     __doc__ or "",
     lambda view, limits: iter(()),
     frozenset({STATS, WIRE}),
+    "unknown",
     THRESHOLDS,
     hypothesis=HYPOTHESIS,
 )

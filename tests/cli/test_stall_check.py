@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.cli import run
+from pulsar_doctor.diagnosis.cause import SYMPTOMS
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.fitted import sure
+from pulsar_doctor.diagnosis.known.issue import of_cause
 from pulsar_doctor.diagnosis.ranking import LIKELY
 from pulsar_doctor.report.words import POSSIBLE
 from pulsar_doctor.wire.columns import TO_BROKER
@@ -22,6 +24,7 @@ from tests.support.documented import MOMENT, NOT_TOLD, Like
 from tests.trace.journals import TOPIC, Wire, record, write_trace
 
 CONSUMER_BUSY = 5
+ROOT = Path(__file__).parents[2]
 NOBODY = ("--admin-url", "http://127.0.0.1:1")
 SLOW = {"slow": {"receiver_queue_size": 1000, "process_seconds": 600}}
 
@@ -155,6 +158,7 @@ HOGGING = {
     ),
     "actions": ACTIONS,
     "explain": "pulsar-doctor explain prefetch-hogging",
+    "page": "docs/causes/prefetch-hogging.md",
 }  # fmt: skip
 EVERYBODY = [["slow", "fast"], ["auditor"]]
 WHOLE = {
@@ -416,27 +420,46 @@ def test_wrong_usage(
     assert "Traceback" not in err
 
 
-def test_explain_lists_all_rules_and_their_thresholds(
+def test_explain_lists_each_cause_in_one_line_below_what_people_see(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["explain"]) == 0
-    out = capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(listed) == sorted([*(rule.code for rule in load()), "healthy"])
+    heads = [line for line in lines if line in SYMPTOMS.values()]
+    assert heads == [*SYMPTOMS.values()]
     for rule in load():
-        assert f"\n{rule.code}\n" in f"\n{out}"
-        for threshold in rule.thresholds:
-            assert f"{rule.code}.{threshold.name}=" in out
+        [at] = [number for number, line in enumerate(lines) if f"  {rule.code} " in line]
+        above = [line for line in lines[:at] if line in heads]
+        assert above[-1] == SYMPTOMS[rule.symptom]
+        assert rule.title in lines[at]
 
 
-def test_explain_says_what_a_percentage_means_and_what_raises_it(
+def test_explain_with_v_lists_thresholds_and_says_what_a_percentage_means(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for arguments in ([], ["permits-exhausted"]):
-        assert run(["explain", *arguments]) == 0
-        said = " ".join(capsys.readouterr().out.split())
-        assert "bench/calibration measures it on states with a known cause" in said
-        for raising in ("--window", "--at", "--internal-stats", "--trace"):
-            assert raising in said.partition("What makes a verdict more certain")[2]
-    assert f"called likely from {LIKELY:.0%} on, possible from {POSSIBLE:.0%} on" in said
+    assert run(["explain", "-v"]) == 0
+    out = capsys.readouterr().out
+    for rule in load():
+        assert all(f"{rule.code}.{threshold.name}=" in out for threshold in rule.thresholds)
+    text = " ".join(out.split())
+    assert "bench/calibration measures it on states with a known cause" in text
+    for raising in ("--window", "--at", "--internal-stats", "--trace"):
+        assert raising in text.partition("What makes a verdict more certain")[2]
+    assert f"called likely from {LIKELY:.0%} on, possible from {POSSIBLE:.0%} on" in text
+
+
+@pytest.mark.parametrize("code", ["permits-exhausted", "paused", "healthy"])
+def test_explain_of_a_cause_ends_with_what_is_its_own(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", code]) == 0
+    *rest, issues, page = capsys.readouterr().out.splitlines()
+    assert issues == "Known issues: " + (", ".join(issue.id for issue in of_cause(code)) or "none")
+    assert page == f"Page: docs/causes/{code}.md"
+    assert (ROOT / page.removeprefix("Page: ")).is_file()
+    assert not any("What a percentage means" in line for line in rest)
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in load()])
@@ -455,6 +478,7 @@ def test_explain_prints_the_whole_of_a_rule(code: str, capsys: pytest.CaptureFix
 
 NO_CONSUMER = {
     "code": "no-consumer",
+    "symptom": "nothing comes",
     "title": "A durable subscription has a backlog, and no consumer is attached to it.",
     "text": """\
 A durable subscription has a backlog, and no consumer is attached to it.
@@ -488,6 +512,8 @@ Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
     ],
     "needs": ["the broker's stats"],
     "explains": [],
+    "known_issues": [issue.id for issue in of_cause("no-consumer")],
+    "page": "docs/causes/no-consumer.md",
 }  # fmt: skip
 
 

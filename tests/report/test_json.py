@@ -151,6 +151,7 @@ def test_a_whole_document() -> None:
                         "remedy": "Give this consumer a smaller receiver queue.",
                         "actions": [],
                         "explain": "pulsar-doctor explain permits-exhausted",
+                        "page": "docs/causes/permits-exhausted.md",
                     }
                 ],
                 "suspects": [],

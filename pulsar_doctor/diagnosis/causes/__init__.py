@@ -1,10 +1,10 @@
 """The causes, one file each. A file is registered by its presence.
 
-A file has the docstring that `pulsar-doctor explain CODE` prints, NEEDS, `check(view, limits)`, and
-where they apply THRESHOLDS, EXPLAINS (codes of its consequences), REMEDY (the same for everybody;
-the only action of a finding that lists none), CHECK (what `stall-check` shows once an action has
-worked, for each action that says nothing else), BY_SILENCE (whether its warnings rest on a silence)
-and HYPOTHESIS (how the cause is suspected and ruled out).
+A file has the docstring that `pulsar-doctor explain CODE` prints, NEEDS, SYMPTOM (what people meet
+first), `check(view, limits)`, and where they apply THRESHOLDS, EXPLAINS (codes of consequences),
+REMEDY (the same for everybody; the only action of a finding that lists none), CHECK (what
+`stall-check` shows once an action has worked, for each action that says nothing else), BY_SILENCE
+(whether its warnings rest on a silence) and HYPOTHESIS (how it is suspected and ruled out).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def _cause(name: str) -> Cause:
         text=module.__doc__ or "",
         check=_whole(module, code),
         needs=module.NEEDS,
+        symptom=module.SYMPTOM,
         thresholds=getattr(module, "THRESHOLDS", ()),
         explains=getattr(module, "EXPLAINS", frozenset()),
         by_silence=getattr(module, "BY_SILENCE", False),

@@ -90,6 +90,7 @@ THRESHOLDS = (
     Threshold("young_after", 5.0, "seconds", "a gap of this age is reported, as info"),
 )
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "wrong backlog"
 REMEDY = (
     "Find the entry after mark-delete (`pulsar-admin topics get-message-by-id`) and the consumer "
     "that holds it: acknowledge it, restart that consumer so that it is delivered again, or give "

@@ -27,6 +27,7 @@ THRESHOLDS = (
     Threshold("held_for", 2.0, "seconds", "a client may hold acknowledgements back for this long"),
 )
 NEEDS = frozenset({PROCESS})
+SYMPTOM = "wrong backlog"
 EXPLAINS = frozenset({"not-acknowledging", "permits-exhausted", "ack-hole"})
 REMEDY = (
     "Let the client send its acknowledgements sooner: acknowledgmentGroupTime(100, MILLISECONDS)."

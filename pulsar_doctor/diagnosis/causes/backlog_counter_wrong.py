@@ -35,6 +35,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("least", 1.0, "entries", "a smaller difference is not reported"),)
 NEEDS = frozenset({STATS})
+SYMPTOM = "wrong backlog"
 REMEDY = (
     "Unload the topic (`pulsar-admin topics unload`): the counter is computed anew when it "
     "is loaded. All its consumers and producers reconnect, and what was sent and not acknowledged "

@@ -30,6 +30,7 @@ from pulsar_doctor.wording.sentences import Sentence, say
 from pulsar_doctor.wording.sizes import in_words
 
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 NAMED_MOST = 3
 REMEDY = (
     "Have the subscription that fills the quota consumed, or delete it if nobody needs it. Raise "

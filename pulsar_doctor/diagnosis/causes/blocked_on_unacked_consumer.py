@@ -51,6 +51,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = RELEASE_WAITS
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset(
     {

@@ -55,6 +55,7 @@ from pulsar_doctor.wording.sentences import fill, joined, say
 
 THRESHOLDS = (*RELEASE_WAITS, IN_HAND)
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset(
     {

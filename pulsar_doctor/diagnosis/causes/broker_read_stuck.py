@@ -89,6 +89,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 REMEDY = (
     "Unload the topic (`pulsar-admin topics unload`): it loads again with a fresh dispatcher "
     "and nothing is lost. Before that, keep both stats for a bug report, and search the broker's "

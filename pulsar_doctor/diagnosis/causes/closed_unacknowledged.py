@@ -45,6 +45,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({WIRE})
+SYMPTOM = "again and again"
 READERS = ("reader-", "multiTopicsReader-")  # of Java, C++ with Python and Node.js, and Go
 REMEDY = (
     "Check that the application acknowledges each message when its work is done, and closes its "

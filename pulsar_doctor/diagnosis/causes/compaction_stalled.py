@@ -34,6 +34,7 @@ THRESHOLDS = (
     Threshold("compacted_within", 86_400.0, "seconds", "a more recent compaction is good enough"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "wrong backlog"
 REMEDY = (
     "Find out from the broker's log why compaction fails, and compact again. Set a compaction "
     "threshold on the topic; or, if nobody reads the compacted view, remove the threshold and "

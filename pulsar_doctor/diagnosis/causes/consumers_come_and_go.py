@@ -43,6 +43,7 @@ THRESHOLDS = (
     Threshold("times", 2.0, "connects", "one that connects again so often comes and goes"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "again and again"
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
 NAMED_MOST = 3
 YOUNG_SECONDS = 300.0  # one that stays longer has not come and gone

@@ -37,6 +37,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer delayed entries are not reported"),)
 NEEDS = frozenset({STATS})
+SYMPTOM = "wrong backlog"
 REMEDY = (
     "Nothing to do if the delay is intended. Otherwise find the producer that sends with "
     "deliverAfter or deliverAt; `pulsar-admin topics peek-messages` shows the delivery times."

@@ -48,6 +48,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "too slow"
 SENT_LESS = (
     "in every step of the window the broker sent less than consumers could receive, and as much "
     "waited: a rate limit sets the pace, or a connection that takes no more"

@@ -27,6 +27,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.wording.sentences import Sentence, say
 
 NEEDS = frozenset({STATS})
+SYMPTOM = "again and again"
 EXPLAINS = frozenset({"redelivery-storm", "ack-hole", "broker-read-stuck"})
 REMEDY = (
     "Find the filter (`pulsar-admin topicPolicies get-entry-filters-per-topic -ap`, or "

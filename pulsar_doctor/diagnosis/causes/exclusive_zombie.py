@@ -47,6 +47,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "nothing comes"
 # Not permits-exhausted, which is surer than a suspicion and is reported beside it.
 EXPLAINS = frozenset({"inactive-failover", "key-shared-blocked", "not-acknowledging"})
 REMEDY = (

@@ -35,6 +35,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "too slow"
 REMEDY = (
     "Add consumers, or make the work on a message faster: more has to go out than comes in. If "
     "that brings nothing, check for a hot key, a dispatch limit, or messages that are sent again."

@@ -53,6 +53,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "too slow"
 EXPLAINS = frozenset({"ack-hole", "slow-but-progressing", "closed-unacknowledged"})
 FAR_SLOWER = 2  # times as many in hand as were finished meanwhile
 REMEDY = (

@@ -47,6 +47,7 @@ THRESHOLDS = (
     Threshold("persisted_ranges", DEFAULT, "ranges", "managedLedgerMaxUnackedRangesToPersist"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "again and again"
 REMEDY = (
     "Do not unload or restart before the gaps are acknowledged. Find out what keeps them open (a "
     "slow key, delays, single acks on Exclusive where a cumulative one would do), or raise "

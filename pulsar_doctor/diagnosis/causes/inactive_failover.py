@@ -44,6 +44,7 @@ THRESHOLDS = (
     Threshold("switch_wait", 5.0, "seconds", "a switch to another consumer takes less than this"),
 )
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset(
     {"permits-exhausted", "slow-but-progressing", "negative-permits", "broker-read-stuck"}

@@ -67,6 +67,7 @@ THRESHOLDS = (
     JUST_NOW,
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 NAMED_MOST = 3
 UNCOVERED = (

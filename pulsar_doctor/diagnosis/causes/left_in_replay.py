@@ -36,6 +36,7 @@ THRESHOLDS = (
     Threshold("watched_for", 5.0, "seconds", "a shorter window does not show that they stay"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"ack-hole", "broker-read-stuck"})
 REMEDY = (
     "Search the broker's log for this subscription, keep both statistics for a bug report, then "

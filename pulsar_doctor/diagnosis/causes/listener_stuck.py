@@ -44,6 +44,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
+SYMPTOM = "nothing comes"
 EXPLAINS = CONSEQUENCES
 REMEDY = (
     "Restart the process. Set a time limit on the call that blocks its listener, or on the call "

@@ -37,6 +37,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("settle", 5.0, "seconds", "more recent changes may still be in progress"),)
 NEEDS = frozenset({WIRE})
+SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"ack-hole"})
 REMEDY = (
     "Restart this consumer, or unload the topic (pulsar-admin topics unload): after it "

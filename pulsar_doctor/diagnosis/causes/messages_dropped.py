@@ -33,6 +33,7 @@ THRESHOLDS = (
     Threshold("quiet", 60.0, "seconds", "if nothing is published, and nobody can receive"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 NAMED_MOST = 3
 REMEDY = (
     "Find out why its application does not receive, or add consumers; what was dropped is lost. A "

@@ -38,6 +38,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence, say
 
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 REMEDY = (
     "Add consumers or make the work faster, so that messages are taken before they expire; or "
     "raise the time to live, if they are wanted later, too."

@@ -32,6 +32,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (REFILL_WAIT,)
 NEEDS = frozenset({WIRE, STATS})
+SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing"})
 REMEDY = (
     "Restart this consumer: its next SUBSCRIBE starts from a full queue's worth of permits. Note "

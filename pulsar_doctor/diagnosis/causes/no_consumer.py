@@ -38,6 +38,7 @@ THRESHOLDS = (
     Threshold("restart_wait", 60.0, "seconds", "an application that is restarted is back by then"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 REMEDY = (
     "Start the application that consumes this subscription; if nobody needs it any more, delete it "
     "(pulsar-admin topics unsubscribe), so that its backlog is not kept."

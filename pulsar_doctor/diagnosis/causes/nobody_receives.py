@@ -37,6 +37,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (STUCK_FOR, REFILL_WAIT)
 NEEDS = frozenset({PROCESS})
+SYMPTOM = "nothing comes"
 EXPLAINS = CONSEQUENCES
 REMEDY = "Find out why the thread that should receive does not return, and restart the process."
 SUMMARY = "nobody calls receive on {label}[ while {waits} wait in its queue]: {ledgers}; {where}"

@@ -84,6 +84,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS, WIRE})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
 

@@ -30,6 +30,7 @@ THRESHOLDS = (
     Threshold("assigned_within", 30.0, "seconds", "after its parents are drained"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"no-consumer"})
 REMEDY = (
     "Find out why the sealed parent is not drained: its own verdict names the consumer. Once all "

@@ -21,6 +21,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import fill
 
 NEEDS = frozenset({PROCESS})
+SYMPTOM = "nothing comes"
 EXPLAINS = CONSEQUENCES
 REMEDY = "Call resume() on it in its application, or find out why that does not happen."
 CHECK = GONE

@@ -45,6 +45,7 @@ THRESHOLDS = (
     Threshold("paused_for", 300.0, "seconds", "a Java consumer is not paused for longer"),
 )
 NEEDS = frozenset({WIRE})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "negative-permits"})
 REMEDY = (

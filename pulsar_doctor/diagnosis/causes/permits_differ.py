@@ -27,6 +27,7 @@ from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
 from pulsar_doctor.wording.sentences import fill
 
 NEEDS = frozenset({STATS, WIRE})  # and clear where there is only one
+SYMPTOM = "unknown"
 REMEDY = (
     "Keep the trace and both stats, and report them: this is a fault of the client, of the broker "
     "or of this tool. A restart of the consumer makes both sides equal again."

@@ -76,6 +76,7 @@ THRESHOLDS = (
     RECEIVER_QUEUE_SIZE,
 )
 NEEDS = frozenset({WIRE, STATS})
+SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole", "closed-unacknowledged"})
 NEVER_ASKED = "Check whether this consumer is paused, or its application never receives."

@@ -36,6 +36,7 @@ THRESHOLDS = (
     Threshold("stalled_after", 300.0, "seconds", "a pool that was blocked for less may go on"),
 )
 NEEDS = frozenset({PROCESS})
+SYMPTOM = "nothing comes"
 EXPLAINS = CONSEQUENCES | {"nobody-receives", "handoff-unbounded"}
 REMEDY = (
     "Restart the process. Set a time limit on the call in which the threads of the pool are, and "

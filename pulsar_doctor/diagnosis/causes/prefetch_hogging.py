@@ -54,6 +54,7 @@ THRESHOLDS = (
     IN_HAND,
 )
 NEEDS = frozenset({WIRE, STATS})
+SYMPTOM = "too slow"
 BY_SILENCE = True
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 PACE_NEEDS = 2  # messages, before a life says anything of a pace

@@ -20,6 +20,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import fill, say
 
 NEEDS = frozenset({PROCESS})
+SYMPTOM = "nothing comes"
 EXPLAINS = CONSEQUENCES | {"listener-stuck", "nobody-receives"}
 REMEDY = (
     "Restart the process. Then change the code to take the locks that the dump names in the same "

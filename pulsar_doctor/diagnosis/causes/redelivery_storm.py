@@ -61,6 +61,7 @@ THRESHOLDS = (
     Threshold("round", 300.0, "seconds", "a message that is redelivered later does not count"),
 )
 NEEDS = frozenset({WIRE, STATS})
+SYMPTOM = "again and again"
 EXPLAINS = frozenset({"ack-hole", "falls-behind"})
 REMEDY = (
     "Find out why the application gives messages back: errors, a negative-ack delay that is too "

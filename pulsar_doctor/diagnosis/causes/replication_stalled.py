@@ -42,6 +42,7 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (Threshold("still_for", 5.0, "seconds", "a replicator may stand still for less"),)
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 REMEDY = (
     "Check whether the brokers can reach the remote cluster under its configured address, and "
     "whether it accepts messages. If nothing should be replicated there any more, remove it from "

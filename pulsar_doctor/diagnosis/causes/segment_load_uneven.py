@@ -42,6 +42,7 @@ THRESHOLDS = (
     Threshold("idle_most", 0.1, "of the backlog", "that waits for the consumer without work"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "too slow"
 NAMED_MOST = 3
 CHECK = "the backlog of this segment falls"
 SUMMARY = "{consumer} does not keep up with this segment, with a backlog of {backlog}, {why}"

@@ -35,6 +35,7 @@ THRESHOLDS = (
     Threshold("stalled_after", 300.0, "seconds", "it is called stalled, and not a warning"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "too slow"
 EXPLAINS = frozenset({"prefetch-hogging", "not-acknowledging"})
 REMEDY = (
     "Restart its process, or close this consumer: its messages go to the other consumers at once. "

@@ -26,6 +26,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("ends_within", 5.0, "seconds", "a split or a merge takes less"),)
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 NAMED_MOST = 3
 CHECK = "this finding is gone"
 SUMMARY = (

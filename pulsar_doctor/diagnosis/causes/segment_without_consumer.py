@@ -28,6 +28,7 @@ THRESHOLDS = (
     Threshold("taken_within", 75.0, "seconds", "a segment is given to another consumer by then"),
 )
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"no-consumer"})
 NAMED_MOST = 3
 REMEDY = (

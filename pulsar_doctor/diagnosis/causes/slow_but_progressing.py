@@ -27,6 +27,7 @@ from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (SLOW_WAIT, RECEIVER_QUEUE_SIZE)
 NEEDS = frozenset({WIRE, STATS})
+SYMPTOM = "too slow"
 REMEDY = (
     "If the work really takes this long, set a smaller receiver queue or add consumers, so that "
     "messages do not wait behind it."

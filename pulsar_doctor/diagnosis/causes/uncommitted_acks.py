@@ -30,6 +30,7 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
 NEEDS = frozenset({STATS})
+SYMPTOM = "wrong backlog"
 REMEDY = (
     "Find the transaction (`pulsar-admin transactions slow-transactions -t 10s`): its application "
     "commits or aborts it, or its time-out does. Restarting consumers or unloading the topic "

@@ -32,6 +32,7 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
 NEEDS = frozenset({STATS})
+SYMPTOM = "nothing comes"
 REMEDY = (
     "Find the transaction (`pulsar-admin transactions slow-transactions -t 10s`): it ends when its "
     "application commits or aborts it, or after its time-out. `pulsar-admin transactions "

@@ -38,6 +38,7 @@ from pulsar_doctor.wording.sentences import fill
 
 THRESHOLDS = (REFILL_WAIT, QUIET_AFTER)
 NEEDS = frozenset({WIRE, STATS})
+SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"permits-exhausted", "negative-permits", "slow-but-progressing"})
 CHECK = "healthy, and messages are acknowledged"
 QUEUE_OF_ONE = SettingChange(

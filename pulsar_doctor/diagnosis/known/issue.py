@@ -92,6 +92,11 @@ def load() -> tuple[Issue, ...]:
     return tuple(found)
 
 
+def of_cause(code: str) -> list[Issue]:
+    """Those that may be behind a cause."""
+    return [issue for issue in load() if code in issue.codes]
+
+
 def issue_of(component: str, entry: Mapping[str, Any]) -> Issue:
     """One entry of a file. Raises InputError that names it, and what is wrong with it."""
     name = entry.get("id", "an entry without an id")

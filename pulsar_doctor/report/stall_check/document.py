@@ -8,6 +8,7 @@ from typing import Any
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.diagnosis.cause import page_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.account import Account, Rest
 from pulsar_doctor.evidence.balance import RATES, FlowRate
@@ -75,6 +76,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "remedy": finding.remedy,
         "actions": [action.document() for action in finding.actions],
         "explain": finding.explain,
+        "page": page_of(finding.code),
     }
 
 
