@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tomllib
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,6 @@ def without(
         (["produce", "t"], "consume"),
         (["demo"], "sandbox"),
         (["report", str(HERE)], "trace"),
-        (["report", STATE], "report"),
     ],
 )
 def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
@@ -99,6 +99,15 @@ def test_the_extra_spark_brings_what_spark_connect_wants():
 def test_the_base_explains_its_rules_without_any_extra():
     assert without(EXTRAS, "explain", "permits-exhausted").returncode == 0
     assert without(EXTRAS, "--help").returncode == 0
+
+
+def test_the_base_writes_a_page_without_charts(tmp_path):
+    page = tmp_path / "page.html"
+    run = without(EXTRAS, "report", STATE, "-o", str(page))
+    assert run.returncode == 0, run.stderr
+    text = page.read_text()
+    assert "the charts needs more: pip install &#x27;pulsar-doctor[report]&#x27;" in unescape(text)
+    assert 'class="chart"' not in text
 
 
 def test_the_base_simulates_without_any_extra():

@@ -33,7 +33,7 @@ from pulsar_doctor.cli._options import (
     taking,
 )
 from pulsar_doctor.cli._types import DURATION
-from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import tell
 from pulsar_doctor.wording.sizes import in_words
 
@@ -96,8 +96,9 @@ def command(request: ReportRequest) -> int:
     permits. Holes are drawn as `holes` draws them. It holds names of topics, subscriptions and
     consumers, and addresses; no payloads, keys or credentials.
 
-    This needs the extra [report]. Exit codes: 0 the page is written, whatever the verdict; 2 wrong
-    usage or input that cannot be read; 3 where something could not be read or written.
+    The extra [report] draws the charts; without it the page has all but these. Exit codes: 0 the
+    page is written, whatever the verdict; 2 wrong usage or input that cannot be read; 3 where
+    something could not be read or written.
     """
     from pulsar_doctor.checkup.incident import redacted
     from pulsar_doctor.checkup.judge import Judge
@@ -137,9 +138,8 @@ def _is_topic(source: str) -> bool:
 def _content(incident: Incident, changes: Sequence[str]) -> bytes:
     """The page with its case; without it, and a message, where there is no room for it."""
     from pulsar_doctor.checkup.case import case_of, for_page
+    from pulsar_doctor.report.incident.page import page
 
-    with needing("report", "an incident page"):
-        from pulsar_doctor.report.incident.page import page
     whole = page(incident, for_page(case_of(incident.checkup, changes))).encode()
     if len(whole) <= PAGE_BYTES:
         return whole

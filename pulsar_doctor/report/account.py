@@ -37,6 +37,7 @@ class AccountTable:
     title: str
     rows: tuple[tuple[str, str, str], ...]  # place and who has them, how many, last moved
     below: tuple[str, ...]
+    sizes: tuple[int, ...] = ()  # of the rows: at least so many messages
 
     @property
     def lines(self) -> Iterator[str]:
@@ -56,11 +57,16 @@ def account_table(account: Account, balance: Balance | None = None) -> AccountTa
     shown = [each for each in known if not each.consumer or each in held[:room]]
     rows = tuple((_named(each), _how_many(each), _moved(each)) for each in shown)
     below = (*_below(account, held[room:], unknown), *(_flows(balance) if balance else ()))
-    return AccountTable(_title(account), rows, below)
+    return AccountTable(_title(account), rows, below, tuple(map(_held_least, shown)))
 
 
 def _held_most(place: Place) -> int:
     return most(place.messages or place.entries) or 0
+
+
+def _held_least(place: Place) -> int:
+    count = place.messages or place.entries
+    return count.least or 0 if count else 0
 
 
 def _title(account: Account) -> str:

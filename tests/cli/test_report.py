@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.samples.bundled import SAMPLES, packed
+from pulsar_doctor.diagnosis.known.issue import load
 from pulsar_doctor.report.incident.charts import for_html
 from tests.broker.replayed import cluster, stuck
-from tests.trace.journals import slow_consumer, write_trace
+from tests.trace.journals import Wire, slow_consumer, write_trace
 from tests.trace.said import Said
 
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
@@ -120,7 +121,8 @@ def test_a_page_is_one_small_file_that_asks_no_network(made: Any, trace: Path) -
     text = made(trace)
     assert len(text.encode()) <= LARGEST
     page = Page(text)
-    assert not [attrs for _, attrs in page.tags if attrs.keys() & {"src", "href", "srcset"}]
+    assert not [attrs for _, attrs in page.tags if attrs.keys() & {"src", "srcset"}]
+    assert {tag for tag, attrs in page.tags if "href" in attrs} <= {"a"}  # loaded by a click only
     (policy,) = (attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv"))
     assert policy is not None
     assert policy.startswith("default-src 'none';")
@@ -171,7 +173,8 @@ def test_a_redacted_page_has_the_same_verdict_and_no_name(
     assert [each for each in names | addresses if each not in whole] == []
     seen = Page(redacted)
     scripts = [script for script in seen.scripts if script.startswith("{")]
-    text = "\n".join((seen.text, after, json.dumps(seen.case), *scripts))
+    ours = seen.text.partition("What the causes mean")[0]  # the rest is what `explain` prints
+    text = "\n".join((ours, after, json.dumps(seen.case), *scripts))
     assert [each for each in names | addresses if re.search(rf"\b{re.escape(each)}\b", text)] == []
 
 
@@ -215,8 +218,54 @@ def test_a_large_case_is_carried_and_gives_the_same_document(
 def test_nothing_that_is_not_there_is_drawn(made: Any) -> None:
     page = Page(made(STATES / "prefetch-hogging.jsonl.gz"))
     charts = [attrs["id"] for _, attrs in page.tags if attrs.get("class") == "chart"]
-    assert charts == ["subscription-1", "consumer-1", "consumer-2", "consumer-3"]
+    assert charts == ["subscription-1", "consumer-1"]
     assert page.text.count("Never without permits. Nothing was delivered.") == 3
+    flat = "All the time: 10 available permits, 0 messages held. Never without permits."
+    assert page.text.count(flat) == 2
+
+
+def test_a_verdict_links_to_its_cause_and_to_known_issues(made: Any) -> None:
+    file = Path(__file__).parents[1] / "known" / "recorded" / "look-ahead-limit.gz"
+    page = Page(made(file, "--broker-version", "4.0.8"))
+    links = [attrs["href"] or "" for tag, attrs in page.tags if tag == "a"]
+    ids = {attrs.get("id") for _, attrs in page.tags}
+    assert [link for link in links if link.startswith("#cause-")]
+    assert {link.removeprefix("#") for link in links if link.startswith("#")} <= ids
+    issues = {issue.url: issue.id for issue in load()}
+    assert [link for link in links if link in issues]
+    assert all(link in issues or link.startswith("#") for link in links)
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("prefetch-hogging", "stalled"), ("slow-but-progressing", "warning"),
+        ("negative-permits", "unknown"), ("healthy-busy", "healthy"),
+    ],
+)  # fmt: skip
+def test_each_status_has_a_colour_and_a_shape_of_its_own(
+    made: Any, state: str, status: str
+) -> None:
+    text = made(STATES / f"{state}.jsonl.gz")
+    assert f'<header class="{status}">' in text
+    assert f'<section class="verdict {status}" aria-labelledby="verdict-1">' in text
+    rules = [line for line in text.partition("</style>")[0].splitlines() if f".{status}" in line]
+    assert any(f"--status: var(--{status})" in rule for rule in rules)
+    shapes = ("clip-path", "dashed", "border-radius")  # that of a stall is a plain box
+    assert any(shape in rule for shape in shapes for rule in rules) is (status != "stalled")
+
+
+def test_consumers_that_are_compared_have_one_scale(made: Any, tmp_path: Path) -> None:
+    said = Wire().open().subscribe(1, "c-1").flow(500, 1).subscribe(2, "c-2").flow(5, 2)
+    said.messages(range(10, 15), 1).messages(range(20, 23), 2).wait(400)
+    page = Page(made(write_trace(tmp_path / "two.ptrace", said.blocks)))
+    (charts,) = (json.loads(script) for script in page.scripts if script.startswith("{"))
+    ends = [
+        root["attributes"]["y_range"]["attributes"]["end"]
+        for root in charts["document"]["roots"]
+        if root["attributes"].get("y_range", {}).get("name") == "Range1d"
+    ]
+    assert len([end for end in ends if end > 500]) == 2
 
 
 def test_holes_are_drawn_as_by_holes(

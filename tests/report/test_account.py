@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_the_page_has_a_table_in_the_section_of_each_subscription() -> None:
     incident.checkup.diagnoses = [
         replace(diagnosis, account=replace(diagnosis.account, places=places))
     ]
-    section = page(incident).partition('<section class="verdict"')[2].partition("</section>")[0]
+    section = page(incident).partition('<section class="verdict ')[2].partition("</section>")[0]
     assert "<caption>Where its messages are: 280 entries in the backlog</caption>" in section
     assert '<th scope="row">in the replay queue</th><td>115 entries</td>' in section
     assert (
@@ -149,3 +150,4 @@ def test_the_page_has_a_table_in_the_section_of_each_subscription() -> None:
         in section
     )
     assert "in the window: published 0 messages" in section
+    assert re.findall(r"flex-grow: (\d+)", section) == ["115", "165"]

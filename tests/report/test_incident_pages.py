@@ -94,6 +94,8 @@ def test_a_page_of_each_source_and_verdict(source: str, status: str, tmp_path: P
     assert title[1].startswith(status.upper())
     assert all(finding.summary in body for finding in diagnosis.findings)
     assert ("<dt>" in body) is (status != "healthy" or "suspect" in body)
-    assert ('id="consumer-1"' in body) is (source != "live")
+    flat = status == "unknown" and source == "file of --save"
+    assert ('id="consumer-1"' in body) is (source != "live" and not flat)
+    assert "All the time: " in body or not flat
     (again,) = of_case(read_case(str(file)), judge(), (), "page.html").diagnoses
     assert (again.status, again.findings) == (status, diagnosis.findings)

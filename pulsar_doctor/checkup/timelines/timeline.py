@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from pulsar_doctor.wording.durations import duration
+
 DRAWN_MOST = 6  # consumers with all their lines: a browser takes about 0.1 s for each
 SHOWN_MOST = 100  # with their times without permits; the others are counted
 SLOTS_MOST = 600  # of a line while it is read
@@ -246,6 +248,15 @@ class Recording:
             delivered=self.delivered, acknowledged=self.acknowledged,
             permits_at_most=self.permits_at_most, **lines,
         )  # fmt: skip
+
+
+def without_permits(starved: Starved) -> str:
+    """`3 times, 12 s in all, longest 8 s`."""
+    if not starved.times:
+        return "never"
+    in_all, longest = duration(starved.total_us / 1e6), duration(starved.longest_us / 1e6)
+    several = f"{starved.times} times, {in_all} in all, longest {longest}"
+    return several if starved.times > 1 else in_all
 
 
 def in_all(starved: Iterable[Starved]) -> Starved:

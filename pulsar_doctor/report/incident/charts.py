@@ -30,7 +30,6 @@ from pulsar_doctor.checkup.timelines.timeline import (
     SubscriptionTimeline,
     Timelines,
 )
-from pulsar_doctor.wording.durations import duration
 
 Columns = dict[str, list[Any]]  # by the names that texts and glyphs have; None: not drawn
 Style = Mapping[str, Any]  # of a glyph
@@ -52,7 +51,7 @@ def drawing(timelines: Timelines, parts: Mapping[str, Any]) -> tuple[str, str]:
 
     parts: by their places: `starved`, `consumer-1`, `moved-1`, `subscription-1`; see `_Figures`.
     """
-    figures = _Figures(*_span(timelines))
+    figures = _Figures(timelines)
     document, places = Document(), []
     for place, part in parts.items():
         root = getattr(figures, place.partition("-")[0])(part)
@@ -81,7 +80,9 @@ def _span(timelines: Timelines) -> tuple[float, float]:
 class _Figures:
     """Makes figures that share one axis of time."""
 
-    def __init__(self, begin: float, end: float) -> None:
+    def __init__(self, timelines: Timelines) -> None:
+        begin, end = _span(timelines)
+        self._consumers = timelines.consumers
         self._new = partial(
             figure,
             x_range=Range1d(start=begin, end=end, bounds=(begin, end)),
@@ -95,12 +96,15 @@ class _Figures:
             border_fill_color=None,
             outline_line_color=GREY,
             min_border_left=60,
+            min_border_right=35,  # half of the last moment's label
         )
 
     def consumer(self, of: ConsumerTimeline) -> Any:
         """Permits and messages held as steps, times without permits hatched."""
-        values = [value for line in (of.permits, of.held, of.unsent) for _, value in line]
-        drawn = self._figure(HEIGHT, values)
+        lines = (
+            line for each in self._beside(of) for line in (each.permits, each.held, each.unsent)
+        )
+        drawn = self._figure(HEIGHT, [value for line in lines for _, value in line])
         drawn.xaxis.visible = not of.moved  # otherwise it is that of the chart below
         style = {**HATCHED, "x0": "left", "x1": "right", "fill_alpha": 0.12, "hatch_alpha": 0.5}
         _draw(drawn, "vstrip", _starved(of.starved), STARVED, style)
@@ -113,7 +117,9 @@ class _Figures:
         """Deliveries upwards, acknowledgements downwards, FLOWs as triangles."""
         up = [(each, each.delivered) for each in of.moved if each.delivered]
         down = [(each, -each.acknowledged) for each in of.moved if each.acknowledged]
-        drawn = self._figure(LOW, [count for _, count in (*up, *down)], None)
+        moved = [one for each in self._beside(of) for one in each.moved]
+        counts = [count for one in moved for count in (one.delivered, -one.acknowledged)]
+        drawn = self._figure(LOW, counts, None)
         _bars(drawn, "delivered", up, {"color": BLUE})
         _bars(drawn, "acknowledged", down, HATCHED)
         flows = [each for each in of.moved if each.flows]
@@ -144,6 +150,11 @@ class _Figures:
         _steps(drawn, "unacknowledged", of.unacked, ORANGE, "dashed")
         _steps(drawn, "backlog", of.backlog, BLUE, "solid")
         return drawn
+
+    def _beside(self, of: ConsumerTimeline) -> Iterable[ConsumerTimeline]:
+        """All consumers of its subscription: they share one scale, so that they can be compared."""
+        key = of.topic, of.subscription
+        return (each for each in self._consumers if (each.topic, each.subscription) == key)
 
     def _figure(self, height: int, values: Iterable[int | None], toolbar: Any = "above") -> Any:
         known = [0, *(value for value in values if value is not None)]
@@ -197,12 +208,3 @@ def _starved(those: Sequence[Starved]) -> Columns:
         "total": [each.total_us / 1e6 for each in those],
         "longest": [each.longest_us / 1e6 for each in those],
     }
-
-
-def without_permits(starved: Starved) -> str:
-    """`3 times, 12 s in all, longest 8 s`."""
-    if not starved.times:
-        return "never"
-    in_all, longest = duration(starved.total_us / 1e6), duration(starved.longest_us / 1e6)
-    several = f"{starved.times} times, {in_all} in all, longest {longest}"
-    return several if starved.times > 1 else in_all

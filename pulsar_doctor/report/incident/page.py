@@ -1,27 +1,38 @@
 """Writes the page of an incident: verdicts in the words of the terminal, and timelines.
 
-Every text from outside is escaped by the template. No payload, key or credential is in what comes
-here, nor the time of the call: the same input makes the same page.
+No text from outside can become a tag. No payload, key or credential is in what comes here, nor the
+time of the call: the same input makes the same page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from html import escape
+from itertools import chain
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
-
-import jinja2
 
 from pulsar_doctor import __version__
 from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.checkup.timelines.timeline import ConsumerTimeline, Timelines
-from pulsar_doctor.report.account import AccountTable
+from pulsar_doctor.checkup.timelines.timeline import (
+    ConsumerTimeline,
+    Point,
+    SubscriptionTimeline,
+    Timelines,
+    without_permits,
+)
+from pulsar_doctor.diagnosis.causes import named
+from pulsar_doctor.errors import MissingExtra, needing
+from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.charts import UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.table import hole_lines
-from pulsar_doctor.report.incident.charts import drawing, without_permits
+from pulsar_doctor.report.incident import body
+from pulsar_doctor.report.incident.body import PageChart, PageVerdict
+from pulsar_doctor.report.known_issues import NAMED_MOST
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block_rows, headline
 from pulsar_doctor.report.stall_check.details import (
@@ -37,46 +48,62 @@ from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow
 from pulsar_doctor.report.stall_check.tree import JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import counts_line
+from pulsar_doctor.report.words import NO_RULE, short_topic
 from pulsar_doctor.wording.durations import moment_of
 from pulsar_doctor.wording.printable import many, printable
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.incident import Incident
 
-TEMPLATE = Path(__file__).with_name("page.html")
+TEMPLATE, SCRIPT = (Path(__file__).with_name(name) for name in ("page.html", "charts.js"))
 VERDICTS_MOST = 50  # subscriptions; more are only counted
 HOLES_WIDTH = 72  # characters
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
-
-# In short, where the messages are, and with -v.
-PageVerdict = tuple[str, Sequence[ScreenRow], AccountTable | None, str, Sequence[ScreenRow]]
-PageChart = tuple[str, str, Mapping[str, Any]]  # title, caption, what is drawn by its place
+Drawn = Mapping[str, Any]  # what is drawn, by its place
 
 
 def page(incident: Incident, case: str | None = None) -> str:
     """The whole file. case: what the verdicts are made of, in Base64, which stays in it."""
     checkup, timelines = incident.checkup, incident.timelines
-    fleet, charts = tree_of(checkup.examined()), list(_charts(timelines))
-    parts = {place: part for _, _, those in charts for place, part in those.items()}
-    library, document = drawing(timelines, parts) if charts else ("", "")
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
+    fleet, charts = tree_of(checkup.examined()), [*_charts(timelines)]
+    parts = {place: part for _, those in charts for place, part in those.items()}
+    library, lacks = [], [*map(printable, _missing(checkup, timelines))]
+    try:
+        library = _drawing(timelines, parts) if parts else []
+    except MissingExtra as error:
+        lacks.append(f"{error}; the table of consumers has the numbers")
+        charts = [(replace(chart, places=()), {}) for chart, _ in charts]
+    pen = Pen(PIPE, verbose=True, tells_backlog=checkup.source != "trace")
+    verdicts = [*_verdicts(pen, fleet)]
+    found = dict.fromkeys(code for each in verdicts for code in each.codes)
+    main = chain(
+        body.verdicts(verdicts),
+        body.missing(lacks),
+        body.charts([chart for chart, _ in charts]),
+        body.holes([*map(_holes, incident.holes)]),
+        body.consumers([*_rows(timelines.consumers)]),
+        body.causes(named([*found])),
     )
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(
-        title=_title(checkup, fleet),
-        header=header(checkup),
-        counts=counts_line(fleet, checkup.tally.subscriptions),
-        verdicts=_verdicts(Pen(PIPE, verbose=True, tells_backlog=checkup.source != "trace"), fleet),
-        missing=[*map(printable, _missing(checkup, timelines))],
-        charts=charts,
-        holes=[*map(_holes, incident.holes)],
-        consumers=[_cells(*each) for each in enumerate(timelines.consumers, start=1)],
+    title, counts = _title(checkup, fleet), counts_line(fleet, checkup.tally.subscriptions)
+    worst = fleet.unwell[0].status if fleet.unwell else "healthy" if fleet.healthy else None
+    head = [body.e("h1", title), body.e("p", header(checkup), class_="soft")]
+    head += [body.e("p", counts)] if fleet.counts.total() != 1 else []
+    kept = f'<script type="application/gzip" id="pulsar-doctor-case">{case}</script>'
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
+        title=escape(title),
+        body=body.html([body.e("header", *head, class_=worst), body.e("main", *main)]),
         version=__version__,
-        case=case,
-        library=library,
-        document=document,
-    ).lstrip()
+        scripts="\n".join([*([kept] if case else ()), *library]),
+    )
+
+
+def _drawing(timelines: Timelines, parts: Drawn) -> list[str]:
+    """Scripts that draw the charts. Raises MissingExtra."""
+    with needing("report", "the charts"):
+        from pulsar_doctor.report.incident.charts import drawing
+    library, document = drawing(timelines, parts)
+    charts = f'<script type="application/json" id="charts">{document}</script>'
+    return [charts, *(f"<script>{each}</script>" for each in (library, SCRIPT.read_text("utf-8")))]
 
 
 def _title(checkup: Checkup, fleet: JudgedFleet) -> str:
@@ -91,16 +118,24 @@ def _title(checkup: Checkup, fleet: JudgedFleet) -> str:
 def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
     """As the terminal has them, without its hints at -v, and all that it prints with -v."""
     for alike in (each for those in fleet.unwell[:VERDICTS_MOST] for each in those.alike()):
+        named_codes = [each.code for each in (*alike.shown.findings, *alike.shown.suspects[:1])]
         in_short = block_rows(replace(pen, explained=set()), alike)
-        rows = [row for row in in_short if row.name != "more"]
-        title = headline(pen, alike, " certain").plain
-        details = [ScreenRow.named(*row) for row in detail_rows(pen, alike)]
-        yield title, rows, account_of(alike), heading(pen, alike).plain, details
+        badge, _, line = headline(pen, alike, " certain").plain.partition("  ")
+        yield PageVerdict(
+            status=alike.status,
+            badge=badge,
+            headline=line,
+            rows=[row for row in in_short if row.name != "more"],
+            codes=[each for each in dict.fromkeys(named_codes) if each not in NO_RULE],
+            issues=alike.shown.known_issues[:NAMED_MOST],
+            account=account_of(alike),
+            heading=heading(pen, alike).plain,
+            details=[ScreenRow.named(*row) for row in detail_rows(pen, alike)],
+        )
     for folded in fleet.healthy:
-        named = (*healthy_rows(folded), *paced_rows(folded))
-        rows = [ScreenRow.named(*row) for row in named]
-        title = healthy_line(pen, folded).plain
-        yield title, rows, account_of(folded), "", ()
+        rows = [ScreenRow.named(*row) for row in (*healthy_rows(folded), *paced_rows(folded))]
+        badge, _, line = healthy_line(pen, folded).plain.partition("  ")
+        yield PageVerdict("healthy", badge, line, rows, account=account_of(folded))
 
 
 def _missing(checkup: Checkup, timelines: Timelines) -> Iterator[str]:
@@ -114,19 +149,47 @@ def _missing(checkup: Checkup, timelines: Timelines) -> Iterator[str]:
         yield f"{many(timelines.left_out, 'more consumer')} not drawn: the first are the worst"
 
 
-def _charts(timelines: Timelines) -> Iterator[PageChart]:
+def _charts(timelines: Timelines) -> Iterator[tuple[PageChart, Drawn]]:
+    """Each chart with what is drawn; a sentence where nothing changed."""
     for number, each in enumerate(timelines.subscriptions, start=1):
         if each.backlog or each.unacked:
-            title = printable(f"{each.subscription} on {each.topic}")
-            yield title, BY_BROKER, {f"subscription-{number}": each}
+            caption, flat = BY_BROKER, _flat_subscription(each)
+            title = printable(f"{each.subscription} on {_short(each.topic)}")
+            yield _chart(title, flat or caption, {} if flat else {f"subscription-{number}": each})
     if len(timelines.consumers) > 1 and any(each.starved for each in timelines.consumers):
         caption = "Each row is a consumer, by its number in the table below. A bar: no permits."
-        yield "Times without permits", caption, {"starved": timelines.consumers}
+        yield _chart("Times without permits", caption, {"starved": timelines.consumers})
     for number, of in enumerate(timelines.consumers, start=1):
         if of.has_lines:
             places = (f"consumer-{number}", f"moved-{number}")[: 2 if of.moved else 1]
-            title = printable(f"{of.name} of {of.subscription} on {of.topic}")
-            yield title, _caption(of), dict.fromkeys(places, of)
+            title = printable(f"{of.name} of {of.subscription} on {_short(of.topic)}")
+            drawn = {} if _is_flat(of) else dict.fromkeys(places, of)
+            yield _chart(title, _caption(of), drawn)
+
+
+def _chart(title: str, caption: str, drawn: Drawn) -> tuple[PageChart, Drawn]:
+    return PageChart(title, caption, tuple(drawn)), drawn
+
+
+def _flat_subscription(of: SubscriptionTimeline) -> str:
+    """What it was all the time; nothing where that changed."""
+    if _varies(of.backlog) or _varies(of.unacked):
+        return ""
+    known = {"backlog": of.backlog, "unacknowledged messages": of.unacked}
+    return f"All the time: {', '.join(f'{what} {v[0][1]:,}' for what, v in known.items() if v)}."
+
+
+def _is_flat(of: ConsumerTimeline) -> bool:
+    return not of.moved and not any(map(_varies, (of.permits, of.held, of.unsent)))
+
+
+def _short(topic: str) -> str:
+    return short_topic(topic.removeprefix(PERSISTENT))
+
+
+def _varies(line: Sequence[Point]) -> bool:
+    values = {value for _, value in line}
+    return len(values) > 1 or None in values
 
 
 def _holes(account: CursorAccount) -> tuple[str, str, str, list[ScreenRow]]:
@@ -142,19 +205,32 @@ def _caption(of: ConsumerTimeline) -> str:
     bound = " (at most)" if of.permits_at_most else ""
     unsent = ", unsent permits, at least (dotted)" if of.unsent else ""
     lines = f"Available permits{bound} (solid), messages held (dashed){unsent}."
+    if _is_flat(of):
+        known = {f"available permits{bound}": of.permits, "messages held": of.held}
+        known |= {"unsent permits, at least": of.unsent}
+        lines = (
+            f"All the time: {', '.join(f'{v[0][1]:,} {what}' for what, v in known.items() if v)}."
+        )
     acks = "down: acknowledged (hatched); triangles: FLOW"
     if of.sampled:
         acks = "acknowledgements and FLOWs are not reported by the broker's statistics"
     below = f"Below, up: messages delivered; {acks}." if of.moved else "Nothing was delivered."
-    starved = f"Hatched: without permits, {without_permits(of.starved_in_all)}."
+    hatched = "Without" if _is_flat(of) else "Hatched: without"
+    starved = f"{hatched} permits, {without_permits(of.starved_in_all)}."
     return f"{lines} {starved if of.starved else 'Never without permits.'} {below}"
 
 
-def _cells(number: int, of: ConsumerTimeline) -> tuple[str, ...]:
-    """One consumer in the table, under the headings of the template."""
-    name = f"{of.name} ({of.address})" if of.address else of.name
-    times = ((moment_of(us // 1000) or "")[:19] for us in (of.since_us, of.until_us))
-    counts = ("not reported" if n is None else f"{n:,}" for n in (of.delivered, of.acknowledged))
-    names = map(printable, (name, f"{of.subscription} on {of.topic}"))
-    starved = without_permits(of.starved_in_all)
-    return (str(number), *names, *(each.replace("T", " ") for each in times), *counts, starved)
+def _rows(those: Sequence[ConsumerTimeline]) -> Iterator[tuple[str, ...]]:
+    """The table of consumers, under body's headings; of one day without the date."""
+    moments = [
+        [(moment_of(us // 1000) or "")[:19] for us in (of.since_us, of.until_us)] for of in those
+    ]
+    one_day = len({moment[:10] for pair in moments for moment in pair}) == 1
+    for number, (of, pair) in enumerate(zip(those, moments, strict=True), start=1):
+        name = f"{of.name} ({of.address})" if of.address else of.name
+        counts = (
+            "not reported" if n is None else f"{n:,}" for n in (of.delivered, of.acknowledged)
+        )
+        names = map(printable, (name, f"{of.subscription} on {_short(of.topic)}"))
+        times = (each[11:] if one_day else each.replace("T", " ") for each in pair)
+        yield (str(number), *names, *times, *counts, without_permits(of.starved_in_all))
