@@ -55,6 +55,13 @@ class Judged:
     after: After | None = None
     facts: tuple[Fact, ...] | None = None  # None: no broker's statistics were read
 
+    @property
+    def whole(self) -> SubscriptionView:
+        """Its view with these facts."""
+        if self.facts is None:
+            return self.view
+        return replace(self.view, facts=FactTable({row[:2]: row[2:] for row in self.facts}))
+
 
 @dataclass(frozen=True, slots=True)
 class SavedCase:
@@ -185,10 +192,7 @@ def _diagnosed(judged: Judged, judge: Judge, name: str) -> Diagnosis:
 
 
 def _judged_again(judged: Judged, judge: Judge) -> Diagnosis:
-    view = judged.view
-    if judged.facts is not None:
-        view = replace(view, facts=FactTable({row[:2]: row[2:] for row in judged.facts}))
-    found = judge.diagnosed(view, judged.sources)
+    found = judge.diagnosed(judged.whole, judged.sources)
     return replace(found, looks=judged.looks, after=judged.after)
 
 

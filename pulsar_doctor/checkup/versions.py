@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.reading import topic_stats
+from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import TopicStats
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.case import read_case
 from pulsar_doctor.checkup.identity import cluster_of
 from pulsar_doctor.checkup.named_topics import sample_named
 from pulsar_doctor.checkup.result import Cluster
@@ -24,8 +27,10 @@ from pulsar_doctor.diagnosis.known.matching import KnownIssue, is_affected, matc
 from pulsar_doctor.diagnosis.known.versions import Version, client_of, version_of
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence.by_stats import subscription_view
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.consumers import PERSISTENT
 
-ONCE = SamplingPlan(window_seconds=0, limits=False, internal=False)
+ONCE = SamplingPlan(window_seconds=0, limits=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class InUse:
     component: str
     version: Version
     consumers: int = 0  # how many have it; 0 for a broker
+    # id of an issue -> subscriptions of which the numbers fit its whole fingerprint
+    shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -60,11 +67,34 @@ def fitting(observed: Observed, broker: str | None) -> tuple[KnownIssue, ...]:
     return on_broker(matching(subscription_view(observed)), broker)
 
 
-def in_use(topics: Iterable[TopicStats], broker: str | None) -> list[InUse]:
+def fits_of(name: str, broker: str | None) -> list[tuple[SubscriptionView, tuple[KnownIssue, ...]]]:
+    """Each subscription of a file of statistics or a page, and the issues that it fits.
+
+    broker: its version; by default what the file has. Raises InputError.
+    """
+    if name.endswith((".html", ".htm")):
+        case = read_case(name)
+        views, version = [each.whole for each in case.subscriptions], case.head.broker_version
+    else:
+        read = read_files(SampleFiles([name]))
+        observed = (each for window in read.windows for each in window.subscriptions())
+        views, version = [*map(subscription_view, observed)], read.broker_version
+    return [(view, on_broker(matching(view), broker or version)) for view in views]
+
+
+def in_use(topics: Iterable[TopicWindow], broker: str | None) -> list[InUse]:
     """The broker first, then clients, the most frequent first. broker: its version, as written."""
-    version, clients = version_of(broker or ""), Counter(_clients(topics))
-    found = [] if version is None else [InUse(BROKER, version)]
-    return found + [InUse(kind, each, count) for (kind, each), count in clients.most_common()]
+    version, clients = version_of(broker or ""), Counter[tuple[str, Version]]()
+    shown: dict[str, list[str]] = {}
+    for topic in topics:
+        clients.update(_clients(topic.window.last.topic))
+        for observed in topic.subscriptions():
+            where = f"{observed.subscription} on {observed.topic.removeprefix(PERSISTENT)}"
+            for known in fitting(observed, broker):
+                if known.holds:
+                    shown.setdefault(known.issue.id, []).append(where)
+    found = [] if version is None else [InUse(BROKER, version, shown=shown)]
+    return found + [InUse(*which, count, shown) for which, count in clients.most_common()]
 
 
 def upgrades(used: InUse) -> tuple[Upgrade, ...]:
@@ -89,8 +119,7 @@ def _to(used: InUse, fix: Version) -> Upgrade:
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
     """By files of statistics. broker: its version; by default what a file of `--save` reports."""
     read = read_files(SampleFiles(list(stats_files)))
-    topics = (window.window.last.topic for window in read.windows)
-    return in_use(topics, broker or read.broker_version)
+    return in_use(read.windows, broker or read.broker_version)
 
 
 def of_broker(settings: Settings, topics: Sequence[str]) -> tuple[Cluster, list[InUse]]:
@@ -105,28 +134,29 @@ async def _of_broker(settings: Settings, topics: Sequence[str]) -> tuple[Cluster
         return cluster_of(admin, version), in_use(found, version)
 
 
-async def _named(admin: Admin, topics: Sequence[str]) -> list[TopicStats]:
+async def _named(admin: Admin, topics: Sequence[str]) -> Sequence[TopicWindow]:
     sampled = await sample_named(admin, topics, ONCE, Watch())
     if sampled.unread:
         raise DoctorError(f"{sampled.unread[0].topic}: {sampled.unread[0].reason}")
-    return [each.window.last.topic for each in sampled.windows]
+    return sampled.windows
 
 
-async def _loaded(admin: Admin) -> list[TopicStats]:
-    found: list[TopicStats] = []
+async def _loaded(admin: Admin) -> list[TopicWindow]:
+    found: list[TopicWindow] = []
     for broker in await admin.brokers():
         async with aclosing(admin.loaded_topics(broker)) as loaded:
-            found += [topic_stats(each.stats) async for each in loaded]
+            async for each in loaded:
+                now = Sample(each.broker_clock_ms, topic_stats(each.stats))
+                found.append(TopicWindow(each.topic, None, Window((now,))))
     return found
 
 
-def _clients(topics: Iterable[TopicStats]) -> Iterator[tuple[str, Version]]:
-    for topic in topics:
-        for subscription in (topic.subscriptions or {}).values():
-            for consumer in subscription.consumers or ():
-                named = client_of(consumer.client_version)
-                if named is not None and named[1] is not None:
-                    yield named[0], named[1]
+def _clients(topic: TopicStats) -> Iterator[tuple[str, Version]]:
+    for subscription in (topic.subscriptions or {}).values():
+        for consumer in subscription.consumers or ():
+            named = client_of(consumer.client_version)
+            if named is not None and named[1] is not None:
+                yield named[0], named[1]
 
 
 def _fixes(issue: Issue, version: Version) -> Iterator[Version]:

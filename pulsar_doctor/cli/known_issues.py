@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 GROUP = "diagnose"
 SCHEMA = "pulsar-doctor/known-issues/1"
+SHOWN_MOST = 3  # subscriptions beside an issue
 
 
 @click.group(cls=Suggesting)
@@ -36,10 +37,11 @@ def command() -> None:
     names what fits beside each verdict.
 
     \b
-    pulsar-doctor known-issues list --component broker --version 4.0.8
-    pulsar-doctor known-issues show apache/pulsar#26454
-    pulsar-doctor known-issues check --admin-url http://broker:8080
-    pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
+    Examples:
+      pulsar-doctor known-issues list --component broker --version 4.0.8
+      pulsar-doctor known-issues show apache/pulsar#26454
+      pulsar-doctor known-issues check --admin-url http://broker:8080
+      pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
     """
 
 
@@ -59,7 +61,7 @@ def list_issues(component: str | None, text: str | None, output: str) -> None:
     pulsar-doctor known-issues list --component broker --version 4.0.8 -o json
     """
     from pulsar_doctor.diagnosis.known.issue import load
-    from pulsar_doctor.diagnosis.known.matching import is_affected
+    from pulsar_doctor.diagnosis.known.matching import fix_of, is_affected
     from pulsar_doctor.diagnosis.known.versions import version_of
     from pulsar_doctor.report.paper import print_page
 
@@ -78,12 +80,12 @@ def list_issues(component: str | None, text: str | None, output: str) -> None:
         tell_json({"schema": SCHEMA, "issues": [_document(issue) for issue in found]})
         return
     widest = max((len(issue.id) for issue in found), default=0)
+    fixes = {each.id: fix_of(each, version) or "-" for each in found}
+    room = max(map(len, ("fixed in", *fixes.values())))
     print_page(
-        f"{'issue':<{widest}}  {'fixed in':<8}  title",
-        *(
-            f"{issue.id:<{widest}}  {', '.join(issue.fixed_in[:1]) or '-':<8}  {issue.title}"
-            for issue in found
-        ),
+        f"{'issue':<{widest}}  {'fixed in':<{room}}  title",
+        *(f"{each.id:<{widest}}  {fixes[each.id]:<{room}}  {each.title}" for each in found),
+        *(() if version else ("+: on more release lines; --version names the fix for yours",)),
     )
 
 
@@ -166,40 +168,32 @@ def check(
 @adding(broker_version=broker_version_option(), output=output_option("table", "json"))
 @talk_options
 def match(file: str, subscription: str | None, broker_version: str | None, output: str) -> None:
-    """Names the issues whose fingerprint a file of statistics fits, whatever the verdict is.
+    """Names the issues whose fingerprint a file or a page fits, whatever the verdict is.
 
-    FILE is one of stall-check --save, or what `pulsar-admin topics stats` printed.
+    FILE is one of stall-check --save, what `pulsar-admin topics stats` printed, or the page of an
+    incident.
 
     \b
     pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
     pulsar-doctor known-issues match stats.json -s billing -o json
     """
-    from pulsar_doctor.broker.sample_files import SampleFiles
-    from pulsar_doctor.broker.samples import read
-    from pulsar_doctor.checkup.versions import fitting
+    from pulsar_doctor.checkup.versions import fits_of
     from pulsar_doctor.report.known_issues import GRADES, said
     from pulsar_doctor.report.paper import print_page
 
-    samples = read(SampleFiles([file]))
-    version = broker_version or samples.broker_version
-    found = [
-        (observed, fitting(observed, version))
-        for window in samples.windows
-        for observed in window.subscriptions()
-        if subscription in (None, observed.subscription)
-    ]
+    fits = fits_of(file, broker_version)
+    found = [(view, known) for view, known in fits if subscription in (None, view.subscription)]
     if output == "json":
         documents = [
-            {"topic": observed.topic, "partition": observed.partition,
-             "subscription": observed.subscription,
+            {"topic": view.topic, "partition": view.partition, "subscription": view.subscription,
              "known_issues": [each.document() for each in known]}
-            for observed, known in found
+            for view, known in found
         ]  # fmt: skip
         tell_json({"schema": SCHEMA, "subscriptions": documents})
         return
-    for observed, known in found:
+    for view, known in found:
         for each in known:
-            print_page(f"{GRADES[each.grade]:<9}  {observed.subscription}: {said(each)}")
+            print_page(f"{GRADES[each.grade]:<9}  {view.subscription}: {said(each)}")
     if not any(known for _, known in found):
         print_page("no known issue fits")
 
@@ -220,19 +214,29 @@ def _used(each: InUse) -> dict[str, Any]:
         "version": each.version.text,
         "consumers": each.consumers,
         "issues": [issue.id for issue in each.issues],
+        "shown": [
+            {"id": issue.id, "subscriptions": [*each.shown[issue.id]]}
+            for issue in each.issues
+            if issue.id in each.shown
+        ],
         "upgrades": [asdict(better) for better in upgrades(each)],
     }
 
 
 def _used_lines(each: InUse) -> list[str]:
     from pulsar_doctor.checkup.versions import upgrades
-    from pulsar_doctor.wording.printable import many
+    from pulsar_doctor.wording.printable import listed, many, printable
 
     count = f", {many(each.consumers, 'consumer')}" if each.consumers else ""
     known = many(len(each.issues), "known issue")
+    shown = sum(issue.id in each.shown for issue in each.issues)
+    known += f", {shown} of them shown by its statistics" if shown else ""
     lines = [f"{each.component} {each.version.text}{count}: {known}"]
     widest = max((len(issue.id) for issue in each.issues), default=0)
-    lines += [f"  {issue.id:<{widest}}  {issue.title}" for issue in each.issues]
+    for issue in sorted(each.issues, key=lambda issue: issue.id not in each.shown):
+        lines.append(f"  {issue.id:<{widest}}  {issue.title}")
+        if by := each.shown.get(issue.id):
+            lines.append(f"    shown by {listed([*map(printable, by)], SHOWN_MOST)}")
     for better in upgrades(each):
         left = many(len(better.left), "known issue")
         lines.append(f"  {better.to} fixes {better.removes} of these; it has {left} itself")

@@ -92,6 +92,42 @@ def test_what_a_file_fits(capsys: pytest.CaptureFixture[str], file: str) -> None
     assert known["missing"] == ["the version of the broker"]
 
 
+def test_a_page_fits_what_its_file_fits(
+    capsys: pytest.CaptureFixture[str], file: str, tmp_path: Path
+) -> None:
+    page = str(tmp_path / "page.html")
+    assert run(["-q", "report", file, "-o", page]) == 0
+    capsys.readouterr()
+    version = ("--broker-version", "4.0.12")
+    assert said(capsys, "match", page, *version) == said(capsys, "match", file, *version)
+
+
+def test_check_says_which_issues_the_statistics_show(
+    capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    options = ("check", "--stats", file, "--broker-version", "4.0.12")
+    head, first, shown, *_ = said(capsys, *options).splitlines()
+    assert head.endswith(" known issues, 1 of them shown by its statistics")
+    assert first.startswith("  apache/pulsar#26454  ")
+    topic = TOPIC.removeprefix("persistent://")
+    assert shown == f"    shown by s on {topic}"
+    broker, *_ = json.loads(said(capsys, *options, "-o", "json"))["versions"]
+    assert broker["shown"] == [{"id": "apache/pulsar#26454", "subscriptions": [f"s on {topic}"]}]
+
+
+def test_a_list_names_the_fix_on_the_line_of_the_version(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixed = {
+        version: line.split()[1]
+        for version in ("4.0.3", "3.0.10")
+        for line in said(capsys, "list", "--version", version).splitlines()
+        if line.startswith("apache/pulsar#24697 ")
+    }
+    assert fixed == {"4.0.3": "4.0.7", "3.0.10": "3.0.14"}
+    assert "apache/pulsar#24697 3.0.14 +4 " in " ".join(said(capsys, "list").split())
+
+
 def test_what_is_known_against_the_versions_in_use(
     capsys: pytest.CaptureFixture[str], file: str
 ) -> None:

@@ -93,6 +93,14 @@ def affects(issue: Issue, version: Version | None) -> str:
     return f"{has}, fixed in {fix}" if fix else f"{has}, and no release fixes it yet"
 
 
+def fix_of(issue: Issue, version: Version | None) -> str:
+    """The lowest release above a version that fixes it; of no version the first, of how many."""
+    if version is None:
+        more = len(issue.fixed_in) - 1
+        return f"{''.join(issue.fixed_in[:1])}{f' +{more}' if more > 0 else ''}"
+    return next_fix(version, issue.fixed_in) or ""
+
+
 def has_for_sure(issue: Issue, version: Version) -> bool:
     """Whether it is known that this version has it, and not only later or other ones.
 
