@@ -42,6 +42,9 @@ def _option(*names: str, help: str, **more: Any) -> Callable[[F], F]:
     )
 
 
+OFFERED = {
+    name: _option(name, **how) for name, how in installed.offered("offers", "CONNECTION").items()
+}
 CONNECTION = (
     _option("--service-url", metavar="URL", help="Broker, default pulsar://localhost:6650."),
     _option("--admin-url", metavar="URL", help="REST API, default http://localhost:8080."),
@@ -67,7 +70,7 @@ CONNECTION = (
     ),
     _option("--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate."),
     _option("--no-proxy", is_flag=True, default=None, help="Without HTTPS_PROXY."),
-    *(_option(name, **how) for name, how in installed.offered("offers", "CONNECTION").items()),
+    *OFFERED.values(),
 )
 _talk = partial(click.option, cls=TalkOption, expose_value=False)
 TALK = (
@@ -150,6 +153,8 @@ def adding(**request_fields: Any) -> Callable[[F], F]:
 
 connection_options = together(*CONNECTION, *TALK)
 talk_options = together(*TALK)  # for subcommands that connect to nothing
+# For those that start a Pulsar of their own, and connect to no other.
+local_options = together(*(OFFERED[name] for name in OFFERED if name == "--pulsar-home"), *TALK)
 
 
 def output_option(*formats: str) -> Any:

@@ -23,7 +23,7 @@ def command(shell: str) -> None:
     digits and ./:@+=_- are left out: a shell could run them. Type such a name in quotes.
 
     \b
-    pulsar-doctor completion bash > ~/.local/share/bash-completion/completions/pulsar-doctor
+    source <(pulsar-doctor completion bash)
     pulsar-doctor completion zsh > ~/.zfunc/_pulsar-doctor
     pulsar-doctor completion fish > ~/.config/fish/completions/pulsar-doctor.fish
 

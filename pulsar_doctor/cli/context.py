@@ -36,9 +36,10 @@ def command() -> None:
     PULSAR_DOCTOR_CONTEXT to nothing to use none.
 
     \b
-    pulsar-doctor context list
-    pulsar-doctor context use prod
-    pulsar-doctor stall-check orders --context prod
+    Examples:
+      pulsar-doctor context list
+      pulsar-doctor context use prod
+      pulsar-doctor stall-check orders --context prod
     """
 
 

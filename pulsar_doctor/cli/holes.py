@@ -101,7 +101,7 @@ def command(asked: HolesRequest) -> int:
     \b
     pulsar-doctor holes orders -s billing
     pulsar-doctor holes --namespace public/default -o json
-    pulsar-admin topics stats-internal orders | pulsar-doctor holes --internal-stats -
+    pulsar-admin topics stats-internal t | pulsar-doctor holes --internal-stats -
     pulsar-doctor holes --trace incident.ptrace orders -s billing --at 2026-08-01T12:00:00Z
 
     The broker's own cursors (replication, deduplication, compaction, transactions) are shown

@@ -48,7 +48,7 @@ def test_help_is_a_sentence_examples_and_options_with_the_connection_last(name: 
     title, *lines = examples.splitlines()
     assert title == "Examples:"
     assert len(lines) == 3 if " " not in name else 1 <= len(lines) <= 3
-    assert all("pulsar-doctor " in line for line in lines)
+    assert all("pulsar-doctor " in line and len(line) <= 80 for line in lines)
     headings = [each.partition(":\n")[0] for each in options]
     connects = any(isinstance(each, ConnectionOption) for each in command.params)
     last = [*([ConnectionOption.heading] if connects else []), TalkOption.heading]
@@ -87,3 +87,14 @@ def test_each_subcommand_has_a_group_and_a_manual_page(name: str) -> None:
     if name not in ("completion", "explain", "schema"):  # which read and write nothing
         wanted |= {"FILES"}
     assert wanted <= set(headings)
+
+
+@pytest.mark.parametrize("name", ["demo", "sandbox start"])
+def test_who_starts_a_pulsar_of_its_own_takes_no_address(name: str) -> None:
+    found = [each.opts[0] for each in LEAVES[name].params if isinstance(each, ConnectionOption)]
+    assert found == ["--pulsar-home"]
+
+
+@pytest.mark.parametrize("name", ["known-issues", "context", "sandbox", "trace"])
+def test_a_group_heads_its_examples(name: str) -> None:
+    assert "\n  Examples:\n    pulsar-doctor " in shown(name)

@@ -72,7 +72,7 @@ def summary(folder: Path, *, proven_only: bool, output: str) -> None:
 
     \b
     Example:
-      pulsar-doctor trace summary incident.ptrace -o json | jq '.consumers[].available_permits'
+      pulsar-doctor trace summary incident.ptrace -o json | jq '.consumers[].name'
     """
     trace = _open(folder, proven_only=proven_only)
     timeline = trace.timeline()

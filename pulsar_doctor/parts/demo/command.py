@@ -11,7 +11,7 @@ import click
 
 from pulsar_doctor.cli._calls import checks, connected, settings
 from pulsar_doctor.cli._commands import Sections
-from pulsar_doctor.cli._options import connection_options
+from pulsar_doctor.cli._options import local_options
 from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ touched. Exit code 0 where the story holds, 3 otherwise.
 
 
 @click.command(cls=Sections, help=HELP, epilog=EPILOG)
-@connection_options
+@local_options
 def command() -> int:
     """Plays the stall; returns the exit code."""
     from dataclasses import replace

@@ -12,7 +12,7 @@ from pulsar_doctor.cli._calls import say, settings
 from pulsar_doctor.cli._commands import Suggesting
 from pulsar_doctor.cli._options import (
     adding,
-    connection_options,
+    local_options,
     option,
     output_option,
     taking,
@@ -82,9 +82,10 @@ is 17 or newer, else on one that comes with pulsar-doctor, and listens on loopba
 ports, or on those that --port and --admin-port name.
 
 \b
-pulsar-doctor sandbox start
-pulsar-doctor consume --zero-queue --sandbox
-pulsar-doctor sandbox stop
+Examples:
+  pulsar-doctor sandbox start
+  pulsar-doctor consume --zero-queue --sandbox
+  pulsar-doctor sandbox stop
 
 Other subcommands take --sandbox: they use the one that runs, or start one for themselves and
 end it when they end.
@@ -98,7 +99,7 @@ def command() -> None:
 
 @command.command()
 @taking(StartRequest)
-@connection_options
+@local_options
 def start(asked: StartRequest) -> None:
     """Starts the sandbox, or finds the one that runs; prints its URLs.
 
@@ -107,7 +108,7 @@ def start(asked: StartRequest) -> None:
     \b
     pulsar-doctor sandbox start
     pulsar-doctor sandbox start --port 6650 --admin-port 8080
-    pulsar-doctor sandbox start --batch-index-acks --conf maxUnackedMessagesPerConsumer=10
+    pulsar-doctor sandbox start --conf maxUnackedMessagesPerConsumer=10
     pulsar-doctor sandbox start --pulsar-version 4.2.4
     pulsar-doctor sandbox start --pulsar-home ~/apache-pulsar-4.0.8 -o json
     """

@@ -33,8 +33,8 @@ LEFT_OUT_CODE = 4
 EPILOG = """\b
 Examples:
   pulsar-doctor analyze incident.ptrace
-  pulsar-doctor analyze '/var/lib/taps/*.ptrace' --bucket 1m -o json | jq '.stalls[0]'
-  pulsar-doctor analyze --master spark://spark:7077 s3a://traces/2026-11/ --save s3a://reports/
+  pulsar-doctor analyze '/taps/*.ptrace' --bucket 1m -o json | jq '.stalls[0]'
+  pulsar-doctor analyze --master spark://s:7077 s3a://traces/ --save s3a://out/
   pulsar-doctor analyze --remote sc://localhost:15002 /data/incident.ptrace
   pulsar-doctor analyze ring.ptrace --since 1h --topic orders
   pulsar-doctor analyze /traces --since 2026-11-01T12:00:00Z --until 2026-11-01T13:00:00Z

@@ -30,9 +30,9 @@ SEAL_SECONDS = 60.0  # of the packets, between two segments, at most
 EPILOG = """\b
 Examples:
   pulsar-doctor capture incident.pcap --trace incident.ptrace
-  pulsar-doctor capture -i eth0 --for 60s --topic billing --trace incident.ptrace
-  tcpdump -U -w - 'tcp port 6650' | pulsar-doctor capture - --trace incident.ptrace
-  kubectl exec POD -- tcpdump -U -w - | pulsar-doctor capture - --trace incident.ptrace
+  pulsar-doctor capture -i eth0 --for 60s --topic billing --trace new.ptrace
+  tcpdump -U -w - 'tcp port 6650' | pulsar-doctor capture - --trace new.ptrace
+  kubectl exec POD -- tcpdump -U -w - | pulsar-doctor capture - --trace new.ptrace
   pulsar-doctor capture -i any --trace /var/lib/captures/billing.ptrace --ring 10m --max-bytes 2GiB
   pulsar-doctor stall-check --trace incident.ptrace
 

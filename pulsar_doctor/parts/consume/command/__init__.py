@@ -47,7 +47,7 @@ EPILOG = """\b
 Examples:
   pulsar-doctor consume --zero-queue
   pulsar-doctor consume orders --receiver-queue-size 10 -n 30
-  pulsar-doctor consume orders --process-time 2s --timeout 1m --trace orders.ptrace
+  pulsar-doctor consume orders --process-time 2s --timeout 1m --trace o.ptrace
   pulsar-doctor consume orders --type failover --ack cumulative --ack-every 20
   pulsar-doctor consume orders --nack-rate 5% --nack-delay 10s --timeout 1m
   pulsar-doctor consume orders --receiver-delay 5s --receiver-queue-size 100

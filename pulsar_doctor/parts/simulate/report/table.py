@@ -11,13 +11,16 @@ from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome
 from pulsar_doctor.parts.simulate.report.document import document, flow_gap, reason
 from pulsar_doctor.parts.simulate.simulated import Simulated
 from pulsar_doctor.report.pace import lever_rows
-from pulsar_doctor.report.paper import console_on, print_page
+from pulsar_doctor.report.paper import console_on, print_page, print_text
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, drawn, percent
 from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.gate import stdout, tell_json
 from pulsar_doctor.wording.printable import many
 
+LEGEND = """\
+* is the recommended size. A stall: no permits, although the client owed some and its application
+worked. Beside an idle one: a message waited, and another consumer had nothing to do."""
 CONSUMERS_MOST = 5  # shown one by one
 
 
@@ -35,6 +38,7 @@ def print_table(report: Simulated) -> None:
         rows = [_row(each, report) for each in report.outcomes]
         for part in drawn(rows, _columns(), View(console.width, utf, None, None)):
             console.print(part)
+        print_text(LEGEND)
     print_page(*_refused(report), *_consumers(report), *_formula_lines(report))
     if report.recommended is not None:
         console.print(Text(f"recommended: a receiver queue of {report.recommended}", style="bold"))

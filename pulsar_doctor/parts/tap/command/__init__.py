@@ -34,8 +34,8 @@ GROUP = "watch"
 EPILOG = """\b
 Examples:
   pulsar-doctor tap --listen 127.0.0.1:6651 --trace billing.ptrace
-  pulsar-doctor --service-url pulsar+ssl://broker:6651 --tls-trust-certs ca.pem tap
-  pulsar-doctor --sandbox tap --trace t.ptrace -- python my_consumer.py {service_url}
+  pulsar-doctor tap --service-url pulsar+ssl://broker:6651 --tls-trust-certs ca
+  pulsar-doctor tap --sandbox --trace t.ptrace -- python app.py {service_url}
   pulsar-doctor tap --for 60s --expect-consumers 1 --expect-acked all -- python my_consumer.py
   pulsar-doctor tap --trace /var/lib/taps/billing.ptrace --ring 10m --max-bytes 2GiB
   pulsar-doctor tap -o jsonl | jq -c 'select(.event == "verdict")'
