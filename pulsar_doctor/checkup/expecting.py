@@ -28,6 +28,7 @@ ADDRESS = (
     "give the client the address of the tap: PULSAR_SERVICE_URL, or {service_url} in its arguments"
 )
 NAMELESS = "messages of a non-persistent topic have no ids: nobody knows which are acknowledged"
+GIVE_BACK = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
 MESSAGES = "let its subscription have messages: pulsar-doctor produce TOPIC -n 200 -s SUB"
 
 
@@ -137,7 +138,7 @@ def _all(expected: Expected, seen: TraceSeen) -> Expectation:
     least = sum(each.open_least for each in accounts.values())
     most = sum(each.open_most for each in accounts.values())
     delay_us = max((row.ack_delay_us or 0 for row in seen.trace.rows()), default=0)
-    told = _counted("--expect-acked all", accounts)
+    told = _counted("--expect-acked all", accounts, seen)
     if told.said == NAMELESS:
         return told
     if not told.delivered:
@@ -156,7 +157,7 @@ def _all(expected: Expected, seen: TraceSeen) -> Expectation:
 
 
 def _so_many(expected: Expected, seen: TraceSeen, wanted: int) -> Expectation:
-    told = _counted(f"--expect-acked {wanted}", seen.acked(seen.until_us(expected)))
+    told = _counted(f"--expect-acked {wanted}", seen.acked(seen.until_us(expected)), seen)
     if told.said == NAMELESS:
         return told
     told = replace(told, said=f"{told.said}{expected.in_time}")
@@ -168,7 +169,9 @@ def _so_many(expected: Expected, seen: TraceSeen, wanted: int) -> Expectation:
     return replace(told, met=None if unknown else False)
 
 
-def _counted(option: str, accounts: Mapping[tuple[str, str], Acked]) -> Expectation:
+def _counted(
+    option: str, accounts: Mapping[tuple[str, str], Acked], seen: TraceSeen
+) -> Expectation:
     """The numbers, and where most is missing."""
     if any(topic.startswith(NON_PERSISTENT) for topic, _ in accounts):
         return Expectation(option, None, NAMELESS)
@@ -191,12 +194,38 @@ def _counted(option: str, accounts: Mapping[tuple[str, str], Acked]) -> Expectat
     who = "" if holder is None else f"{holder} of "
     has = accounts[key].open_least if holder is None else holders[holder]
     where = printable(f"{who}{subscription} on {topic}")
+    how = _how(seen, key, holder) if has else ""
     return replace(
         told,
-        said=f"{said}; {where} holds {has}" if has else f"{said}; see {where}",
+        said=f"{said}; {where} holds {has}{how}" if has else f"{said}; see {where}",
         topic=topic,
         subscription=subscription,
         consumer=holder,
+    )
+
+
+def _how(seen: TraceSeen, key: tuple[str, str], holder: str | None) -> str:
+    """Whether a consumer gives messages back, takes more and more, or may hang in one."""
+    there = [
+        each
+        for each in seen.timeline.consumers
+        if (full_name(each.topic, each.partition), each.subscription) == key
+        and each.label == holder
+    ]
+    numbers = {each.incarnation for each in there}
+    given_back = sum(
+        row.command == GIVE_BACK and row.incarnation in numbers for row in seen.trace.rows()
+    )
+    taken = sum(each.ledger.granted - (each.ledger.first_flow or 0) for each in there)
+    if given_back:
+        return f": it gives messages back ({many(given_back, 'REDELIVER command')})"
+    if taken:
+        return f": it took {taken} or more of its messages, and does not acknowledge them"
+    if all(each.ledger.messages >= each.ledger.granted for each in there):
+        return ": it requests no more messages, so it hangs in one, or is slow"
+    return (
+        ": it hangs in one, or acknowledges none (its first FLOW was for more than came; more "
+        "messages, or a smaller receiver queue, show which)"
     )
 
 

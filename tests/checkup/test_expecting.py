@@ -96,10 +96,27 @@ def test_an_expectation_that_is_not_met_names_the_consumer_its_numbers_and_what_
     found = seen(tmp_path, said, Expected(acked="all"))
     assert found.sentence == (
         "--expect-acked all is not met: 4 of 11 delivered messages acknowledged; "
-        f"slow of billing on {TOPIC} holds 6"
+        f"slow of billing on {TOPIC} holds 6: it hangs in one, or acknowledges none (its first "
+        "FLOW was for more than came; more messages, or a smaller receiver queue, show which)"
     )
     assert (found.topic, found.subscription, found.consumer) == (TOPIC, "billing", "slow")
     assert found.action == f"see what each consumer did: pulsar-doctor trace summary {tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("incident", "how"),
+    [
+        (ten().given_back([*ALL]), "it gives messages back (1 REDELIVER command)"),
+        (ten().flow(8), "it took 8 or more of its messages, and does not acknowledge them"),
+        (Said().open().attached().flow(10).pushed(ALL), "it requests no more messages"),
+        (ten(), "it hangs in one, or acknowledges none (its first FLOW was for more than came"),
+    ],
+)  # fmt: skip
+def test_who_hangs_who_never_acknowledges_and_who_gives_back_differ(tmp_path, incident, how):
+    assert (
+        f"slow of billing on {TOPIC} holds 10: {how}"
+        in seen(tmp_path, incident, Expected(acked="all")).said
+    )
 
 
 @pytest.mark.parametrize(

@@ -86,22 +86,22 @@ def test_a_whole_report() -> None:
         '<property name="window_seconds" value="10.0"/>',
         "</properties>",
         '<testcase classname="persistent://public/default/orders-partition-3" name="billing"'
-        ' time="0"><failure type="permits-exhausted"'
+        ' time="10.000"><failure type="permits-exhausted"'
         ' message="worker-3 holds 500 messages and has 0 permits">permits-exhausted of worker-3:'
         " worker-3 holds 500 messages and has 0 permits",
         "Numbers: last ack 12 min",
         "Remedy: Give this consumer a smaller receiver queue.",
         "More: pulsar-doctor explain permits-exhausted</failure></testcase>",
-        '<testcase classname="persistent://public/default/orders" name="audit" time="0">'
+        '<testcase classname="persistent://public/default/orders" name="audit" time="10.000">'
         '<error type="unknown"'
         ' message="broker-read-stuck: one sample does not show whether it moves">'
         "Not reported: broker-read-stuck: one sample does not show whether it moves"
         "</error></testcase>",
-        '<testcase classname="persistent://public/default/orders" name="mail" time="0"/>',
-        '<testcase classname="persistent://public/default/orders" name="search" time="0"/>',
-        '<testcase classname="persistent://a/b/gone" name="(unreachable)" time="0">'
+        '<testcase classname="persistent://public/default/orders" name="mail" time="10.000"/>',
+        '<testcase classname="persistent://public/default/orders" name="search" time="10.000"/>',
+        '<testcase classname="persistent://a/b/gone" name="(unreachable)" time="0.000">'
         '<error type="unreachable" message="404: no such topic"></error></testcase>',
-        '<testcase classname="persistent://a/b/quiet" name="(not loaded)" time="0">'
+        '<testcase classname="persistent://a/b/quiet" name="(not loaded)" time="0.000">'
         '<skipped message="no broker has it"/></testcase>',
         "<system-out>warning: mail on persistent://public/default/orders: permits-exhausted:"
         " worker-3 holds 500 messages and has 0 permits",

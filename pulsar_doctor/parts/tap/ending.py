@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Thread
+from typing import IO
+
+from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.printable import printable
 
 COMMAND_SECONDS = 10.0  # to end, when it is told to
+LINE_MOST = 4096  # bytes of a last line
+LAST_SECONDS = 1.0  # for the rest of what a command that has ended wrote
 CHECKS_SHARE = 10  # between two checks it does other things for so many times as long
 
 
@@ -20,6 +29,48 @@ class EndPlan:
     check_seconds: float | None = None  # until `has_failed` is called; None: never
     again: bool = False  # call it again and again
     has_failed: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """How the command in front of a tap ended."""
+
+    code: int
+    seconds: float  # how long it ran
+    by_itself: bool  # False: the tap ended it
+    last_line: str  # of its stderr, where that was read
+
+    @property
+    def sentence(self) -> str:
+        """`the command ended with 1 after 300 ms; its last line: KeyError: 'x'`."""
+        if not self.by_itself:
+            return f"the command still ran after {duration(self.seconds)}, and was ended"
+        last = f"; its last line: {printable(self.last_line)}" if self.last_line else ""
+        return f"the command ended with {named(self.code)} after {duration(self.seconds)}{last}"
+
+
+class LastLine:
+    """Passes on what a command writes to stderr, and keeps its last line."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.text = ""
+        self._stream = stream
+        self._thread = Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+
+    def _pass_on(self) -> None:
+        kept = b""
+        while content := self._stream.read1(LINE_MOST):  # type: ignore[attr-defined]
+            with suppress(OSError):  # nobody reads ours any more
+                os.write(2, content)
+            kept = (kept + content)[-LINE_MOST:]
+            lines = kept.decode("utf-8", "replace").split("\n")
+            self.text = next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def finish(self) -> str:
+        """The last line; whoever else has the stream open is not waited for."""
+        self._thread.join(LAST_SECONDS)
+        return self.text
 
 
 @dataclass(slots=True)
@@ -58,6 +109,11 @@ class Ending:
             child.terminate()
         elif now > self._kill_at:
             child.kill()
+
+    def of_command(self, child: subprocess.Popen[bytes], last: LastLine | None) -> CommandEnd:
+        """How it ended."""
+        seconds, code = time.monotonic() - self._began, self.code(child.returncode)
+        return CommandEnd(code, seconds, not self.told, last.finish() if last else "")
 
     def code(self, returncode: int) -> int:
         """The command's exit code, as a shell has it; 0 where it ended because it was told to."""

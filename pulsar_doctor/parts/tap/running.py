@@ -24,7 +24,14 @@ from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.parts.tap.broker_side import BrokerSide
 from pulsar_doctor.parts.tap.broker_told import BrokerTold
-from pulsar_doctor.parts.tap.ending import COMMAND_SECONDS, Ending, EndPlan, named
+from pulsar_doctor.parts.tap.ending import (
+    COMMAND_SECONDS,
+    CommandEnd,
+    Ending,
+    EndPlan,
+    LastLine,
+    named,
+)
 from pulsar_doctor.parts.tap.events import (
     Answering,
     Counters,
@@ -81,6 +88,7 @@ class TapPlan:
     command: Sequence[str] = ()  # its arguments
     apart: bool = False  # send its stdout to stderr: our stdout is one document
     end: EndPlan = field(default_factory=EndPlan)  # when it ends by itself
+    checks: bool = False  # whether something is expected: then its last line is kept
 
 
 @dataclass(slots=True)
@@ -88,6 +96,7 @@ class TapOutcome:
     """How a tap ended."""
 
     code: int = 0  # of the command
+    command: CommandEnd | None = None  # None: there was none, or a signal ended the tap
     dropped: int = 0  # commands that are missing in the trace
     written: int | None = None  # commands that the relays wrote; None: not known
     sealed: int | None = None  # commands that are in the trace; None: not known
@@ -141,6 +150,7 @@ class Tapping:
     _revive_pause: float = REVIVE_SECONDS
     _stalls: Stalls = field(init=False)
     _ending: Ending = field(init=False)
+    _last_line: LastLine | None = None  # of the command, where its stderr is read
 
     def __post_init__(self) -> None:
         self._ending = Ending(self.plan.end)
@@ -168,10 +178,11 @@ class Tapping:
                 self._look_after_relay()
                 self._look_at_time(child)
             if child is not None and not self._over:
-                self.outcome.code = code = self._ending.code(child.returncode)
-                if code:
-                    self.outcome.note(f"the command ended with {named(code)}")
-                    self.screen.warn(f"the command ended with {named(code)}")
+                self.outcome.command = ended = self._ending.of_command(child, self._last_line)
+                self.outcome.code = ended.code
+                if ended.code:
+                    self.outcome.note(f"the command ended with {named(ended.code)}")
+                    self.screen.warn(f"the command ended with {named(ended.code)}")
 
     def _look_at_time(self, child: subprocess.Popen[bytes] | None) -> None:
         if not self._ending.told and not self._ending.is_due():
@@ -348,10 +359,14 @@ class Tapping:
         environ = {**os.environ, "PULSAR_SERVICE_URL": url}
         try:
             child = subprocess.Popen(
-                arguments, env=environ, stdout=sys.stderr if self.plan.apart else None
+                arguments,
+                env=environ,
+                stdout=sys.stderr if self.plan.apart else None,
+                stderr=subprocess.PIPE if self.plan.checks else None,
             )
         except OSError as error:
             raise InputError(f"cannot run {arguments[0]}: {error.strerror}") from error
+        self._last_line = LastLine(child.stderr) if child.stderr else None
         try:
             yield child
         finally:

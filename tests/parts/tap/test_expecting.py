@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from pulsar_doctor.parts.consume import attach
+from pulsar_doctor.parts.tap.command.expecting import of_the_past
+from tests.made.states import RECORDED, judged, recorded
 from tests.parts.tap.tap_process import running
 from tests.parts.tap.tapped import found
 from tests.support.command_line import answered, pulsar_doctor
@@ -83,6 +85,43 @@ def test_its_time_is_over_and_what_the_command_says_by_itself_counts(script, exp
         assert time.monotonic() - began < 30
 
 
+CRASHES = "import sys; print('one', file=sys.stderr); raise SystemExit('no such setting')"
+
+
+def test_a_command_that_crashes_is_said_with_its_code_and_its_last_line():
+    command = (sys.executable, "-c", CRASHES)
+    with found() as url:
+        options = ("--for", "20s", "--expect-consumers", "1", "--", *command)
+        with running(*options, service_url=url) as tap:
+            assert tap.wait() == 1
+            (line,) = (each for each in tap.err if each.startswith("--expect-consumers"))
+    assert line.startswith("--expect-consumers 1 is not met: the command ended with 1 after ")
+    assert "; its last line: no such setting; no client connected to the tap" in line
+    assert line.endswith("First: run the command without the tap: it ended before any message "
+                         "was delivered to it")  # fmt: skip
+    assert "one" in tap.err
+
+
+def test_a_worker_of_another_subscription_is_told_which_one_has_the_messages(broker, client, topic):
+    client.subscribe(topic, "orders", attach.TYPES["shared"]).close()
+    attach.produce(client, topic, 200)
+    ran = pulsar_doctor(
+        "tap", "--listen", "127.0.0.1:0", "--for", "5s", "--expect-acked", "all",
+        "--", sys.executable, "-c", WORKER, topic, "well", broker=broker,
+    )  # fmt: skip
+    assert f"it read billing on {topic}, and 200 entries wait in orders" in ran.stderr
+    assert "First: subscribe to orders" in ran.stderr
+
+
+def test_nothing_is_advised_about_a_process_that_has_ended():
+    for version, name in RECORDED:
+        past = of_the_past(judged(name, recorded(version, name)))
+        actions = [action for finding in past.findings for action in finding.actions]
+        assert {action.when for action in actions} <= {"today", "later"}
+        assert all(finding.remedy for finding in past.findings)
+        assert [each.decide for each in past.suspects if each.decide] == []
+
+
 def test_a_worker_that_acknowledges_everything_passes(broker, client, topic):
     ran = worked(broker, client, topic, "well")
     assert ran.returncode == 0, ran.stderr
@@ -99,9 +138,12 @@ def test_a_worker_that_acknowledges_nothing_fails_and_the_report_says_why(
     assert (suite.get("name"), suite.get("failures")) == ("pulsar-doctor tap", "1")
     (failure,) = suite.iterfind("testcase/failure")
     said = f"0 of 200 delivered messages acknowledged; worker-1 of billing on {topic} holds 200"
-    assert (failure.get("type"), failure.get("message")) == ("expect-acked", said)
+    assert failure.get("type") == "expect-acked"
+    assert str(failure.get("message")).startswith("the command ended with 0 after ")
+    assert f"; {said}: it hangs in one, or acknowledges none" in str(failure.get("message"))
+    assert all(float(case.get("time", 0)) > 0 for case in suite.iterfind("testcase"))
     assert "\nRemedy: " in str(failure.text)
-    assert f"--expect-acked all is not met: {said}" in ran.stderr
+    assert f"{said}: it hangs" in ran.stderr
     assert str(tmp_path / "pulsar-doctor" / "taps") in ran.stderr.splitlines()[-1]
 
 

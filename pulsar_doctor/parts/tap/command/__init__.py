@@ -160,6 +160,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
             asked.cmd,
             asked.output != "table",
             end_plan(relay, listening, asked),
+            checks=asked.expected.anything,
         )
         trace = "" if own else f"the trace is in {folder}; "
         begins = [f"tapping {listening.upstream}; {trace}Ctrl-C ends it"]
@@ -169,7 +170,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
     diagnoses, is_loss = _judged(folder, asked.changes, outcome, screen)
     accepts = asked.accept_unknown
-    expectations = expectations_of(folder, asked, listening, outcome, diagnoses)
+    expectations = expectations_of(folder, asked, listening, outcome, diagnoses, where=where)
     code = outcome.code or (1 if any(each.met is False for each in expectations) else 0)
     if diagnoses or asked.expected.consumers != 0:  # 0: of producers there is nothing to judge
         code = code or exit_code(diagnoses, asked.fail_on, accepts)
@@ -181,7 +182,7 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     if asked.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, expectations, kept))
     elif asked.output != "table":
-        report(diagnoses, expectations, asked)
+        report(diagnoses, expectations, asked, since_us=listening.at_us)
     elif diagnoses:
         verdict.print_diagnoses(diagnoses, verbose=told("verbose"))
     else:
@@ -223,6 +224,7 @@ def _judged(
     folder: Path, changes: Sequence[str], outcome: TapOutcome, screen: Screen
 ) -> tuple[list[Diagnosis], bool]:
     """The last verdicts, and whether something is missing from the trace."""
+    from pulsar_doctor.parts.tap.command.expecting import of_the_past
     from pulsar_doctor.parts.tap.running import reconcile
     from pulsar_doctor.trace.sealing import open_trace
 
@@ -236,6 +238,8 @@ def _judged(
         screen.warn(str(error))
         return [], True
     diagnoses = _diagnoses(timeline, changes, outcome.broker)
+    if outcome.command:
+        diagnoses = [*map(of_the_past, diagnoses)]
     for diagnosis in diagnoses:
         if diagnosis.status != "healthy":
             outcome.note(diagnosis.status)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.errors import DoctorError, TraceError
+from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.gate import stdout
+from pulsar_doctor.wording.printable import printable
 
 if TYPE_CHECKING:
+    from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.expected import Expectation
     from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.parts.tap.command.options import TapRequest
-    from pulsar_doctor.parts.tap.ending import EndPlan
+    from pulsar_doctor.parts.tap.ending import CommandEnd, EndPlan
     from pulsar_doctor.parts.tap.events import Listening
     from pulsar_doctor.parts.tap.relaying import Relay
     from pulsar_doctor.parts.tap.running import TapOutcome
+
+GONE = "its process has ended; `trace summary` shows what each consumer did"
 
 
 def end_plan(relay: Relay, listening: Listening, asked: TapRequest) -> EndPlan:
@@ -42,6 +50,8 @@ def expectations_of(
     listening: Listening,
     outcome: TapOutcome,
     diagnoses: Sequence[Diagnosis],
+    *,
+    where: Settings,
 ) -> list[Expectation]:
     """What came of each; none where the trace cannot be read, which has been said."""
     from pulsar_doctor.checkup.expecting import expectations, seen_in, unreadable
@@ -55,20 +65,78 @@ def expectations_of(
         found = expectations(asked.expected, seen_in(folder, listening.at_us, lost=lost), diagnoses)
     except TraceError as error:
         found = unreadable(asked.expected, str(error))
+    found = [_of_command(each, outcome.command) for each in found]
+    found = [_beside_others(each, diagnoses, where) for each in found]
     for each in found:
         if not each.met:
             outcome.note(f"{each.option}: {'not met' if each.met is False else 'not decided'}")
     return found
 
 
+def _of_command(each: Expectation, ended: CommandEnd | None) -> Expectation:
+    """With how the command ended, which explains most."""
+    if each.met or ended is None:
+        return each
+    action = each.action
+    if ended.by_itself and not each.delivered:
+        action = "run the command without the tap: it ended before any message was delivered to it"
+    words = (ended.sentence, each.said) if ended.by_itself else (each.said, ended.sentence)
+    return replace(each, said="; ".join(words), action=action)
+
+
+def of_the_past(diagnosis: Diagnosis) -> Diagnosis:
+    """Without advice for a process that has ended: what is left are settings and design."""
+    findings = []
+    for each in diagnosis.findings:
+        left = tuple(action for action in each.actions if action.when != "now")
+        findings.append(replace(each, actions=left, remedy=left[0].text if left else GONE))
+    suspects = tuple(replace(each, decide=None, remedy=None) for each in diagnosis.suspects)
+    return replace(diagnosis, findings=tuple(findings), suspects=suspects)
+
+
+def _beside_others(
+    each: Expectation, diagnoses: Sequence[Diagnosis], where: Settings
+) -> Expectation:
+    """Where nothing was delivered: what waits in other subscriptions of the same topics."""
+    if each.met or each.delivered != 0:
+        return each
+    for diagnosis in diagnoses:
+        topic = full_name(diagnosis.topic, diagnosis.partition)
+        for other, waits in asyncio.run(_waiting(where, topic)).items():
+            if other != diagnosis.subscription:
+                read = printable(f"it read {diagnosis.subscription} on {topic}")
+                said = f"{each.said}; {read}, and {waits} entries wait in {printable(other)}"
+                return replace(each, said=said, action=f"subscribe to {printable(other)}")
+    return each
+
+
+async def _waiting(where: Settings, topic: str) -> dict[str, int]:
+    """The backlog of each subscription that has one; nothing where the REST API does not answer."""
+    from pulsar_doctor.broker.admin import Admin
+    from pulsar_doctor.broker.stats.reading import topic_stats
+
+    with suppress(DoctorError):
+        async with Admin(where) as admin:
+            stats = topic_stats((await admin.topic_stats(topic)).document)
+            found = (stats.subscriptions or {}).items()
+            return {name: each.msg_backlog for name, each in found if each.msg_backlog}
+    return {}
+
+
 def report(
-    diagnoses: Sequence[Diagnosis], expectations: Sequence[Expectation], asked: TapRequest
+    diagnoses: Sequence[Diagnosis],
+    expectations: Sequence[Expectation],
+    asked: TapRequest,
+    *,
+    since_us: int,
 ) -> None:
-    """The document of -o junit or github."""
+    """The document of -o junit or github. since_us: when clients could come."""
     from pulsar_doctor.checkup.result import Checkup
+    from pulsar_doctor.parts.tap.events import now_us
     from pulsar_doctor.report.stall_check import formats
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
-    checkup = Checkup("trace", diagnoses, expectations=tuple(expectations))
+    seconds = (now_us() - since_us) / 1e6
+    checkup = Checkup("trace", diagnoses, seconds, expectations=tuple(expectations))
     wanted = Wanted(asked.fail_on, program="pulsar-doctor tap")
     formats.write(asked.output, checkup, stdout(), wanted=wanted)

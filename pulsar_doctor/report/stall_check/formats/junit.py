@@ -36,12 +36,13 @@ class _Suite:
     notes: SpooledTemporaryFile[str] = field(default_factory=spool)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def case(self, topic: str, name: str, result: tuple[str, str] = ("", "")) -> None:
-        """One test case. result: the kind of its element, and the element."""
+    def case(self, topic: str, name: str, result: tuple[str, str], seconds: float = 0.0) -> None:
+        """One test case, watched for so long. result: the kind of its element, and the element."""
         kind, element = result
         self.counts.update(("tests", kind))
         self.cases.write(f"<testcase classname={_quoted(topic)} name={_quoted(name)}")
-        self.cases.write(f' time="0">{element}</testcase>\n' if kind else ' time="0"/>\n')
+        end = f">{element}</testcase>\n" if kind else "/>\n"
+        self.cases.write(f' time="{seconds:.3f}"{end}')
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
@@ -49,11 +50,12 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
     So is what is unknown where that is accepted. That nothing was judged is an error, too.
     """
-    suite = _Suite()
+    suite, seconds = _Suite(), checkup.window_seconds
     for each in checkup.expectations:
-        suite.case(each.topic or wanted.program, each.option, _expected(each))
+        suite.case(each.topic or wanted.program, each.option, _expected(each), seconds)
     for diagnosis in checkup.examined():
-        suite.case(full_topic(diagnosis), diagnosis.subscription, _result(diagnosis, wanted))
+        result = _result(diagnosis, wanted)
+        suite.case(full_topic(diagnosis), diagnosis.subscription, result, seconds)
         suite.notes.writelines(_notes(diagnosis, wanted))
     for topic, reason in checkup.unreachable:
         suite.case(topic, "(unreachable)", ("errors", _element("error", "unreachable", reason)))
