@@ -4,7 +4,10 @@ The core imports no part. It looks in the folder of each part for modules and fi
 
     command         its subcommand: `command`, and `GROUP`, below which --help lists it
     offers          read at the start, so it imports nothing heavy; its table CONNECTION has options
-                    of all subcommands that connect, with what click needs
+                    of all subcommands that connect, WATCH those of `stall-check --watch`, with
+                    what click needs
+    rounds          `beside(options, named, every_seconds)`: what each round of a watch is shown
+                    within, where one of its options of WATCH is given
     schemas         its table SCHEMAS has JSON documents, and functions that make their schemas
     documents.json  the schemas of other documents in short, see report/schemas.py
 

@@ -91,5 +91,8 @@ def worse_of(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
         backlog=now.backlog,
         balance=now.balance,
         deadlines=now.deadlines,
+        oldest_seconds=now.oldest_seconds,
+        flow_seconds=now.flow_seconds,
+        ranges=now.ranges,
         consumers=now.consumers,
     )

@@ -138,6 +138,13 @@ def end_as_with_ctrl_c() -> None:
             signal.signal(number, interrupt)
 
 
+def given(table: str) -> dict[str, Any]:
+    """The values of options that parts offer, by their names; those that were given."""
+    names = (name.strip("-").replace("-", "_") for name in installed.offered("offers", table))
+    values = click.get_current_context().find_root().ensure_object(dict)
+    return {name: values[name] for name in names if name in values}
+
+
 def how_much(name: str) -> int:
     """How often --verbose or --quiet was given."""
     return int(click.get_current_context().find_root().ensure_object(dict).get(name) or 0)

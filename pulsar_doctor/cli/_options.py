@@ -151,6 +151,12 @@ def adding(**request_fields: Any) -> Callable[[F], F]:
     return added
 
 
+watch_options = together(  # those of parts; `given` in _calls has their values
+    *(
+        click.option(name, expose_value=False, callback=_remember, **how)
+        for name, how in installed.offered("offers", "WATCH").items()
+    )
+)
 connection_options = together(*CONNECTION, *TALK)
 talk_options = together(*TALK)  # for subcommands that connect to nothing
 # For those that start a Pulsar of their own, and connect to no other.

@@ -58,6 +58,7 @@ from pulsar_doctor.evidence.account import Account, Place, account_of
 from pulsar_doctor.evidence.balance import LONGEST_BURST, Balance, balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.deadlines import Deadline, deadlines_of
+from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -97,6 +98,9 @@ class Diagnosis:
     balance: Balance | None = None  # whether it keeps up; None: nobody made one
     deadlines: tuple[Deadline, ...] = ()  # the soonest first
     pace: SubscriptionPace | None = None  # what sets it; None: nothing tells
+    oldest_seconds: int | None = None  # age of the oldest unacknowledged message, at least
+    flow_seconds: float | None = None  # to the last next FLOW of a consumer; None: not reported
+    ranges: AckedRanges | None = None  # None: not reported
     consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
     ruled_out: tuple[RuledOut, ...] = ()
@@ -348,6 +352,12 @@ def weighed_by(
         balance=balance,
         deadlines=deadlines,
         pace=pace_of(view, balance),
+        oldest_seconds=view.oldest_seconds,
+        flow_seconds=max(
+            (each.seconds_until_flow or 0.0 for each in view.served if each.next_flow_after),
+            default=None,
+        ),
+        ranges=view.ranges,
         consumers=consumers_of(view),
         segments=view.place.segments if view.place else None,
     )

@@ -1,47 +1,54 @@
-"""Prometheus: what node exporter's text file collector takes, for any names."""
+"""Prometheus: what a scrape and node exporter's text file collector take, for any names."""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as older_format
+from prometheus_client.samples import Sample
+
+from pulsar_doctor.checkup.result import STATUSES, Cluster
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.evidence.account import Account, Place, Rest
+from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.report.stall_check.metrics import LABEL_MOST, METRICS, SERIES_MOST, Metrics
 from tests.report.checkups import DEADLINES, FALLING, checkup, finding, verdict, written
 
-Sample = tuple[str, dict[str, str], float]
-LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)')
-LINE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (-?[0-9.e+]+)", re.DOTALL)
-PLAIN = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+OF = {
+    "cluster": "",
+    "namespace": "public/default",
+    "topic": "persistent://public/default/orders-partition-3",
+    "subscription": "billing",
+}
 
 
 def parsed(text: str) -> list[Sample]:
-    """All samples; each metric must begin with its HELP and TYPE and stand together."""
-    samples: list[Sample] = []
-    known: list[str] = []
-    lines = text.split("\n")
-    assert lines.pop() == ""
-    for line in lines:
-        if line.startswith("# HELP "):
-            known.append(line.split(" ")[2])
-        elif line.startswith("# TYPE "):
-            assert line == f"# TYPE {known[-1]} gauge"
-        else:
-            samples.append(sample(line))
-            assert samples[-1][0] == known[-1]
-    assert len(known) == len(set(known))
+    """All samples, by both of the client library's readers; all are gauges."""
+    families = list(text_string_to_metric_families(text))
+    assert {family.type for family in families} <= {"gauge"}
+    samples = [sample for family in families for sample in family.samples]
+    older = [sample for family in older_format(text) for sample in family.samples]
+    key = [(each.name, each.labels, each.value) for each in samples]
+    assert key == [(each.name, each.labels, each.value) for each in older]
+    assert len(Counter(str(each[:2]) for each in key)) == len(key), "no series is there twice"
     return samples
 
 
-def sample(line: str) -> Sample:
-    match = LINE.fullmatch(line)
-    assert match, line
-    name, told, value = match.groups()
-    labels = {}
-    while told:
-        label = LABEL.match(told)
-        assert label, told
-        labels[label[1]] = re.sub(r"\\.", lambda found: PLAIN[found[0]], label[2])
-        told = told[label.end() :]
-    return name, labels, float(value)
+def of(samples: Iterable[Sample], name: str) -> list[tuple[dict[str, str], float]]:
+    full = f"pulsar_doctor_{name}"
+    return [(sample.labels, sample.value) for sample in samples if sample.name == full]
+
+
+def page(diagnoses: Iterable[Diagnosis], *, named: bool = False, **more: Any) -> list[Sample]:
+    run, metrics = checkup(diagnoses, **more), Metrics(named=named)
+    assert list(metrics.through(run.examined()))
+    return parsed(metrics.text(run))
 
 
 def held(name: str) -> str:
@@ -50,91 +57,144 @@ def held(name: str) -> str:
     )
 
 
+def ordered(diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
+    return sorted(diagnoses, key=lambda each: STATUSES.index(each.status))
+
+
 def read(text: str) -> list[dict[str, Any]]:
-    """What the samples of each subscription say, of metrics that are whole and stand together."""
-    backlogs, rows = {}, []
+    """What the samples of each subscription say."""
     samples = parsed(text)
-    for name, labels, value in samples:
-        if name.endswith("_backlog_entries"):
-            backlogs[tuple(labels.values())] = value
-    for name, labels, value in samples:
-        if name == "pulsar_doctor_subscription_status" and value == 1:
-            topic, partition, subscription, status = labels.values()
-            told = {"topic": topic, "subscription": subscription, "status": status}
-            told |= {"partition": int(partition) if partition else None}
-            rows.append(told | {"backlog": backlogs.get((topic, partition, subscription))})
-    return rows
-
-
-def test_a_whole_page() -> None:
-    run = checkup(
-        [
-            verdict("stalled", partition=3, balance=FALLING, deadlines=DEADLINES),
-            verdict("healthy", "audit", backlog=None),
-        ],
-        unreachable=[("persistent://a/b/gone", "404")],
-    )
-    orders = 'topic="persistent://public/default/orders"'
-    billing = f'{orders},partition="3",subscription="billing"'
-    audit = f'{orders},partition="",subscription="audit"'
-    status = "pulsar_doctor_subscription_status"
-    growth = "pulsar_doctor_subscription_growth_messages_per_second"
-    limit = "pulsar_doctor_subscription_limit_reached_in_seconds"
-    assert written("prometheus", run).splitlines() == [
-        f"# HELP {status} 1 for the verdict of the subscription, 0 for the others.",
-        f"# TYPE {status} gauge",
-        f'pulsar_doctor_subscription_status{{{billing},status="stalled"}} 1',
-        f'pulsar_doctor_subscription_status{{{billing},status="unknown"}} 0',
-        f'pulsar_doctor_subscription_status{{{billing},status="warning"}} 0',
-        f'pulsar_doctor_subscription_status{{{billing},status="healthy"}} 0',
-        f'pulsar_doctor_subscription_status{{{audit},status="stalled"}} 0',
-        f'pulsar_doctor_subscription_status{{{audit},status="unknown"}} 0',
-        f'pulsar_doctor_subscription_status{{{audit},status="warning"}} 0',
-        f'pulsar_doctor_subscription_status{{{audit},status="healthy"}} 1',
-        "# HELP pulsar_doctor_subscription_backlog_entries "
-        "Entries in the backlog; absent if the broker does not report it.",
-        "# TYPE pulsar_doctor_subscription_backlog_entries gauge",
-        f"pulsar_doctor_subscription_backlog_entries{{{billing}}} 498",
-        f"# HELP {growth} What comes in less what is sent for the first time; absent if it is not "
-        "known.",
-        f"# TYPE {growth} gauge",
-        f"{growth}{{{billing}}} 80.0",
-        f"# HELP {limit} When it reaches a limit at its present pace, by limit.",
-        f"# TYPE {limit} gauge",
-        f'{limit}{{{billing},limit="message-ttl"}} 3600',
-        "# HELP pulsar_doctor_finding "
-        "1 for each cause that was found; more: pulsar-doctor explain CODE.",
-        "# TYPE pulsar_doctor_finding gauge",
-        f'pulsar_doctor_finding{{{billing},code="permits-exhausted",severity="stalled"}} 1',
-        "# HELP pulsar_doctor_suspect_probability "
-        "How likely the first suspect of an unknown verdict is, from 0 to 1.",
-        "# TYPE pulsar_doctor_suspect_probability gauge",
-        "# HELP pulsar_doctor_subscriptions Subscriptions by verdict, each partition apart.",
-        "# TYPE pulsar_doctor_subscriptions gauge",
-        'pulsar_doctor_subscriptions{status="stalled"} 1',
-        'pulsar_doctor_subscriptions{status="unknown"} 0',
-        'pulsar_doctor_subscriptions{status="warning"} 0',
-        'pulsar_doctor_subscriptions{status="healthy"} 1',
-        "# HELP pulsar_doctor_topics_not_loaded "
-        "Topics that no broker has loaded, and that were not read.",
-        "# TYPE pulsar_doctor_topics_not_loaded gauge",
-        "pulsar_doctor_topics_not_loaded 0",
-        "# HELP pulsar_doctor_topics_unreachable Topics that could not be read.",
-        "# TYPE pulsar_doctor_topics_unreachable gauge",
-        "pulsar_doctor_topics_unreachable 1",
-        "# HELP pulsar_doctor_checked_at_seconds When this was written, in seconds since 1970.",
-        "# TYPE pulsar_doctor_checked_at_seconds gauge",
-        "pulsar_doctor_checked_at_seconds 1777636800.25",
+    rows = [labels for labels, _ in of(samples, "subscription_status")]
+    backlogs = {
+        (each["topic"], each["subscription"]): value
+        for each, value in of(samples, "subscription_backlog_entries")
+    }
+    return [
+        {
+            "full_topic": each["topic"],
+            "subscription": each["subscription"],
+            "status": each["status"],
+            "backlog": backlogs.get((each["topic"], each["subscription"])),
+        }
+        for each in rows
     ]
+
+
+def many(count: int, *, namespaces: int = 1, sick_every: int = 1) -> Iterator[Diagnosis]:
+    for number in range(count):
+        topic = f"persistent://tenant-0/space-{number % namespaces}/orders-{number:06}"
+        yield verdict("healthy" if number % sick_every else "stalled", topic=topic)
+
+
+def test_the_series_of_one_subscription() -> None:
+    places = (
+        Place("held", Count(5, 5), Rest(61.5, None), "worker-1"),
+        Place("held", Count(2, 4), Rest(1.0, None), "worker-2"),
+        Place("unread", Count(None, 9)),
+    )
+    stalled = replace(
+        verdict("stalled", partition=3, balance=FALLING, deadlines=DEADLINES),
+        account=Account(None, places, ()), oldest_seconds=77, flow_seconds=12.25,
+        ranges=AckedRanges(7, 10_000, None),
+    )  # fmt: skip
+    samples = page([stalled])
+    found = {each.name.removeprefix("pulsar_doctor_"): each for each in samples}
+    assert of(samples, "subscription_status") == [(OF | {"status": "stalled"}, 1)]
+    cause = {"cause": "permits-exhausted", "severity": "stalled"}
+    assert of(samples, "finding") == [(OF | cause, 1)]
+    assert of(samples, "subscription_place_entries") == [(OF | {"place": "held"}, 7)]
+    assert of(samples, "subscription_limit_seconds") == [(OF | {"limit": "message-ttl"}, 3600)]
+    assert {name: each.value for name, each in found.items() if each.labels == OF} == {
+        "subscription_backlog_entries": 498,
+        "subscription_oldest_message_seconds": 77,
+        "subscription_next_flow_seconds": 12.25,
+        "subscription_ranges": 7,
+        "subscription_ranges_limit": 10_000,
+        "subscription_growth_messages_per_second": 80,
+        "subscription_rest_seconds": 61.5,
+    }
+
+
+def test_what_is_not_reported_has_no_series() -> None:
+    unread = replace(verdict("stalled", backlog=None), oldest_seconds=-1)
+    names = {each.name.removeprefix("pulsar_doctor_") for each in page([unread])}
+    of_it = {"subscription_status", "finding"}
+    assert names == of_it | {"subscriptions", "topics_not_loaded", "topics_unreachable",
+                             "checked_at_seconds"}  # fmt: skip
+
+
+def test_totals_by_namespace_verdict_and_cause_without_zeros() -> None:
+    there = [verdict("stalled"), verdict("stalled", "b"), verdict(), verdict(topic="t")]
+    samples = page(there, cluster=Cluster("east", "http://x", None), not_loaded=["persistent://x"])
+    stalled = {"status": "stalled", "cause": "permits-exhausted"}
+    healthy = {"status": "healthy", "cause": ""}
+    here = {"cluster": "east", "namespace": "public/default"}
+    assert of(samples, "subscriptions") == [
+        (here | stalled, 2), (here | healthy, 1), (here | healthy | {"namespace": ""}, 1),
+    ]  # fmt: skip
+    assert of(samples, "topics_not_loaded") == [({"cluster": "east"}, 1)]
+    assert of(samples, "topics_unreachable") == [({"cluster": "east"}, 0)]
+    assert of(samples, "checked_at_seconds") == [({"cluster": "east"}, 1777636800.25)]
+
+
+def test_a_healthy_subscription_has_series_only_if_it_was_named() -> None:
+    assert of(page([verdict()]), "subscription_status") == []
+    assert len(of(page([verdict()], named=True), "subscription_status")) == 1
 
 
 def test_a_cause_of_several_consumers_is_one_series() -> None:
     findings = tuple(finding(consumer=name) for name in ("a", "b"))
-    text = written("prometheus", checkup([verdict("stalled", findings=findings)]))
-    assert sum(name == "pulsar_doctor_finding" for name, _, _ in parsed(text)) == 1
+    assert len(of(page([verdict("stalled", findings=findings)]), "finding")) == 1
+
+
+@pytest.mark.parametrize("namespaces", [1, 20, 5000])
+def test_no_page_has_more_series_than_the_cap_and_it_says_what_was_cut(namespaces: int) -> None:
+    samples = page(many(5000, namespaces=namespaces))
+    assert len(samples) <= SERIES_MOST
+    shown = len(of(samples, "subscription_status"))
+    assert of(samples, "subscriptions_cut") == [
+        ({"cluster": "", "status": "stalled"}, 5000 - shown)
+    ]
+    assert sum(value for _, value in of(samples, "subscriptions")) == 5000
+    assert shown > 300
+
+
+def test_what_is_worst_is_cut_last() -> None:
+    late = [verdict("unknown", topic=f"persistent://a/b/{number}") for number in range(1500)]
+    samples = page([*late, *many(100)])
+    statuses = Counter(labels["status"] for labels, _ in of(samples, "subscription_status"))
+    assert statuses["stalled"] == 100
+    assert [labels["status"] for labels, _ in of(samples, "subscriptions_cut")] == ["unknown"]
+
+
+def test_ten_thousand_of_which_one_in_a_hundred_is_sick_are_few_series() -> None:
+    run, metrics = checkup(many(10_000, namespaces=20, sick_every=100)), Metrics(named=False)
+    assert len(list(metrics.through(run.examined()))) == 10_000
+    text = metrics.text(run)
+    assert len(parsed(text)) < SERIES_MOST
+    assert len(text) < 300_000
+
+
+def test_labels_are_those_that_are_declared_and_hold_no_consumer_and_no_address() -> None:
+    secret = "canary"
+    findings = (finding(consumer=f"{secret}-1", summary=secret),)
+    stalled = verdict("stalled", findings=findings, not_told=(secret,))
+    places = (Place("held", Count(5, 5), None, secret),)
+    samples = page([replace(stalled, account=Account(None, places, ()))])
+    known = {label for metric in METRICS.values() for label in metric.labels} | OF.keys()
+    assert {label for sample in samples for label in sample.labels} <= known
+    assert secret not in str(samples)
 
 
 def test_quotes_backslashes_line_ends_and_half_characters_in_a_name() -> None:
     text = written("prometheus", checkup([verdict(subscription='a\\n"b\nc\ud800é')]))
-    assert 'subscription="a\\\\n\\"b\\nc\\\\xd800é",status="healthy"} 1\n' in text
-    assert parsed(text)[3][1]["subscription"] == 'a\\n"b\nc\\xd800é'
+    assert 'subscription="a\\\\n\\"b\\nc\\\\xd800é"' in text
+    [(labels, _)] = of(parsed(text), "subscription_status")
+    assert labels["subscription"] == 'a\\n"b\nc\\xd800é'
+
+
+def test_names_that_are_alike_as_far_as_a_label_goes_are_one_series_and_one_is_cut() -> None:
+    long = "x" * LABEL_MOST
+    samples = page([verdict("stalled", f"{long}{number}") for number in range(3)])
+    assert len(of(samples, "subscription_status")) == 1
+    assert of(samples, "subscriptions_cut") == [({"cluster": "", "status": "stalled"}, 2)]

@@ -228,9 +228,10 @@ def test_nagios_and_github_name_it_in_their_first_line() -> None:
 
 def test_prometheus_has_the_probability_of_the_first() -> None:
     lines = written("prometheus", checkup([suspected(), verdict("stalled")])).splitlines()
-    names = 'topic="persistent://public/default/orders",partition="",subscription="ledger"'
+    names = 'subscription="ledger",topic="persistent://public/default/orders"'
+    of = f'cause="key-shared-blocked",cluster="",namespace="public/default",{names}'
     assert [line for line in lines if line.startswith("pulsar_doctor_suspect")] == [
-        f'pulsar_doctor_suspect_probability{{{names},code="key-shared-blocked"}} 0.7'
+        f"pulsar_doctor_suspect_probability{{{of}}} 0.7"
     ]
 
 

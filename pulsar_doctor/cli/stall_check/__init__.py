@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pulsar_doctor import installed
 from pulsar_doctor.cli._calls import (
     addresses_here,
     checks,
     connected,
+    given,
     say,
     say_more,
     settings,
     told,
 )
 from pulsar_doctor.cli._commands import Sections
-from pulsar_doctor.cli._options import connection_options, taking
+from pulsar_doctor.cli._options import connection_options, taking, watch_options
 from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.one_by_one import Progress
     from pulsar_doctor.checkup.recorded import ReadTrace
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.cli.stall_check.watching import Shown
+    from pulsar_doctor.cli.stall_check.watching import Around, Shown
     from pulsar_doctor.report.progress import ProgressBar
 
     Talk = tuple[Callable[[str], None], Progress | None]
@@ -102,6 +104,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
     "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
     help="Print the JSON Schema of -o json and -o jsonl, and end.",
 )  # fmt: skip
+@watch_options
 @connection_options
 def command(asked: StallCheckRequest) -> int:
     """Explains why a subscription is stuck, and what to do.
@@ -118,6 +121,7 @@ def command(asked: StallCheckRequest) -> int:
     pulsar-doctor stall-check --namespace public/default -o json
     pulsar-doctor stall-check --all --watch --every 1m
     pulsar-doctor stall-check --all --watch -o jsonl | jq 'select(.status == "stalled")'
+    pulsar-doctor stall-check --all --watch --listen 127.0.0.1:9464
     pulsar-doctor stall-check orders -s billing --decide
     pulsar-doctor stall-check orders -s billing --consumers
     pulsar-doctor stall-check orders --save incident.gz
@@ -150,6 +154,9 @@ def command(asked: StallCheckRequest) -> int:
 
 def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
+    for name in () if asked.watch else given("WATCH"):
+        raise InputError(f"--{name} goes on with --watch; add it")
+    formats.module_of(asked.output)  # a missing extra is reported before anything is watched
     if (case_file := asked.case_file) is not None:
         return _again(case_file, asked)
     judge = _judge(asked)
@@ -317,9 +324,24 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
             say(str(change))
 
     screen = formats.is_for_people(asked.output)
-    with _shown(head(where, asked), show, screen=screen) as rounds:
-        every = asked.every_seconds
-        return watch(check, rounds, every_seconds=every, code=lambda tally: code(tally, asked))
+    every = asked.every_seconds
+    with _shown(head(where, asked), show, screen=screen) as rounds, _beside(asked) as around:
+        return watch(
+            check, rounds, around, every_seconds=every, code=lambda tally: code(tally, asked)
+        )
+
+
+@contextmanager
+def _beside(request: StallCheckRequest) -> Iterator[Around]:
+    """What each round is shown within: as the part says that has the option, such as --listen."""
+    options = given("WATCH")
+    with ExitStack() as stack:
+        around: Around = nullcontext
+        for part in installed.having("rounds") if options else ():
+            beside = installed.load(part, "rounds").beside
+            named, every = not request.fleet, request.every_seconds
+            around = stack.enter_context(beside(options, named=named, every_seconds=every))
+        yield around
 
 
 @contextmanager

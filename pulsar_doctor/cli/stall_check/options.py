@@ -46,7 +46,7 @@ SECTIONS = {
         "concurrency",
     ),
     "The verdict": ("after", "changes", "skip", "fail_on", "accept_unknown"),
-    "Output": ("consumers", "save", "output", "json_schema"),
+    "Output": ("consumers", "save", "listen", "output", "json_schema"),
 }  # fmt: skip
 
 

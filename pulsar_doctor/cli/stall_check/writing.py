@@ -89,6 +89,7 @@ def _wanted(asked: StallCheckRequest) -> Wanted:
         header=not told("quiet"),
         consumers=asked.consumers,
         accept_unknown=asked.accept_unknown,
+        named=not asked.fleet,
     )
 
 

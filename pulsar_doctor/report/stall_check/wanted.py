@@ -17,6 +17,7 @@ class Wanted:
     header: bool = False  # in text: where and when
     consumers: bool = False  # in text: list every consumer
     accept_unknown: AcceptUnknown | None = None  # what counts as healthy
+    named: bool = True  # in metrics: series of healthy subscriptions, too
     program: str = "pulsar-doctor stall-check"  # that the report names as its source
 
     def fails(self, diagnosis: Diagnosis) -> bool:

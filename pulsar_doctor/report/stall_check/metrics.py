@@ -1,0 +1,239 @@
+"""Verdicts as metrics: totals of all, and series of each subscription that is not healthy.
+
+A cluster has tens of thousands of subscriptions, and a monitoring system pays for each series: a
+healthy one has none unless it was named, and all together are capped. How many subscriptions the
+cap leaves out is a series, too. Labels are names of topics and subscriptions, and words of ours: no
+consumer and no address.
+
+OpenMetrics with gauges alone, which readers of Prometheus' older text format understand as well.
+https://prometheus.io/docs/specs/om/open_metrics_spec/
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from pulsar_doctor.checkup.result import STATUSES, Checkup
+from pulsar_doctor.diagnosis.short_form import first_cause
+from pulsar_doctor.diagnosis.status import Status
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.errors import needing
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.report.words import full_topic
+
+with needing("metrics", "OpenMetrics"):
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+SERIES_MOST = 2_000
+TOTALS_MOST = 500  # of these series; the namespaces beyond are counted together
+LABEL_MOST = 400  # characters
+OTHERS = "(others)"  # the namespaces beyond
+NAMES = ("namespace", "topic", "subscription")
+PREFIX = "pulsar_doctor_"
+
+Values = tuple[str, ...]  # of labels
+Series = Iterator[tuple[Values, float | None]]  # None: not reported, so there is no series
+MetricSample = tuple[str, Values, float]
+
+
+def _findings(of: Diagnosis) -> Series:
+    """Several consumers may share a cause, which is one series."""
+    causes = ((each.code, each.severity) for each in of.findings if each.severity != "info")
+    yield from ((cause, 1) for cause in dict.fromkeys(causes))
+
+
+def _suspect(of: Diagnosis) -> Series:
+    if of.status == "unknown":
+        yield from (((each.code,), each.probability) for each in of.suspects[:1])
+
+
+def _oldest(of: Diagnosis) -> Series:
+    yield (), None if (of.oldest_seconds or 0) < 0 else of.oldest_seconds
+
+
+def _ranges(of: Diagnosis) -> Series:
+    yield (), of.ranges and of.ranges.count
+
+
+def _ranges_limit(of: Diagnosis) -> Series:
+    yield (), of.ranges and of.ranges.known_limit
+
+
+def _growth(of: Diagnosis) -> Series:
+    growth = of.balance and of.balance.growth
+    yield (), growth and growth.about
+
+
+def _limits(of: Diagnosis) -> Series:
+    yield from (((each.limit,), each.seconds) for each in of.deadlines)
+
+
+def _places(of: Diagnosis) -> Series:
+    """Those of several consumers are one series."""
+    entries = Counter[str]()
+    for each in of.account.places if of.account else ():
+        entries[each.name] += least(each.entries) or 0
+    yield from (((name,), count or None) for name, count in entries.items())
+
+
+def _rest(of: Diagnosis) -> Series:
+    places = of.account.places if of.account else ()
+    yield (), max((each.rest.least for each in places if each.rest), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. All are gauges."""
+
+    meaning: str
+    labels: Values = ()
+    series: Callable[[Diagnosis], Series] = field(default=lambda _: iter(()), repr=False)
+
+
+OF_SUBSCRIPTION = {
+    "subscription_status": Metric(
+        "1 for the verdict on it.", ("status",), lambda of: iter([((of.status,), 1)])
+    ),
+    "finding": Metric(
+        "1 for each cause that was found; more: pulsar-doctor explain CAUSE.",
+        ("cause", "severity"), _findings,
+    ),
+    "suspect_probability": Metric(
+        "How likely the first suspect of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
+    ),
+    "subscription_backlog_entries": Metric(
+        "Entries in the backlog.", (), lambda of: iter([((), of.backlog)])
+    ),
+    "subscription_oldest_message_seconds": Metric(
+        "Age of its oldest unacknowledged message.", (), _oldest
+    ),
+    "subscription_next_flow_seconds": Metric(
+        "Until its last consumer asks for more messages, at most, at its pace.",
+        (), lambda of: iter([((), of.flow_seconds)]),
+    ),
+    "subscription_ranges": Metric("Acknowledged ranges behind mark-delete.", (), _ranges),
+    "subscription_ranges_limit": Metric(
+        "How many of these ranges the broker keeps when it loads the topic.", (), _ranges_limit
+    ),
+    "subscription_growth_messages_per_second": Metric(
+        "What comes in less what is sent for the first time.", (), _growth
+    ),
+    "subscription_limit_seconds": Metric(
+        "Until it reaches a limit at its present pace.", ("limit",), _limits
+    ),
+    "subscription_place_entries": Metric(
+        "Where the entries of its backlog are, at least.", ("place",), _places
+    ),
+    "subscription_rest_seconds": Metric(
+        "For how long at least one of these places has not moved.", (), _rest
+    ),
+}  # fmt: skip
+TOTALS = {
+    "subscriptions": Metric(
+        "Subscriptions by verdict and first cause, each partition apart.",
+        ("namespace", "status", "cause"),
+    ),
+    "subscriptions_cut": Metric("Subscriptions without series: there are too many.", ("status",)),
+    "topics_not_loaded": Metric("Topics that no broker has loaded, and that were not read."),
+    "topics_unreachable": Metric("Topics that could not be read."),
+    "checked_at_seconds": Metric("When the round began, in seconds since 1970."),
+}
+METRICS = TOTALS | OF_SUBSCRIPTION
+
+
+class Metrics:
+    """The metrics of one round. Changes in place; keeps numbers, no verdicts."""
+
+    def __init__(self, *, named: bool) -> None:
+        """named: healthy subscriptions have series, too."""
+        self._named = named
+        self._totals = Counter[tuple[Status, str, str]]()
+        self._room = dict.fromkeys(STATUSES, SERIES_MOST)
+        self._kept: dict[Status, dict[Values, list[MetricSample]]] = {each: {} for each in STATUSES}
+
+    def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        """The same verdicts, each counted as it goes by."""
+        for diagnosis in diagnoses:
+            self.add(diagnosis)
+            yield diagnosis
+
+    def add(self, of: Diagnosis) -> None:
+        """One more subscription."""
+        namespace, cause = _shown(_namespace(of)), first_cause(of)
+        self._totals[of.status, namespace, cause[0] if cause else ""] += 1
+        if self._room[of.status] <= 0 or (of.status == "healthy" and not self._named):
+            return
+        names = namespace, _shown(full_topic(of)), _shown(of.subscription)
+        samples = [
+            (name, names + values, value)
+            for name, metric in OF_SUBSCRIPTION.items()
+            for values, value in metric.series(of)
+            if value is not None
+        ]
+        self._room[of.status] -= len(samples)
+        self._kept[of.status].setdefault(names, samples)
+
+    def text(self, checkup: Checkup) -> str:
+        """The whole page, once the checkup was read to its end."""
+        cluster = _shown((checkup.cluster and checkup.cluster.name) or "")
+        families = {name: _family(name, metric) for name, metric in METRICS.items()}
+        for name, values, value in self._samples(checkup):
+            families[name].add_metric([cluster, *values], round(value, 3))
+        filled = [family for family in families.values() if family.samples]
+        registry: Any = SimpleNamespace(collect=lambda: filled)
+        return generate_latest(registry).decode()
+
+    def _samples(self, checkup: Checkup) -> Iterator[MetricSample]:
+        totals = self._folded()
+        for (status, namespace, cause), count in totals.items():
+            yield "subscriptions", (namespace, status, cause), count
+        yield from self._within(SERIES_MOST - len(totals) - len(STATUSES) - len(TOTALS))
+        yield "topics_not_loaded", (), len(checkup.not_loaded)
+        yield "topics_unreachable", (), len(checkup.unreachable)
+        yield "checked_at_seconds", (), checkup.checked_at.timestamp()
+
+    def _folded(self) -> Counter[tuple[Status, str, str]]:
+        """The totals, those of the worst verdicts first; their sum is that of all subscriptions."""
+        ordered = sorted(self._totals.items(), key=lambda each: STATUSES.index(each[0][0]))
+        folded = Counter(dict(ordered[:TOTALS_MOST]))
+        for (status, _, cause), count in ordered[TOTALS_MOST:]:
+            folded[status, OTHERS, cause] += count
+        return folded
+
+    def _within(self, room: int) -> Iterator[MetricSample]:
+        """The worst first, each subscription wholly or not at all; then how many are left out."""
+        shown = Counter[Status]()
+        for status in STATUSES:
+            for samples in self._kept[status].values():
+                if len(samples) > room:
+                    break
+                room -= len(samples)
+                shown[status] += 1
+                yield from samples
+        for (status, *_), count in self._totals.items():
+            if status != "healthy" or self._named:
+                shown[status] -= count
+        yield from (("subscriptions_cut", (each,), -n) for each, n in shown.items() if n)
+
+
+def _family(name: str, metric: Metric) -> GaugeMetricFamily:
+    names = NAMES if name in OF_SUBSCRIPTION else ()
+    return GaugeMetricFamily(
+        PREFIX + name, metric.meaning, labels=("cluster", *names, *metric.labels)
+    )
+
+
+def _namespace(of: Diagnosis) -> str:
+    """`tenant/namespace`; nothing where a file does not name its topic wholly."""
+    return "/".join(of.whole.partition("://")[2].split("/", 3)[:-1])
+
+
+def _shown(text: str) -> str:
+    """What does not print is its number: labels that differ must not become one."""
+    kept = (char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+    return "".join(kept)[:LABEL_MOST]
