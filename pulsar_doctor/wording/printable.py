@@ -33,9 +33,11 @@ def printable_lines(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(_shown, text.split("\n")))
 
 
-def json_text(document: Any, indent: int | None = None) -> str:
+def json_text(document: Any, indent: int | None = None, *, between: str | None = None) -> str:
     """JSON of what prints only: every other character is an escape, and so is what is no ASCII."""
-    return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
+    separators = (between, ": ") if between else None
+    text = json.dumps(document, indent=indent, separators=separators)
+    return text.replace("\x7f", "\\u007f")
 
 
 def many(count: int, what: str) -> str:

@@ -29,8 +29,11 @@ class AfterLines:
                 self._seen.append((place(key_of(diagnosis)), diagnosis.after))
             yield diagnosis
 
-    def print_on(self, console: Console) -> None:
+    def lines(self) -> list[str]:
         """In the order in which they were judged."""
-        for where, after in self._seen:
-            style = STYLES.get(after.outcome, "")
-            console.print(Text(f"after: {printable(f'{where}: {after}')}", style=style))
+        return [printable(f"{where}: {after}") for where, after in self._seen]
+
+    def print_on(self, console: Console) -> None:
+        """The same, each in its colour."""
+        for line, (_, after) in zip(self.lines(), self._seen, strict=True):
+            console.print(Text(f"after: {line}", style=STYLES.get(after.outcome, "")))
