@@ -14,10 +14,11 @@ from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.found import holes_in
 from pulsar_doctor.checkup.holes.from_trace import ACK_COLUMNS, AckedRows
 from pulsar_doctor.checkup.judge import Judge
+from pulsar_doctor.checkup.kinds import recognise
 from pulsar_doctor.checkup.live import LiveRequest, kept_samples
 from pulsar_doctor.checkup.recorded import (
     ReadTrace,
-    of_samples,
+    of_recognised,
     of_trace,
     read_trace,
 )
@@ -110,9 +111,10 @@ def _shown(incident: Incident) -> Incident:
 
 
 def _of_files(those: Recordings, judge: Judge, say: Say) -> Incident:
-    read = read_files(those.files)
+    found = recognise(those.files)
+    read = found.samples
     if those.case is None:
-        return _of_samples(of_samples(read, those.files, judge, say), read, judge)
+        return _of_samples(of_recognised(found, those.files, judge, say), read, judge)
     return _of_samples(of_case(those.case, judge, those.files.named, "the bundle"), read, judge)
 
 

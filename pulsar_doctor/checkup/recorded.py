@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
@@ -15,6 +14,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.judge import Judge, full, named
+from pulsar_doctor.checkup.kinds import Recognised, recognise
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
 from pulsar_doctor.checkup.topic_notes import topic_notes
@@ -87,18 +87,19 @@ def of_files(
 
     Raises InputError, and DoctorError where it is not there.
     """
-    return of_samples(read_files(files), files, judge, say, progress)
+    return of_recognised(recognise(files), files, judge, say, progress)
 
 
-def of_samples(
-    read: ReadSamples,
+def of_recognised(
+    found: Recognised,
     files: SampleFiles,
     judge: Judge,
     say: Say,
     progress: Progress | None = None,
 ) -> Checkup:
     """The same, where they have been read. Raises DoctorError where it is not there."""
-    for note in read.notes:
+    read = found.samples
+    for note in (*found.lines, *read.notes):
         say(note)
     missing = judge.missing(read.windows)
     if missing:
@@ -110,7 +111,7 @@ def of_samples(
     checkup.taken, checkup.guess_ms = _taken(read.windows), read.guess_ms
     checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
     checkup.notes += topic_notes(windows).of_letters(judge.subscription)
-    checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in read.incomplete]
+    checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
     verdicts = (each for window in windows for each in judge.verdicts(window))
     planned = sum(1 for window in windows for _ in judge.asked(window))
     checkup.diagnoses = one_by_one(verdicts, checkup, planned, progress)

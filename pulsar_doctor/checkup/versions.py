@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
@@ -20,6 +19,7 @@ from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.case import read_case
 from pulsar_doctor.checkup.identity import cluster_of
+from pulsar_doctor.checkup.kinds import recognise
 from pulsar_doctor.checkup.named_topics import sample_named
 from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load
@@ -76,7 +76,7 @@ def fits_of(name: str, broker: str | None) -> list[tuple[SubscriptionView, tuple
         case = read_case(name)
         views, version = [each.whole for each in case.subscriptions], case.head.broker_version
     else:
-        read = read_files(SampleFiles([name]))
+        read = recognise(SampleFiles([name])).samples
         observed = (each for window in read.windows for each in window.subscriptions())
         views, version = [*map(subscription_view, observed)], read.broker_version
     return [(view, on_broker(matching(view), broker or version)) for view in views]
@@ -118,7 +118,7 @@ def _to(used: InUse, fix: Version) -> Upgrade:
 
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
     """By files of statistics. broker: its version; by default what a file of `--save` reports."""
-    read = read_files(SampleFiles(list(stats_files)))
+    read = recognise(SampleFiles(list(stats_files))).samples
     return in_use(read.windows, broker or read.broker_version)
 
 

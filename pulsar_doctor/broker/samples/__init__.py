@@ -6,8 +6,8 @@ pulsar-admin printed, plain_windows: in order of time · pasted: what people mak
 what `--stats`, `--internal-stats`, `--at` and `--interval` ask for.
 """
 
-from pulsar_doctor.broker.samples.asking import ReadSamples, moment_ms, read
+from pulsar_doctor.broker.samples.asking import ReadSamples, answers_in, moment_ms, read
 from pulsar_doctor.broker.samples.reading import StatsAnswer
 from pulsar_doctor.broker.samples.recorder import Recorder
 
-__all__ = ["ReadSamples", "Recorder", "StatsAnswer", "moment_ms", "read"]
+__all__ = ["ReadSamples", "Recorder", "StatsAnswer", "answers_in", "moment_ms", "read"]

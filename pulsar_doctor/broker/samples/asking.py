@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,6 +42,8 @@ from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
+
+Reader = Callable[[bytes, str], list[Plain]]  # of the content of a file, and its name
 
 NO_TIME = (
     "it is not known when the last file was taken, so all ages are lower bounds; "
@@ -81,21 +83,34 @@ class ReadSamples:
         return max((span for span in spans if span is not None), default=None)
 
 
-def read(files: SampleFiles) -> ReadSamples:
+def answers_in(content: bytes, name: str) -> list[Plain]:
+    """The samples in a text that holds answers of a broker. Raises InputError."""
+    read = document_in(content, name)
+    plain = of_document(read.document, name)
+    last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name), another=read.another)
+    taken_ms = _by_its_change(last) if read.taken_ms is None else read.taken_ms
+    if taken_ms is not None:
+        last = last.at(taken_ms)
+    return [*plain[:-1], last.cut_off(name, read.document) if read.cut else last]
+
+
+def read(files: SampleFiles, reader: Reader = answers_in) -> ReadSamples:
     """The samples of files. Raises InputError where they cannot be read or do not fit together, and
     DoctorError where a topic that is asked for is not there.
+
+    reader: for files of --stats that `--save` did not write; a file may hold no sample.
     """
     at_ms = None if files.at is None else moment_ms(files.at)
     check_names(files.stats_files, files.internal_files)
-    contents = [stats_content(name, files.named) for name in files.stats_files]
+    contents = [stats_content(name, files.named, reader) for name in files.stats_files]
     plain = [each for content in contents if not isinstance(content, Saved) for each in content]
     saved = [content for content in contents if isinstance(content, Saved)]
-    if not contents:
+    if not any(contents):
         plain = [_cursors_of(name) for name in files.internal_files]
-        return _of_plain(plain, files, at_ms)
+        return _of_plain(plain, files, at_ms) if plain else ReadSamples(())
     if not saved:
         return _of_plain(_joined(plain, files.internal_files), files, at_ms)
-    if len(contents) > 1:
+    if plain or len(saved) > 1:
         raise InputError(f"{called(saved[0].name)} has samples of its own; give no other file")
     if files.internal_files:
         raise InputError(f"{called(saved[0].name)} has its own internal stats; give no other")
@@ -155,18 +170,13 @@ def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> No
         raise InputError(f"{called(twice[0])} is given twice; give each file once")
 
 
-def stats_content(name: str, topics: Sequence[str]) -> list[Plain] | Saved:
+def stats_content(name: str, topics: Sequence[str], reader: Reader) -> list[Plain] | Saved:
     """A file of `--stats`: its samples. topics: which to take of a file that `--save` wrote."""
     with _begun(name) as (stream, line, schema):
         if schema is not None:
             return read_saved(stream, name, schema, topics)
-        read = document_in(whole(stream, name, line), name)
-    plain = of_document(read.document, name)
-    last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name), another=read.another)
-    taken_ms = _by_its_change(last) if read.taken_ms is None else read.taken_ms
-    if taken_ms is not None:
-        last = last.at(taken_ms)
-    return [*plain[:-1], last.cut_off(name, read.document) if read.cut else last]
+        content = whole(stream, name, line)
+    return reader(content, name)
 
 
 def _by_its_change(plain: Plain) -> int | None:

@@ -1,0 +1,128 @@
+"""The kinds of text that `--stats` takes. A module of this folder reads one kind; it is registered
+by its presence and has
+
+    WHAT        the kind in words, for the sentence about what can be read: `thread dumps (jstack)`
+    is_mine     (text): whether the text, or a part of it, is of this kind
+    read        (text, name): what the file of this name shows, as a Brought; raises InputError
+
+A text may be of several kinds, such as a log with a thread dump in it: each module reads its own
+part and passes over the rest. Both functions take time that grows with the length of the text only.
+What a module returns never repeats a payload or a credential.
+"""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
+
+from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.broker.samples import ReadSamples
+from pulsar_doctor.broker.samples import read as read_samples
+from pulsar_doctor.broker.samples.files import called
+from pulsar_doctor.broker.samples.plain import Plain
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.printable import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What one kind has read in one file."""
+
+    file: str
+    what: str  # `a thread dump of Java: 38 threads, 6 of a Pulsar client`
+    samples: tuple[Plain, ...] = ()  # statistics of a broker
+    incomplete: tuple[str, ...] = ()  # why something may be missing, a sentence each
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What all files show."""
+
+    samples: ReadSamples
+    brought: tuple[Brought, ...]  # in the order of the files; none of a file of --save
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """What was recognised, a line for each file; none where all are samples."""
+        if any(not each.samples for each in self.brought):
+            for file in dict.fromkeys(each.file for each in self.brought):
+                found = [each.what for each in self.brought if each.file == file]
+                yield f"{called(file)}: {listed(found, len(found))}"
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Why something may be missing, a sentence each."""
+        found = (why for each in self.brought for why in each.incomplete)
+        return (*self.samples.incomplete, *found)
+
+
+@dataclass(slots=True)
+class _Recognising:
+    """Reads one file after the other, and keeps what else than samples they show."""
+
+    brought: list[Brought] = field(default_factory=list)
+
+    def samples_in(self, content: bytes, name: str) -> list[Plain]:
+        """The samples of one file. Raises InputError where it is of no kind."""
+        text = text_of(content)
+        kinds = [each for each in modules() if each.is_mine(text)]
+        found = [_read(each, text, name, alone=len(kinds) == 1) for each in kinds]
+        found = found or [_explained(text, name)]
+        self.brought += found
+        return [plain for each in found for plain in each.samples]
+
+
+def recognise(files: SampleFiles) -> Recognised:
+    """Reads all files. Raises InputError, DoctorError as `broker.samples.read` does."""
+    reading = _Recognising()
+    samples = read_samples(files, reading.samples_in)
+    return Recognised(samples, tuple(reading.brought))
+
+
+def text_of(content: bytes) -> str:
+    """A text in UTF-8, or in UTF-16 as PowerShell writes it; bytes of neither are kept."""
+    if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return content.decode("utf-16", "replace")
+    if content[:4:2].isascii() and content[1:4:2] == b"\0\0":
+        return content.decode("utf-16-le", "replace")
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+@cache
+def modules() -> tuple[ModuleType, ...]:
+    """One for each kind."""
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(importlib.import_module(f"{__name__}.{name}") for name in found)
+
+
+def _read(kind: ModuleType, text: str, name: str, *, alone: bool) -> Brought:
+    """What one kind shows. alone: the text is of no other kind.
+
+    Raises InputError where that cannot be read.
+    """
+    try:
+        found: Brought = kind.read(text, name)
+    except InputError as error:
+        if alone:
+            raise
+        return Brought(name, f"{kind.WHAT} that cannot be read", incomplete=(str(error),))
+    return found
+
+
+def _explained(text: str, name: str) -> Brought:
+    """A text of no kind, read as answers all the same: a mistake in it is explained that way."""
+    try:
+        return _answers().read(text, name)
+    except InputError as error:
+        others = [each.WHAT for each in modules() if each is not _answers()]
+        also = f"; --stats also takes {listed(others, len(others))}" if others else ""
+        raise InputError(f"{error}{also}") from None
+
+
+def _answers() -> ModuleType:
+    return next(each for each in modules() if each.__name__.endswith(".answers"))
