@@ -7,24 +7,24 @@ out of the process. What cannot be had is one sentence, and the rest is told all
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TypeVar
 
-from pulsar_doctor.evidence.process_told import Inspection, ProcessTold, Role, Sitting
-from pulsar_doctor.parts.examine import goroutines
+from pulsar_doctor.evidence.dumps import goroutines
+from pulsar_doctor.evidence.dumps.goroutines import Goroutine
+from pulsar_doctor.evidence.dumps.hotspot import Dump, dump
+from pulsar_doctor.evidence.dumps.java import JavaThread
+from pulsar_doctor.evidence.dumps.python import PythonThread, pools_of
+from pulsar_doctor.evidence.dumps.sittings import sittings
+from pulsar_doctor.evidence.process_told import Inspection, ProcessTold, Sitting
+from pulsar_doctor.parts.examine import pprof
 from pulsar_doctor.parts.examine.child import CannotAttach
-from pulsar_doctor.parts.examine.goroutines import Goroutine
 from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
-from pulsar_doctor.parts.examine.jvm.chains import LockChains
-from pulsar_doctor.parts.examine.jvm.dump import Dump, dump
-from pulsar_doctor.parts.examine.jvm.frames import innermost_own
 from pulsar_doctor.parts.examine.jvm.tasks import kernel_threads
-from pulsar_doctor.parts.examine.jvm.threads import JavaThread
-from pulsar_doctor.parts.examine.python import PySpy, PythonThread, pools_of
+from pulsar_doctor.parts.examine.py_spy import PySpy
 from pulsar_doctor.parts.examine.resting import resting_seconds
 from pulsar_doctor.parts.examine.sockets import connections
 
@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 NO_RIGHT = "its connections may not be seen from here; run this as its user, or as root"
 DUMP_IS_CUT = "its thread dump was read in part only, for its size: there may be more threads"
-CHAINS_MOST = 1000  # threads that wait for others
 IS = {"native-image": ", a native image of GraalVM without a JVM,"}
 THREADS = (
     "where its threads are: gdb -p PID -batch -ex 'thread apply all bt', which stops it for that "
@@ -117,7 +116,7 @@ class Looking:
     def _sample(self) -> None:
         if self.goroutines is not None:
             source = self.goroutines
-            self._try(lambda: self._dumped.append(_now(goroutines.read(source))))
+            self._try(lambda: self._dumped.append(_now(pprof.read(source))))
             return
         if not self.inside:
             return
@@ -179,37 +178,26 @@ class Looking:
 
     def _java(self) -> tuple[Sitting, ...]:
         """Where its threads are now, for how long, at least, and for whom they wait."""
-        (first, then), (last, now) = self._dumps[0], self._dumps[-1]
         told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
-        chains = LockChains.of(now, told)
-        matter = _that_matter(now)
-        held_up = {one.id: found for one, _ in matter if (found := chains.chain(one))}
-        held_up = dict(islice(held_up.items(), CHAINS_MOST))
-        owners = {each.id: each for found in held_up.values() for each in found}
-        waiting = owners | {each.id: each for each, _ in matter}
+        return sittings(self._dumps[-1][1], told, self._times)
+
+    def _times(self, waiting: Iterable[JavaThread]) -> Mapping[JavaThread, tuple[float, bool]]:
+        """For how long each of these is there, and whether that was seen by two looks alone."""
+        (first, then), (last, now) = self._dumps[0], self._dumps[-1]
         outer = kernel_threads(self.process)
-        ids = {each.id: outer.get(each.nid) for each in waiting.values()}
+        ids = {each: outer.get(each.nid) for each in waiting}
         rests = resting_seconds(self.process.pid, [tid for tid in ids.values() if tid is not None])
         stayed = now.stayed(then) if len(self._dumps) > 1 else frozenset()
         same, since, times = self._same_wait() & stayed, time.monotonic() - last, {}
-        for each in waiting:
-            rested = rests.get(ids[each] or 0)
-            looked = self._between(self._looks) if each in same else 0.0
-            if rested is None and each in stayed:  # nobody tells whether it ran: by its frames
+        for each, tid in ids.items():
+            rested = rests.get(tid or 0)
+            looked = self._between(self._looks) if each.id in same else 0.0
+            if rested is None and each.id in stayed:  # nobody tells whether it ran: by its frames
                 looked = max(looked, round(last - first, 1))
             if rested is None or rested <= since:  # it may have left the place since its dump
                 rested = 0.0
             times[each] = max(rested, looked), looked > rested
-        return tuple(
-            replace(
-                _seated(each, role, times, chains),
-                chain=tuple(
-                    _seated(owner, owner.role or "application", times, chains)
-                    for owner in held_up.get(each.id, ())
-                ),
-            )
-            for each, role in matter
-        )
+        return times
 
     def _same_wait(self) -> frozenset[int]:
         """Java's numbers of threads that are in the same wait in both looks, by the JVM's counts.
@@ -221,26 +209,6 @@ class Looking:
             return frozenset()
         then, now = (set(look.threads) for _, look in (self._looks[0], self._looks[-1]))
         return frozenset(each.id for each in then & now if None not in (each.blocked, each.waited))
-
-
-def _that_matter(dump: Dump) -> list[tuple[JavaThread, Role]]:
-    """Threads with a role. Those with frames of libraries alone are the application's only where
-    no thread has a frame of its own."""
-    found = [(each, role) for each in dump.threads if (role := each.role) is not None]
-    own = {each.id for each, role in found if role != "application" or innermost_own(each.frames)}
-    some = any(role == "application" and each.id in own for each, role in found)
-    return [(each, role) for each, role in found if not some or each.id in own]
-
-
-def _seated(
-    thread: JavaThread, role: Role, times: Mapping[int, tuple[float, bool]], chains: LockChains
-) -> Sitting:
-    """times: for how long each thread is there, and whether that was seen by two looks alone."""
-    seconds, since_look = times[thread.id]
-    wait = chains.wait(thread)
-    if role == "receives" and wait is not None and wait.owner is None:
-        wait = None  # it waits for a message
-    return replace(thread.sitting(role, seconds or None), waits=wait, since_look=since_look)
 
 
 def _now(value: T) -> tuple[float, T]:

@@ -8,12 +8,12 @@ import tracemalloc
 
 import pytest
 
+from pulsar_doctor.evidence.dumps.answers import Unreadable
+from pulsar_doctor.evidence.dumps.hotspot import LINE_CHARACTERS, THREADS, dump
+from pulsar_doctor.evidence.dumps.python import checked_threads
 from pulsar_doctor.evidence.process_told import ThreadTold
-from pulsar_doctor.parts.examine.answers import Unreadable
 from pulsar_doctor.parts.examine.child import CannotAttach
-from pulsar_doctor.parts.examine.jvm.dump import LINE_CHARACTERS, THREADS, dump
 from pulsar_doctor.parts.examine.jvm.inspection import CONSUMERS, POOLS, inspection
-from pulsar_doctor.parts.examine.python import checked_threads
 
 ONE = {"id": 1, "class": "a.ConsumerImpl", "topic": "t", "availablePermits": 3}
 GOOD = {"format": 1, "java": "17", "read_at_ms": 1, "objects": 1, "milliseconds": 1}

@@ -23,11 +23,11 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.evidence.dumps.hotspot import dump
 from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
-from pulsar_doctor.parts.examine.jvm.dump import dump
 from pulsar_doctor.parts.examine.jvm.proof import _takes_signals
 from pulsar_doctor.parts.examine.looking import Looking
 from tests.parts.examine import javas

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.evidence.dumps.goroutines import parsed, pools_of, sittings
 from pulsar_doctor.evidence.process_told import Pool
-from pulsar_doctor.parts.examine import goroutines
+from pulsar_doctor.parts.examine import pprof
 from pulsar_doctor.parts.examine.child import CannotAttach
-from pulsar_doctor.parts.examine.goroutines import PAGE, page_of, parsed, pools_of, sittings
 from pulsar_doctor.parts.examine.identity import process
+from pulsar_doctor.parts.examine.pprof import PAGE, page_of
 from tests.support import eventually
 from tests.support.command_line import answered
 from tests.support.wanting import wanting
@@ -106,13 +107,13 @@ def test_what_is_no_dump_is_refused(text, tmp_path):
     file = tmp_path / "dump"
     file.write_text(text)
     with pytest.raises(CannotAttach, match="holds no dump of goroutines"):
-        goroutines.read(str(file))
+        pprof.read(str(file))
 
 
 @pytest.mark.usefixtures("outside")  # a child reads it
 def test_a_file_that_is_not_there_is_said():
     with pytest.raises(CannotAttach, match="nowhere cannot be read: No such file"):
-        goroutines.read("nowhere")
+        pprof.read("nowhere")
 
 
 def test_a_program_that_go_has_built_is_known_by_its_section():
@@ -161,7 +162,7 @@ def serving(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.usefixtures("outside")  # a child reads it
 def test_the_page_of_the_program_is_read_by_its_address():
     with serving(200, DUMP.read_bytes()) as (url, asked):
-        assert goroutines.read(url) == parsed(DUMP.read_text())
+        assert pprof.read(url) == parsed(DUMP.read_text())
     assert asked == [PAGE]
     assert page_of("http://h:1/debug/pprof/goroutine?debug=2") == f"http://h:1{PAGE}"
 
@@ -170,5 +171,5 @@ def test_the_page_of_the_program_is_read_by_its_address():
 @pytest.mark.parametrize(("status", "says"), [(404, "404"), (302, "302")])
 def test_a_page_that_is_not_there_or_elsewhere_is_not_followed(status, says):
     with serving(status, b"x") as (url, asked), pytest.raises(CannotAttach, match=says):
-        goroutines.read(url)
+        pprof.read(url)
     assert len(asked) == 1

@@ -15,8 +15,8 @@ import pytest
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence.dumps.hotspot import dump
 from pulsar_doctor.parts.examine.identity import process
-from pulsar_doctor.parts.examine.jvm.dump import dump
 from pulsar_doctor.parts.examine.looking import Looking
 from pulsar_doctor.parts.examine.resting import LEAST_SECONDS, last_ran, resting_seconds
 from pulsar_doctor.parts.examine.sockets import connections

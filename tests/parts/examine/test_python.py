@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.evidence.dumps.python import sitting
 from pulsar_doctor.parts.examine.calls import CALLS, FILES, LOCK, READ, SLEEP, waits_in, word
 from pulsar_doctor.parts.examine.child import CannotAttach, in_time
-from pulsar_doctor.parts.examine.python import _output, _sitting
+from pulsar_doctor.parts.examine.py_spy import _output
 from tests.support import eventually
 from tests.support.wanting import wanting
 
@@ -66,15 +67,15 @@ WAIT = frame("wait", "/x/lib/python3.11/threading.py", 327)
     ],
 )
 def test_what_a_thread_is_there_for_follows_from_pulsars_own_frames(frames, role, where):
-    told = _sitting({"frames": frames, "os_thread_id": 12, "active": False}, 3.0)
+    told = sitting({"frames": frames, "os_thread_id": 12, "active": False}, 3.0)
     assert (told.role, told.where) == (role, where)
     assert (told.thread, told.seconds) == ("12", 3.0)
 
 
 def test_c_code_below_the_last_line_is_named_by_its_call_of_the_kernel():
-    told = _sitting({"frames": [CHARGE], "os_thread_id": 12}, 3.0, SLEEP)
+    told = sitting({"frames": [CHARGE], "os_thread_id": 12}, 3.0, SLEEP)
     assert told.where == "a sleep under charge (billing.py:88)"
-    told = _sitting({"frames": [frame("Consumer.receive", PULSAR), CHARGE]}, 3.0, LOCK)
+    told = sitting({"frames": [frame("Consumer.receive", PULSAR), CHARGE]}, 3.0, LOCK)
     assert told.where == "Consumer.receive under charge (billing.py:88)"
 
 

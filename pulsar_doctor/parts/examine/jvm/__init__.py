@@ -1,1 +1,1 @@
-"""Examines a JVM: attach protocol, thread dumps, and an agent that reads the Pulsar client."""
+"""Examines a JVM: attach protocol, and an agent that reads the Pulsar client."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pulsar_doctor.evidence.dumps.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.evidence.process_told import (
     Address,
     ClientConsumer,
@@ -18,7 +19,6 @@ from pulsar_doctor.evidence.process_told import (
     Pool,
     ThreadTold,
 )
-from pulsar_doctor.parts.examine.answers import Schema, Unreadable, checked, parsed
 from pulsar_doctor.parts.examine.child import CannotAttach
 
 MILLISECONDS, OBJECTS = 500, 200_000

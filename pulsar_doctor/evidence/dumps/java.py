@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pulsar_doctor.evidence.dumps.frames import call_from, innermost_line, is_librarys
 from pulsar_doctor.evidence.process_told import Role, Sitting, method
-from pulsar_doctor.parts.examine.jvm.frames import call_from, innermost_line, is_librarys
 
 LISTENS = re.compile(
     r"callMessageListener|lambda\$(?:callMessageListener|trigger|schedule|execute)"

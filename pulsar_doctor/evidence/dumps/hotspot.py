@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pulsar_doctor.parts.examine.jvm.threads import Awaited, JavaThread
+from pulsar_doctor.evidence.dumps.java import Awaited, JavaThread
 
 DEADLOCK, STACKS = "Found one Java-level deadlock:", "Java stack information"
 STATE, FRAME = "java.lang.Thread.State: ", "at "

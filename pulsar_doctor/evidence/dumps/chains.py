@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pulsar_doctor.evidence.dumps.hotspot import Dump
+from pulsar_doctor.evidence.dumps.java import Awaited, JavaThread
 from pulsar_doctor.evidence.process_told import ThreadTold, Wait, WaitKind, method
-from pulsar_doctor.parts.examine.jvm.dump import Dump
-from pulsar_doctor.parts.examine.jvm.threads import Awaited, JavaThread
 
 LINKS_MOST = 10
 CLINIT = ".<clinit>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsar_doctor.parts.examine.jvm.dump import dump
+from pulsar_doctor.evidence.dumps.hotspot import dump
 
 HEAD = "2026-05-01 12:00:00\nFull thread dump OpenJDK 64-Bit Server VM (17.0.15 mixed mode):\n\n"
 LISTENER = """\

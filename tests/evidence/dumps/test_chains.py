@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.evidence.dumps.chains import LINKS_MOST, LockChains
+from pulsar_doctor.evidence.dumps.hotspot import Dump, dump
 from pulsar_doctor.evidence.process_told import ThreadTold
-from pulsar_doctor.parts.examine.jvm.chains import LINKS_MOST, LockChains
-from pulsar_doctor.parts.examine.jvm.dump import Dump, dump
 
-DUMPS = Path(__file__).parent / "dumps"
+DUMPS = Path(__file__).parent
 LISTENER, WRITER, CLERK = 14, 13, 12
 SYNC = "java.util.concurrent.locks.ReentrantLock$NonfairSync"
 BY_AGENT = {WRITER: ThreadTold(WRITER, 0, 1, SYNC, CLERK)}

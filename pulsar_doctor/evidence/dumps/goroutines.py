@@ -16,14 +16,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 from pulsar_doctor.evidence.process_told import Pool, Role, Sitting, method
-from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach, in_time
-from pulsar_doctor.wording.addresses import bare
 
-PAGE = "/debug/pprof/goroutine?debug=2"
-DUMP_BYTES = 32 << 20  # 50,000 goroutines
 FRAMES_KEPT = 12
 HEAD = re.compile(r"goroutine (\d+) [^\[]*\[([^],]+)(?:, (\d+) minutes)?(?:,[^]]*)?\]:$")
 CLIENT = "github.com/apache/pulsar-client-go/pulsar."
@@ -77,19 +72,6 @@ class Goroutine:
             f"goroutine {self.id}", role, self.state, top, line, self.frames[:FRAMES_KEPT], self.id,
             seconds, inside, since_look=since_look,
         )  # fmt: skip
-
-
-def read(source: str) -> dict[int, Goroutine]:
-    """A dump by a URL of a pprof page, or of a file. Raises CannotAttach."""
-    try:
-        dump = in_time(lambda: _fetched(source) if "://" in source else _of_file(Path(source)))
-    except TimeoutError:
-        why = f"{bare(source)} has not answered within {STEP_SECONDS:g} s"
-        raise CannotAttach(why) from None
-    found = parsed(dump.decode("utf-8", "replace"))
-    if not found:
-        raise CannotAttach(f"{bare(source)} holds no dump of goroutines, as debug=2 prints it")
-    return found
 
 
 def parsed(dump: str) -> dict[int, Goroutine]:
@@ -149,34 +131,3 @@ def pools_of(now: Iterable[Goroutine]) -> tuple[Pool, ...]:
         for each in several
         if not any(one.waits_for_work for one in each)
     )
-
-
-def page_of(url: str) -> str:
-    """Its pprof page, where only the address of the program was given."""
-    return url if "/debug/pprof" in url else url.rstrip("/") + PAGE
-
-
-def _of_file(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(DUMP_BYTES)
-    except OSError as error:
-        raise CannotAttach(f"{file} cannot be read: {error.strerror}") from None
-
-
-def _fetched(url: str) -> bytes:
-    import httpx2
-
-    page, whole = page_of(url), bytearray()
-    try:
-        with httpx2.stream("GET", page, timeout=STEP_SECONDS, trust_env=False) as answer:
-            answer.raise_for_status()
-            for part in answer.iter_bytes():
-                whole += part
-                if len(whole) > DUMP_BYTES:
-                    raise CannotAttach(
-                        f"{bare(page)} answers with more than {DUMP_BYTES >> 20} MiB"
-                    )
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise CannotAttach(f"{bare(page)} cannot be read: {error}") from None
-    return bytes(whole)

@@ -1,0 +1,88 @@
+"""Where the threads of a Python process are, read by py-spy.
+
+py-spy stops the process for some milliseconds, unless it is told not to, which it is: then a stack
+may be torn, and is left out. What it answers comes out of the memory of that process, so it is read
+as the agent's answer is. It needs the right to trace: the same user or root, and where the
+kernel asks for it, CAP_SYS_PTRACE. It is the extra [examine].
+
+C code has no frames there, be it time.sleep or a lock: the kernel tells in which call it waits.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.evidence.dumps.answers import Unreadable
+from pulsar_doctor.evidence.dumps.python import PythonThread, checked_threads, thread
+from pulsar_doctor.parts.examine.calls import waits_in
+from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach, in_time
+from pulsar_doctor.parts.examine.identity import Process
+from pulsar_doctor.parts.examine.resting import resting_seconds
+
+ANSWER_BYTES = 16 << 20
+MISSING = "py-spy is not installed; install it with: pip install 'pulsar-doctor[examine]'"
+
+
+class PySpy:
+    """py-spy, asked about one process. Raises CannotAttach where it is not there, or refused."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def threads(self) -> tuple[PythonThread, ...]:
+        """Each of them, and for how long it has not run, at least."""
+        began, pid = time.monotonic(), self.process.pid
+        found = self._dumped()
+        ids = [each["os_thread_id"] for each in found if each.get("os_thread_id")]
+        calls = {each: waits_in(pid, each) for each in ids}
+        rests = resting_seconds(pid, ids)
+        since = time.monotonic() - began  # what has run since then may have left the place
+        rests = {each: seconds for each, seconds in rests.items() if seconds > since}
+        return tuple(
+            thread(each, rests.get(at), calls[at] if at in rests else None)
+            for each in found
+            for at in [each.get("os_thread_id", 0)]
+        )
+
+    def _dumped(self) -> list[dict[str, Any]]:
+        pid = self.process.pid
+        beside = Path(sys.executable).with_name("py-spy")
+        program = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+        if program is None:
+            raise CannotAttach(MISSING)
+        asked = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+        try:
+            return checked_threads(in_time(lambda: _output(asked)))
+        except TimeoutError:
+            why = f"it takes longer than {STEP_SECONDS:g} s"
+        except (OSError, CannotAttach, Unreadable) as error:
+            why = str(error)
+        raise CannotAttach(f"py-spy could not read process {pid}: {why}")
+
+
+def _output(asked: list[str]) -> bytes:
+    """In the child: what it prints, of which the kernel lets it write so much. CannotAttach."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ANSWER_BYTES, ANSWER_BYTES))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        try:
+            done = subprocess.run(
+                asked, stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                timeout=STEP_SECONDS - 0.5, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(errno.ETIMEDOUT, "") from None
+        out.seek(0)
+        errors.seek(0)
+        if done.returncode == 0:
+            return out.read()
+        why = " ".join(errors.read(1000).decode("utf-8", "replace").split())
+        raise CannotAttach(why[:200] or f"code {done.returncode}")
