@@ -41,6 +41,8 @@ class Judge:
     process: InProcess | None = None
     # ends a capture and returns what it has shown; called for the first verdict
     captured: Callable[[], Sequence[Subscription]] | None = None
+    # adds what thread dumps show of the consumers of a view
+    dumped: Callable[[SubscriptionView], SubscriptionView] = lambda view: view
     every: bool = False  # with `process`: other subscriptions too
     # of clients on this machine, as brokers report them; called once something is not healthy
     addresses: Callable[[], frozenset[str]] = frozenset
@@ -129,9 +131,8 @@ class Judge:
             view, places = merged(view, by_wire.subscription_view(wire)), None
         sources: list[ReportedBy] = [*_reported_by(observed)]
         sources += [] if wire is None else [self.wires_by]
-        if self.process is not None:
-            view = self.process.joined(view)
-            sources += ["process"] if PROCESS in view.sources else []
+        view = self.dumped(view if self.process is None else self.process.joined(view))
+        sources += ["process"] if PROCESS in view.sources else []
         diagnosis = self.diagnosed(view, sources, places)
         if self.earlier is None:
             return diagnosis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pulsar_doctor.broker.sample_files import SampleFiles
@@ -13,6 +13,7 @@ from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.after import Earlier
+from pulsar_doctor.checkup.dumped import Dumped
 from pulsar_doctor.checkup.judge import Judge, full, named
 from pulsar_doctor.checkup.kinds import Recognised, recognise
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
@@ -24,6 +25,11 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.trace.opening import Say, open_folder
+
+NO_STATISTICS = (
+    "no file has a broker's statistics, so nothing shows which messages wait: add what "
+    "`pulsar-admin topics stats TOPIC` prints"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,9 @@ def of_recognised(
     if missing:
         raise DoctorError(missing)
     windows = among_partitions(read.windows)
+    dumps = (dump for each in found.brought for dump in each.dumps)
+    dumped = Dumped.of(dumps, files.apart_seconds)
+    judge = replace(judge, dumped=dumped.joined)
     source: Source = "files and trace" if judge.wires else "files"
     checkup = Checkup(source, (), (read.span_ms or 0) / 1000, read.samples)
     checkup.files, checkup.broker_version = tuple(map(called, files.names)), read.broker_version
@@ -112,6 +121,9 @@ def of_recognised(
     checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
     checkup.notes += topic_notes(windows).of_letters(judge.subscription)
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
+    if not windows:
+        checkup.notes += [(REST, note) for note in dumped.notes]
+        checkup.unreachable.append((REST, NO_STATISTICS))
     verdicts = (each for window in windows for each in judge.verdicts(window))
     planned = sum(1 for window in windows for _ in judge.asked(window))
     checkup.diagnoses = one_by_one(verdicts, checkup, planned, progress)

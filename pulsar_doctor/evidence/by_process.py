@@ -277,7 +277,7 @@ def looked_into(view: SubscriptionView, inside: SubscriptionView) -> Subscriptio
 
 
 def seated(
-    view: SubscriptionView, told: ProcessTold, ends: Mapping[str, Collection[str]]
+    view: SubscriptionView, told: ProcessTold, ends: Mapping[str | None, Collection[str]]
 ) -> SubscriptionView:
     """A view with where threads are, of a process that does not tell its clients' own numbers.
 
@@ -293,7 +293,7 @@ def seated(
     consumers = (
         each if there is None else replace(each, inside=_seen(view, each, threads, there))
         for each in view.consumers
-        for there in [ends.get(each.address or "")]
+        for there in [ends.get(each.address)]
     )
     return replace(view, sources=view.sources | {PROCESS}, consumers=tuple(consumers))
 
@@ -313,14 +313,31 @@ def _seen(
     pools = tuple(each for each in threads.told.pools if len(each.threads) < held)
     return Inside(
         some_wait=waits,
-        taken=None if consumer.moved is None else int(consumer.moved),
+        taken=_taken_by(consumer, threads),
         listener=bool(ears),
         asked=threads.somebody_receives,
         sits=ears or threads.applications,
+        deadlock=threads.deadlock,
         shares=tuple(each for each in there if each != own) if waits and len(ears) == 1 else (),
         pools=pools,
         pool_places=threads.in_pools(pools),
     )
+
+
+def _taken_by(consumer: ConsumerView, threads: _Threads) -> int | None:
+    """Whether it took messages: in the window; where there is none, since it was heard of last, or
+    between two dumps, in which the threads that could take one have not moved.
+    """
+    if consumer.moved is not None:
+        return int(consumer.moved)
+    could = threads.all_listening or (() if threads.somebody_receives else threads.applications)
+    rests = bool(could) and all(each.seconds for each in could)
+    quiet = consumer.quiet_for is not None and consumer.quiet_for.ms > 0
+    return 0 if rests or quiet or _works_for(threads) & {*threads.deadlock} else None
+
+
+def _works_for(threads: _Threads) -> set[str]:
+    return {each.thread for each in threads.told.threads if each.role in WORKS_FOR}
 
 
 def _joined(consumer: ConsumerView, inside: Sequence[ConsumerView], *, alone: bool) -> ConsumerView:

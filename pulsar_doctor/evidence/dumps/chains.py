@@ -1,10 +1,10 @@
 """Which thread holds what another one waits for, to the end of the chain.
 
 A monitor's holder is in the dump itself: it has entered it, and does not wait on it. So is the
-thread that initializes a class (from Java 16 on). The agent reads the owner of a lock of
-java.util.concurrent, the thread that runs a FutureTask, and the thread that another one waits for
-to end. Latches, semaphores and a CompletableFuture have no owner: whoever will end the wait is
-known to nobody.
+thread that initializes a class (from Java 16 on), and with `Thread.print -l` the owner of a lock of
+java.util.concurrent. The agent reads that owner too, the thread that runs a FutureTask, and the
+thread that another one waits for to end. Latches, semaphores and a CompletableFuture have no owner:
+whoever will end the wait is known to nobody.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LockChains:
             return self.holders.get(awaited.of)
         if not (awaited.enters or awaited.parks or thread.joins):
             return None
-        found = self.holders.get(awaited.address or "") if awaited.enters else None
+        found = None if thread.joins else self.holders.get(awaited.address or "")
         if found is None and told is not None and told.owner is not None:
             found = self.by_id.get(told.owner)
         return found

@@ -20,7 +20,11 @@ from itertools import pairwise
 from pulsar_doctor.evidence.process_told import Pool, Role, Sitting, method
 
 FRAMES_KEPT = 12
-HEAD = re.compile(r"goroutine (\d+) [^\[]*\[([^],]+)(?:, (\d+) minutes)?(?:,[^]]*)?\]:$")
+HEAD = re.compile(
+    r"goroutine (\d{1,18}) [^\[]{0,200}\[([^],]{1,100})"
+    r"(?:, (\d{1,9}) minutes)?(?:,[^]]{0,200})?\]:$"
+)
+MARK = re.compile(HEAD.pattern, re.MULTILINE)
 CLIENT = "github.com/apache/pulsar-client-go/pulsar."
 CALLS: dict[Role, re.Pattern[str]] = {
     "acknowledges": re.compile(r"\w+\.(?:Ack|Nack)\w*$"),
@@ -75,9 +79,14 @@ class Goroutine:
 
 
 def parsed(dump: str) -> dict[int, Goroutine]:
-    """Its goroutines by number; nothing where it is no such dump."""
-    found: dict[int, Goroutine] = {}
-    for block in dump.replace("\r\n", "\n").split("\n\n"):
+    """The goroutines of the last dump by number; nothing where it is no such dump."""
+    return next(reversed(dumps(dump)), {})
+
+
+def dumps(text: str) -> list[dict[int, Goroutine]]:
+    """Each dump of a text; one begins where a goroutine comes again."""
+    found: list[dict[int, Goroutine]] = []
+    for block in text.replace("\r\n", "\n").split("\n\n"):
         lines = block.strip("\n").split("\n")
         start = next((at for at, line in enumerate(lines) if HEAD.match(line)), None)
         if start is None or (head := HEAD.match(lines[start])) is None:
@@ -86,7 +95,10 @@ def parsed(dump: str) -> dict[int, Goroutine]:
         frames = list(_frames(lines[start + 1 :]))
         own = tuple(text for text, is_own in frames if is_own)
         texts = tuple(text for text, _ in frames)
-        found[int(number)] = Goroutine(int(number), state, int(minutes or 0), texts, own)
+        one = Goroutine(int(number), state, int(minutes or 0), texts, own)
+        if not found or one.id in found[-1]:
+            found.append({})
+        found[-1][one.id] = one
     return found
 
 

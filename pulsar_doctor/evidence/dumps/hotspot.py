@@ -3,8 +3,8 @@
 Virtual threads are not in such a dump.
 
 Below its frames are the monitors that a thread holds and the object that it waits for. Which locks
-of java.util.concurrent it holds is not there: for that the JVM would walk its whole heap
-(`Thread.print -l`), so the agent reads their owners instead.
+of java.util.concurrent it holds is there only if somebody asked for that (`Thread.print -l`, which
+walks the whole heap); the agent reads their owners instead.
 
 The process may have made the dump up. So it is read once, line by line, by what stands at fixed
 places in a line: the time that it takes grows with its size only. Whatever is beyond the limits is
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.evidence.dumps.java import Awaited, JavaThread
 
@@ -33,6 +33,16 @@ CLASS_CHARACTERS = 200
 LINES, THREADS, FRAMES, DEADLOCKS = 600_000, 20_000, 500_000, 1000
 LINE_CHARACTERS = 2000
 DIGITS = 18  # of a thread's number
+BEGINS = re.compile(r"(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\n)?Full thread dump ")
+MARK = re.compile(
+    r'^Full thread dump |^".{0,500}" #\d.{0,500}\bnid=|^   java\.lang\.Thread\.State: ', re.M
+)
+ENDS = re.compile(r"^JNI global ref", re.MULTILINE)  # what HotSpot prints behind all threads
+AGES = re.compile(r"\b(cpu|elapsed|tid)=([\w.]{1,30}?)(?:m?s)?(?=\s|$)")
+NUMBER, TIMES = re.compile(r"\d{1,15}(?:\.\d{1,6})?$"), ("cpu", "elapsed")
+SYNCHRONIZERS = "   Locked ownable synchronizers:"
+# A thread that waits for a monitor wakes once a second to see whether it is free (up to Java 23).
+RESTS_MS, RESTS_MS_EACH_SECOND = 0.2, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +54,48 @@ class Dump:
     whole: bool = True  # it was within the limits
 
     def stayed(self, earlier: Dump) -> frozenset[int]:
-        """Ids of threads that sit where they sat in an earlier dump, as far as frames tell."""
-        then = {each.id: each.frames for each in earlier.threads}
-        return frozenset(each.id for each in self.threads if then.get(each.id) == each.frames)
+        """Ids of threads that have the same frames in an earlier dump, and have not run since then
+        as far as the JVM reports that."""
+        then = {each.id: each for each in earlier.threads}
+        return frozenset(
+            each.id
+            for each in self.threads
+            if (before := then.get(each.id)) is not None
+            and before.frames == each.frames
+            and not _has_run(before, each)
+        )
+
+    def seconds_since(self, earlier: Dump) -> float | None:
+        """From an earlier dump to this one, by the age of a thread in both; None: not reported."""
+        then = {(each.id, each.name): each.elapsed for each in earlier.threads}
+        ages = ((then.get((each.id, each.name)), each.elapsed) for each in self.threads)
+        found = (now - before for before, now in ages if before is not None and now is not None)
+        return next(found, None)
+
+
+def _has_run(before: JavaThread, now: JavaThread) -> bool:
+    if None in (before.cpu_ms, now.cpu_ms, before.elapsed, now.elapsed):
+        return False
+    assert before.cpu_ms is not None
+    assert now.cpu_ms is not None
+    assert before.elapsed is not None
+    assert now.elapsed is not None
+    rests_ms = RESTS_MS + RESTS_MS_EACH_SECOND * abs(now.elapsed - before.elapsed)
+    return abs(now.cpu_ms - before.cpu_ms) > rests_ms
+
+
+def dumps(text: str) -> list[Dump]:
+    """Each dump of a text that may hold other lines, such as a log into which a JVM has printed.
+
+    One that the text does not show up to its end is not whole.
+    """
+    begins = [match.start() for match in BEGINS.finditer(text)] or [0]
+    parts = [text[at:end] for at, end in zip(begins, [*begins[1:], len(text)], strict=True)]
+    return [
+        replace(found, whole=found.whole and bool(ENDS.search(part)))
+        for part in parts
+        if (found := dump(part)).threads
+    ]
 
 
 def dump(text: str) -> Dump:
@@ -75,7 +124,9 @@ class _Reading:
 
     threads: list[JavaThread] = field(default_factory=list)
     cycles: list[dict[str, None]] = field(default_factory=list)
-    head: tuple[str, int, int] | None = None  # of the thread that is being read
+    # of the thread that is being read
+    head: tuple[str, int, int] | None = None
+    ages: tuple[float | None, float | None, str] = (None, None, "")
     state: str = ""
     frames: list[str] = field(default_factory=list)
     held: list[str] = field(default_factory=list)
@@ -84,6 +135,7 @@ class _Reading:
     lines: int = 0
     kept: int = 0
     in_cycle: bool = False
+    in_locks: bool = False  # of the last thread
     is_cut: bool = False
 
     def takes(self, line: str) -> bool:
@@ -115,7 +167,13 @@ class _Reading:
             self._end_thread()
         elif line.startswith('"'):
             self._end_thread()
-            self.head = _head(line)
+            self.head, self.ages, self.in_locks = _head(line), _ages(line), False
+        elif line.startswith(SYNCHRONIZERS):
+            self.in_locks = bool(self.threads)
+        elif self.in_locks and line.startswith("\t- <") and (address := _address(line[3:])):
+            last = self.threads[-1]
+            self.threads[-1] = replace(last, held=(*last.held, address))
+            self.kept += 1
         elif self.head is not None:
             line = line.strip()
             if line.startswith(STATE):
@@ -138,7 +196,12 @@ class _Reading:
         if self.head is not None:
             self.threads.append(
                 JavaThread(
-                    *self.head, self.state, tuple(self.frames), tuple(self.held), self.awaited
+                    *self.head,
+                    self.state,
+                    tuple(self.frames),
+                    tuple(self.held),
+                    self.awaited,
+                    *self.ages,
                 )
             )
         self.head, self.state, self.frames, self.held, self.awaited = None, "", [], [], None
@@ -160,6 +223,16 @@ def _head(line: str) -> tuple[str, int, int] | None:
     if not re.fullmatch(rf"0x[0-9a-f]{{1,{DIGITS}}}|[0-9]{{1,{DIGITS}}}", nid):
         return None
     return name, int(words[0]), int(nid, 16) if nid.startswith("0x") else int(nid)
+
+
+def _ages(line: str) -> tuple[float | None, float | None, str]:
+    """Milliseconds of a processor, seconds since it began, and where it is in memory:
+    `cpu=1.20ms elapsed=41.02s tid=0x00007f`."""
+    found = dict(AGES.findall(line.rpartition('" #')[2]))
+    cpu, elapsed = (
+        float(found[each]) if NUMBER.match(found.get(each, "")) else None for each in TIMES
+    )
+    return cpu, elapsed, found.get("tid", "")
 
 
 def _frame(text: str) -> str | None:

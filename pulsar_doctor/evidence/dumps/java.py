@@ -43,9 +43,13 @@ class JavaThread:
     nid: int  # of the kernel, in the JVM's namespace
     state: str
     frames: tuple[str, ...]  # innermost first
-    # addresses of monitors that it has entered, also while it waits on one
+    # addresses of monitors that it has entered, also while it waits on one; and of locks that it
+    # holds, where the dump lists them
     held: tuple[str, ...] = ()
     awaited: Awaited | None = None
+    cpu_ms: float | None = None  # of a processor, used up to now; None: Java 8 does not report it
+    elapsed: float | None = None  # seconds since it began; None: as above
+    tid: str = ""  # where it is in memory, which differs between processes
 
     @property
     def role(self) -> Role | None:

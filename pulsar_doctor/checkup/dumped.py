@@ -1,0 +1,137 @@
+"""Joins thread dumps that somebody brings with what a broker reports of the same incident.
+
+A dump names no consumer and no address. So it is taken to be of the consumers whose client writes
+such dumps, where they share one address; or else of the one address whose consumers hold messages
+and do not go on, where one dump alone shows a thread that may be why. Otherwise it decides nothing,
+and what it shows is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from pulsar_doctor.diagnosis.actions.threads import sentence
+from pulsar_doctor.evidence.by_process import named, seated
+from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, told
+from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
+from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.ledger.clients import clients_of
+from pulsar_doctor.wording.printable import many
+
+DUMPED_BY = {"jvm": "jcmd", "go": "pprof", "python": "py-spy"}  # as the table of clients calls it
+NOTES_MOST = 6  # of one process
+CLIENTS_OWN = {  # how names of the client's own threads begin
+    "pulsar-client-io-": "an I/O thread of the client, which sends and receives nothing meanwhile",
+    "pulsar-timer-": "the timer thread of the client: nothing times out or is retried meanwhile",
+    "pulsar-client-internal-": "the thread of the client that hands messages over",
+}
+FIRST = ("listens", "acknowledges", "receives", "application")
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """All processes of which there are dumps."""
+
+    processes: tuple[ProcessTold, ...]
+
+    @classmethod
+    def of(cls, dumps: Iterable[ThreadDump], apart_seconds: float | None) -> Dumped:
+        """Those of one process belong together. apart_seconds: from one to the next, if known."""
+        processes: list[list[ThreadDump]] = []
+        for each in dumps:
+            same = next((those for those in processes if each.is_of(those[0])), None)
+            if same is None:
+                processes.append([each])
+            else:
+                same.append(each)
+        return cls(tuple(told(in_order(those), apart_seconds) for those in processes))
+
+    def joined(self, view: SubscriptionView) -> SubscriptionView:
+        """A view with where the threads of its consumers are, as far as dumps can be of them."""
+        for kind in DUMPED_BY:
+            process, consumers = self._fitting(view, kind)
+            if process is not None:
+                ends: dict[str | None, list[str]] = {}
+                for each in consumers:
+                    ends.setdefault(each.address, []).append(named(each.name, view.full_topic))
+                view = seated(view, process, ends)
+        return view
+
+    def _fitting(
+        self, view: SubscriptionView, kind: str
+    ) -> tuple[ProcessTold | None, Sequence[ConsumerView]]:
+        """The process of this kind, and the consumers that it is taken to have."""
+        these = [each for each in self.processes if each.kind == kind]
+        may_be = [each for each in view.consumers or () if _is_dumped_by(each, DUMPED_BY[kind])]
+        if len(these) == 1 and len({each.address for each in may_be}) == 1:
+            return these[0], may_be
+        blocked = [each for each in these if is_blocked(each)]
+        rest = [each for each in may_be if _rests(each)]
+        if len(blocked) == 1 and len({each.address for each in rest}) == 1:
+            return blocked[0], rest
+        return None, ()
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What each process shows by itself, a sentence each, what may be wrong first."""
+        for each in self.processes:
+            yield from islice(_notes(each), NOTES_MOST)
+
+
+def is_blocked(process: ProcessTold) -> bool:
+    """Whether one of its threads may be why a consumer does not go on."""
+    roles = {each.role for each in process.threads}
+    works = bool(roles & {"listens", "acknowledges"}) or any(map(_own, process.threads))
+    return bool(process.deadlocks or process.pools) or works or "receives" not in roles
+
+
+def _is_dumped_by(consumer: ConsumerView, tool: str) -> bool:
+    """Whether it may be of a process that this tool dumps; it may where its client is not known."""
+    clients = clients_of(consumer.client_version)
+    return not clients or any(tool in each.dump[0] for each in clients)
+
+
+def _rests(consumer: ConsumerView) -> bool:
+    """Whether it holds messages, and nothing shows that it goes on."""
+    return not (consumer.holds_nothing or consumer.moved or consumer.works)
+
+
+def _own(thread: Sitting) -> str | None:
+    """What a thread of the client itself is there for, where the application's code is in it."""
+    if thread.line is None:
+        return None
+    return next(
+        (is_ for begins, is_ in CLIENTS_OWN.items() if thread.thread.startswith(begins)), None
+    )
+
+
+def _notes(process: ProcessTold) -> Iterator[str]:
+    where = f"the thread dump of {process.name}"
+    for names in process.deadlocks:
+        yield f"{where}: deadlock, {' and '.join(names)} wait for each other"
+    threads: Mapping[str, list[Sitting]] = {role: [] for role in FIRST}
+    for each in process.threads:
+        if (own := _own(each)) is not None:
+            yield f"{where}: {sentence([each])}; it is {own}"
+        elif each.role in threads:
+            threads[each.role].append(each)
+    for pool in process.pools:
+        yield f"{where}: all {many(len(pool.threads), 'thread')} of a pool have work"
+    for role, words in WORDS.items():
+        if threads[role]:
+            yield f"{where}: {words}{sentence(threads[role][:1])}{_more(threads[role])}"
+    if not (threads["listens"] or threads["receives"]):
+        yield f"{where}: no thread calls receive, and no listener runs"
+
+
+WORDS = {
+    "listens": "a listener runs: ", "acknowledges": "acknowledging: ",
+    "receives": "receiving: ", "application": "",
+}  # fmt: skip
+
+
+def _more(threads: Sequence[Sitting]) -> str:
+    return f", and {len(threads) - 1} more" if len(threads) > 1 else ""

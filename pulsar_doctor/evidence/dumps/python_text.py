@@ -1,0 +1,93 @@
+"""Reads what `py-spy dump` prints, and the dumps of faulthandler, as py-spy's JSON has threads.
+
+py-spy leaves out the folder of each file: `receive (pulsar/__init__.py:1233)`. Which of them are
+the application's follows from the outermost frame that is not Python's own: the application begins
+there. What is in another package is a library's.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+PY_SPY = re.compile(r'Thread (0x[0-9A-Fa-f]{1,18}|\d{1,18}) \((\w[\w+ ]{0,40})\)(?:: "(.*)")?$')
+FAULT = re.compile(
+    r"(?:Current t|T)hread (0x[0-9a-f]{1,18})(?: \[(.{0,200})\])? \(most recent call first\):$"
+)
+PY_SPY_FRAME = re.compile(r"    (\S.{0,300}) \((.{1,500}):(\d{1,9})\)$")
+FAULT_FRAME = re.compile(r'  File "(.{1,1000})", line (\d{1,9}) in (.{1,300})$')
+PROCESS = re.compile(r"Process \d{1,10}: ")
+MARK = re.compile(rf"^(?:{PY_SPY.pattern}|{FAULT.pattern})", re.MULTILINE)
+OWN = ("pulsar", "_pulsar", *sys.stdlib_module_names)
+THREADS, FRAMES = 20_000, 500
+
+
+def dumps(lines: Iterator[str]) -> list[list[dict[str, Any]]]:
+    """The threads of each dump; it begins where a thread comes again, or py-spy names a process."""
+    found: list[list[dict[str, Any]]] = []
+    met: set[str] = set()
+    for thread in islice(_threads(lines), THREADS):
+        if thread is None or thread["key"] in met or not found:
+            met = set()
+            found.append([])
+        if thread is not None:
+            met.add(thread["key"])
+            thread["frames"] = _placed(thread["frames"])
+            found[-1].append(thread)
+    return [each for each in found if each]
+
+
+def _threads(lines: Iterator[str]) -> Iterator[dict[str, Any] | None]:
+    """Thread by thread; None where a process begins."""
+    thread: dict[str, Any] | None = None
+    for line in lines:
+        head = PY_SPY.match(line) or FAULT.match(line)
+        if head is not None or PROCESS.match(line):
+            if thread is not None:
+                yield thread
+            thread = None if head is None else _head(head)
+            if head is None:
+                yield None
+        elif thread is not None and (frame := _frame(line)) and len(thread["frames"]) < FRAMES:
+            thread["frames"].append(frame)
+    if thread is not None:
+        yield thread
+
+
+def _head(match: re.Match[str]) -> dict[str, Any]:
+    key, name = match[1], match[match.re.groups]
+    state = match[2] if match.re is PY_SPY else None
+    number = int(key, 16) if key.startswith("0x") else int(key)
+    named = name or f"thread {key}"
+    return {"key": key, "thread_name": named, "os_thread_id": number, "frames": [],
+            "active": state is not None and state.startswith("active")}  # fmt: skip
+
+
+def _frame(line: str) -> dict[str, Any] | None:
+    if (match := PY_SPY_FRAME.match(line)) is not None:
+        name, file, at = match.groups()
+    elif (match := FAULT_FRAME.match(line)) is not None:
+        file, at, name = match.groups()
+    else:
+        return None
+    return {"name": name, "filename": file, "short_filename": file, "line": int(at)}
+
+
+def _placed(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same with a folder for files of libraries, where theirs was left out."""
+    roots = [_root(each["filename"]) for each in frames]
+    begins = next((root for root in reversed(roots) if root not in OWN), None)
+    return [
+        each | {"filename": f"site-packages/{each['filename']}"}
+        if not each["filename"].startswith("/") and root != begins and "/" in each["filename"]
+        else each | ({"filename": f"/lib/python/{each['filename']}"} if root in OWN[2:] else {})
+        for each, root in zip(frames, roots, strict=True)
+    ]
+
+
+def _root(file: str) -> str:
+    """`requests` of requests/api.py; of a whole path its name, which is no package."""
+    return file if file.startswith("/") else file.partition("/")[0].removesuffix(".py")

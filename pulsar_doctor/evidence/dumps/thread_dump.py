@@ -1,0 +1,161 @@
+"""One dump of the threads of one process, whichever program has printed it.
+
+Two dumps of one process show what has not moved in between: the threads that have the same frames
+in both. A JVM reports the age of each thread, so it is known how far two of its dumps are apart;
+of other dumps somebody has to say that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pulsar_doctor.evidence.dumps import goroutines, hotspot, python, python_text, to_file
+from pulsar_doctor.evidence.dumps.goroutines import Goroutine
+from pulsar_doctor.evidence.dumps.hotspot import Dump
+from pulsar_doctor.evidence.dumps.java import JavaThread
+from pulsar_doctor.evidence.dumps.python import PythonThread
+from pulsar_doctor.evidence.dumps.sittings import sittings
+from pulsar_doctor.evidence.process_told import Pool, ProcessKind, ProcessTold, Sitting, method
+
+# What is put in front of each line by `docker compose logs`, by CRI, kubectl and mails.
+PREFIX = re.compile(
+    r"^(?:[\w.-]{1,80} {0,40}\| ?|\S{20,40} (?:stdout|stderr) [FP] |\[pod/[^\]\n]{1,300}\] |> ?"
+    r"|\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )",
+    re.MULTILINE,
+)
+CHARACTERS_MOST = 32 << 20
+WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker.run"
+OF_LIBRARIES = re.compile(r"pulsar-|.*netty|OkHttp|HikariPool")  # names of threads
+SHARED_LEAST = 0.5  # of the threads of two dumps of one process; some end, others begin
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDump:
+    """The threads of one moment."""
+
+    kind: ProcessKind
+    of: str  # `Java`
+    threads: frozenset[tuple[object, ...]]  # what tells each thread from all others
+    read: Any  # as the function of TOLD for this kind takes it
+    whole: bool = True  # the text has its end, and was within the limits
+
+    def is_of(self, other: ThreadDump) -> bool:
+        """Whether both are of one process."""
+        few = min(len(self.threads), len(other.threads))
+        shared = len(self.threads & other.threads)
+        return self.kind == other.kind and shared >= SHARED_LEAST * few
+
+
+def dumps(text: str) -> list[ThreadDump]:
+    """All dumps in a text, the first one first; none where it has none."""
+    return [each for reader in READERS for each in reader(_bare(text))]
+
+
+def has_any(text: str) -> bool:
+    """Whether a text looks like one with a dump in it."""
+    return _is_bare(_bare(text))
+
+
+def _bare(text: str) -> str:
+    """With plain ends of lines, and without what other programs put in front of each line."""
+    text = text[:CHARACTERS_MOST].replace("\r\n", "\n")
+    return text if _is_bare(text) else PREFIX.sub("", text)
+
+
+def _is_bare(text: str) -> bool:
+    return any(mark.search(text) for mark in MARKS)
+
+
+def told(these: Sequence[ThreadDump], apart_seconds: float | None = None) -> ProcessTold:
+    """What dumps of one process show, the oldest first. apart_seconds: from each to the next."""
+    first, last = these[0], these[-1]
+    apart = None if apart_seconds is None else apart_seconds * (len(these) - 1)
+    found = ProcessTold(pid=0, name=last.of, kind=last.kind, threads_told=True)
+    return TOLD[last.kind](found, first.read, last.read, apart if len(these) > 1 else None)
+
+
+def in_order(these: Sequence[ThreadDump]) -> list[ThreadDump]:
+    """Dumps of one process, the oldest first, as far as the ages of their threads show that."""
+    if these[0].kind != "jvm":
+        return list(these)
+    return sorted(these, key=lambda each: each.read.seconds_since(these[0].read) or 0.0)
+
+
+def _hotspot(text: str) -> list[ThreadDump]:
+    return [_of_java(each) for each in (*hotspot.dumps(text), *to_file.dumps(text))]
+
+
+def _of_java(dump: Dump) -> ThreadDump:
+    threads = frozenset((each.id, each.name, each.tid) for each in dump.threads)
+    return ThreadDump("jvm", "Java", threads, dump, dump.whole)
+
+
+def _goroutines(text: str) -> list[ThreadDump]:
+    return [
+        ThreadDump("go", "Go", frozenset((each.id, each.frames[-1:]) for each in one.values()), one)
+        for one in goroutines.dumps(text)
+    ]
+
+
+def _python(text: str) -> list[ThreadDump]:
+    read = python_text.dumps(iter(text.splitlines()))
+    return [
+        ThreadDump("python", "Python", frozenset((each["key"],) for each in one),
+                   tuple(map(python.thread, one)))
+        for one in read
+    ]  # fmt: skip
+
+
+def _java_told(told: ProcessTold, then: Dump, now: Dump, apart: float | None) -> ProcessTold:
+    seconds = now.seconds_since(then) if now is not then else None
+    seconds = apart if seconds is None else seconds
+    stayed = now.stayed(then) if seconds else frozenset()
+    long, short = (round(seconds or 0.0, 1), True), (0.0, True)
+    threads = sittings(now, {}, lambda them: {e: long if e.id in stayed else short for e in them})
+    pools, deadlocks = _java_pools(now.threads), now.deadlocks
+    return replace(told, threads=threads, pools=pools, deadlocks=deadlocks, seconds=seconds or 0.0)
+
+
+def _java_pools(threads: Sequence[JavaThread]) -> tuple[Pool, ...]:
+    """Pools of the application in which no thread waits for a task."""
+    pools: dict[str, list[JavaThread]] = {}
+    for each in threads:
+        if WORKER in map(method, each.frames[-3:]) and not OF_LIBRARIES.match(each.name):
+            pools.setdefault(each.name.rpartition("-")[0], []).append(each)
+    full = (each for each in pools.values() if all(one.line is not None for one in each))
+    return tuple(Pool(tuple(one.id for one in each)) for each in full)
+
+
+def _go_told(
+    told: ProcessTold, then: dict[int, Goroutine], now: dict[int, Goroutine], apart: float | None
+) -> ProcessTold:
+    threads = goroutines.sittings(then, now, apart or 0.0)
+    return replace(told, threads=threads, pools=goroutines.pools_of(now.values()))
+
+
+def _python_told(
+    told: ProcessTold,
+    then: Sequence[PythonThread],
+    now: Sequence[PythonThread],
+    apart: float | None,
+) -> ProcessTold:
+    before = {each.sitting.id: each.sitting.frames for each in then} if apart else {}
+    threads = tuple(_stayed(each.sitting, before, apart) for each in now)
+    return replace(told, threads=threads, pools=python.pools_of(now))
+
+
+def _stayed(
+    now: Sitting, before: Mapping[int | None, tuple[str, ...]], apart: float | None
+) -> Sitting:
+    same = now.state != "active" and before.get(now.id) == now.frames
+    return replace(now, seconds=apart, since_look=True) if same else now
+
+
+READERS = (_hotspot, _goroutines, _python)
+MARKS = (hotspot.MARK, to_file.MARK, goroutines.MARK, python_text.MARK)
+TOLD: Mapping[str, Callable[[ProcessTold, Any, Any, float | None], ProcessTold]] = {
+    "jvm": _java_told, "go": _go_told, "python": _python_told,
+}  # fmt: skip
