@@ -158,6 +158,26 @@ def _not_seen(view: SubscriptionView, within: float) -> Iterator[Unknown]:
         yield Unknown("its consumers are not reported")
 
 
+def _type_not_reported(view: SubscriptionView, within: float) -> Iterator[Unknown]:
+    """Metrics report neither the type nor acknowledged ranges: who holds what waits is not known.
+
+    The oldest messages of one consumer are on their way while mark-delete moves, unless it could
+    have been sent many more all the time. Of several, one may hold what the others could take.
+    """
+    known = view.type is not None or view.ranges is not None
+    if STATS in view.sources and not known and not _one_moves_on(view):
+        yield Unknown("its type and its acknowledged ranges are not reported")
+
+
+def _one_moves_on(view: SubscriptionView) -> bool:
+    stood, waits = view.since_mark_delete, view.backlog.entries if view.backlog else None
+    if len(view.served) != 1 or not view.watched or stood is None or waits is None:
+        return False
+    many = waits > max(IN_HAND.default, view.delivered or 0)
+    held_back = many and view.served[0].may_receive_throughout
+    return stood.exact and stood.seconds < QUIET_AFTER.default and not held_back
+
+
 def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """Entries were read, and no consumer holds them: a place in which nothing may rest.
 
@@ -194,5 +214,6 @@ LAWS: tuple[Law, ...] = (
     later_and_later,
     left_behind,
     _nobody_has_it,
+    _type_not_reported,
     dropped_meanwhile,
 )

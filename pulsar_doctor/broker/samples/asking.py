@@ -88,7 +88,7 @@ def answers_in(content: bytes, name: str) -> list[Plain]:
     read = document_in(content, name)
     plain = of_document(read.document, name)
     last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name), another=read.another)
-    taken_ms = _by_its_change(last) if read.taken_ms is None else read.taken_ms
+    taken_ms = by_its_change(last) if read.taken_ms is None else read.taken_ms
     if taken_ms is not None:
         last = last.at(taken_ms)
     return [*plain[:-1], last.cut_off(name, read.document) if read.cut else last]
@@ -179,7 +179,7 @@ def stats_content(name: str, topics: Sequence[str], reader: Reader) -> list[Plai
     return reader(content, name)
 
 
-def _by_its_change(plain: Plain) -> int | None:
+def by_its_change(plain: Plain) -> int | None:
     """When it was taken, where its own time says that: it was taken no later than it was changed.
 
     And no sooner than the newest moment in it, which must be no older than a Date may be. None

@@ -27,6 +27,7 @@ TOTALS = "`topics partitioned-stats`"
 PARTITIONS = "`topics partitioned-stats --per-partition`"
 INTERNAL = "`topics stats-internal`"
 PARTITIONED_INTERNAL = "`topics partitioned-stats-internal`"
+METRICS = "`/metrics/`"
 INTERNAL_FIELDS = frozenset({"cursors", "ledgers", "lastConfirmedEntry", "entriesAddedCounter"})
 SUBSCRIPTION_FIELDS = frozenset(
     {"msgBacklog", "consumers", "unackedMessages", "msgRateRedeliver", "msgRateExpired"}

@@ -159,7 +159,7 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
         if found is not None and tells_something(found):
             if ANOTHER in reading.done and (several := _by_names(text, done)) is not None:
                 return several
-            taken_ms = None if PART in reading.done else _moment_in(text[:begin])
+            taken_ms = None if PART in reading.done else moment_in(text[:begin])
             reading.done.update(() if taken_ms is None else (CLOCK,))
             return found, reading.done, taken_ms
         if found is None and FIELD.search(text, begin, reading.at):
@@ -193,7 +193,7 @@ def _name_in(before: str) -> str | None:
     return name if NAME.fullmatch(name) else None
 
 
-def _moment_in(before: str) -> int | None:
+def moment_in(before: str) -> int | None:
     """When an answer was taken by the text in front of it, epoch ms; None where nothing tells."""
     dates = DATE.findall(before)
     if dates:

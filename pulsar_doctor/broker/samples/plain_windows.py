@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import cmp_to_key
 from itertools import pairwise, takewhile
 
-from pulsar_doctor.broker.samples.files import TOTALS, called
+from pulsar_doctor.broker.samples.files import METRICS, TOTALS, called
 from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, Plain
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.window import Window, by_identity, consumers_of, fell
+from pulsar_doctor.broker.stats.window import Window, by_connection, consumers_of, fell
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.consumers import split_partition
 
@@ -116,8 +116,8 @@ def _window(files: Sequence[Plain], topic: str, interval_ms: int | None) -> Wind
 def consumer_fell(before: Sample, after: Sample) -> bool:
     """Whether a consumer that stayed connected was sent less later on, which cannot be."""
     for name in before.topic.subscriptions or {}:
-        earlier = by_identity(consumers_of(before, name) or ())
-        later = by_identity(consumers_of(after, name) or ())
+        earlier = by_connection(consumers_of(before, name) or ())
+        later = by_connection(consumers_of(after, name) or ())
         if any(
             fell(earlier[key].msg_out_counter, later[key].msg_out_counter)
             for key in earlier.keys() & later.keys()
@@ -129,8 +129,8 @@ def consumer_fell(before: Sample, after: Sample) -> bool:
 def moment_fell(before: Sample, after: Sample) -> bool:
     """Whether a moment of a consumer that stayed connected is earlier later on, or never came."""
     for name in before.topic.subscriptions or {}:
-        earlier = by_identity(consumers_of(before, name) or ())
-        later = by_identity(consumers_of(after, name) or ())
+        earlier = by_connection(consumers_of(before, name) or ())
+        later = by_connection(consumers_of(after, name) or ())
         for key in earlier.keys() & later.keys():
             pairs = [(getattr(earlier[key], m), getattr(later[key], m)) for m in OF_CONSUMERS]
             taken_back = [m for m in later[key].never if getattr(earlier[key], m) is not None]
@@ -148,6 +148,8 @@ def check_alike(files: Sequence[Plain]) -> None:
                 f"{called(first.name)} is the output of {first.kind} and {called(plain.name)} that "
                 f"of {plain.kind}; give samples of one kind"
             )
+    if first.kind == METRICS:
+        return  # which name each topic
     names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
     if len(names) > 1 and len(files) > 1:
         raise InputError(f"the files are of several topics, {names[0]} and {names[1]}; give one")

@@ -41,6 +41,7 @@ class ConsumerStats:
     """One connected consumer. metadata: where it is what Pulsar's own framework attaches."""
 
     consumer_name: str | None = None
+    consumer_id: str | None = None  # of its connection; in metrics, which have no connectedSince
     address: str | None = None
     connected_since: str | None = None
     client_version: str | None = None

@@ -267,8 +267,8 @@ def came_since(before: Sample, after: Sample) -> Iterator[int]:
         if was is None or was.consumers is None:
             continue
         yield from _changed(was, subscription)
-        earlier = by_identity(was.consumers)
-        for key, consumer in by_identity(subscription.consumers or ()).items():
+        earlier = by_connection(was.consumers)
+        for key, consumer in by_connection(subscription.consumers or ()).items():
             if key in earlier:
                 yield from _changed(earlier[key], consumer)
             elif key not in connected and consumer.connected_since_ms is not None:
@@ -324,11 +324,21 @@ def consumers_of(sample: Sample, name: str) -> Sequence[ConsumerStats] | None:
 
 
 def identity(consumer: ConsumerStats | PublisherStats) -> Identity | None:
-    """What makes it one incarnation; None where connectedSince is not told."""
+    """What makes it one incarnation; None where connectedSince is not told.
+
+    Metrics have its number within a connection instead. It is another incarnation, too, where its
+    counter falls, which leaves no difference to judge by.
+    """
     if not consumer.connected_since:
-        return None
+        number = consumer.consumer_id if isinstance(consumer, ConsumerStats) else None
+        return None if number is None else (consumer.consumer_name, f"number {number}", None)
     name = consumer.consumer_name if isinstance(consumer, ConsumerStats) else consumer.producer_name
     return name, consumer.connected_since, consumer.address
+
+
+def by_connection(consumers: Iterable[ConsumerStats]) -> dict[Identity, ConsumerStats]:
+    """The same, of those that report since when: with the same key it has never been away."""
+    return by_identity(each for each in consumers if each.connected_since)
 
 
 def by_identity(consumers: Iterable[ConsumerStats]) -> dict[Identity, ConsumerStats]:
@@ -350,7 +360,7 @@ def connections(topic: TopicStats) -> Iterator[Identity]:
         if key is not None:
             yield key
     for subscription in (topic.subscriptions or {}).values():
-        yield from by_identity(subscription.consumers or ())
+        yield from by_connection(subscription.consumers or ())
 
 
 def _signs(topic: TopicStats) -> Mapping[str, int]:
