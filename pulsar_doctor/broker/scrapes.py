@@ -43,8 +43,7 @@ def scrapes_in(text: str, name: str) -> list[Plain]:
 
 def samples_of(reader: MetricsReader, name: str, *, cut: bool = False) -> list[Plain]:
     """One of each scrape. cut: whether the text ends within a line. Raises InputError likewise."""
-    if reader.names > NAMES_MOST * len(reader.scrapes):
-        raise InputError(f"{called(name)} names more topics than a broker has")
+    require_few(reader, name)
     found = [
         Plain(name, METRICS, topics, incomplete=tuple(_gaps(reader, scrape, name, cut=cut)))
         for scrape in reader.scrapes
@@ -56,6 +55,12 @@ def samples_of(reader: MetricsReader, name: str, *, cut: bool = False) -> list[P
             "exposeTopicLevelMetricsInPrometheus may be false, or they are not of a broker"
         )
     return found
+
+
+def require_few(reader: MetricsReader, name: str) -> None:
+    """Raises InputError where there are more names than a broker has."""
+    if reader.names > NAMES_MOST * len(reader.scrapes):
+        raise InputError(f"{called(name)} names more topics than a broker has")
 
 
 def _gaps(

@@ -91,7 +91,11 @@ class Http:
     Streams are counted apart, so that what a stream names can be asked for while it is read.
     """
 
-    def __init__(self, settings: Settings, *, concurrency: int, timeout_seconds: float) -> None:
+    def __init__(
+        self, settings: Settings, *, concurrency: int, timeout_seconds: float, alone: bool = False
+    ) -> None:
+        """alone: no other address is read, whatever the cluster lists or a redirect names."""
+        self._alone = alone
         self._bases = bases_of(settings.admin_url)
         self._timeout_seconds = timeout_seconds
         self._credentials = credentials(settings)
@@ -247,6 +251,8 @@ class Http:
 
     async def _require_member(self, url: httpx2.URL) -> None:
         """Raises Refused where this address is none of the cluster's."""
+        if self._alone and not self._members.has(url):
+            raise Refused(f"redirected to {refusals.place(url)}: no request was sent there")
         async with self._listing:
             known = self._members.has(url)
             why = None if known else self._strangers.get(refusals.place(url))

@@ -107,9 +107,9 @@ def read(files: SampleFiles, reader: Reader = answers_in) -> ReadSamples:
     saved = [content for content in contents if isinstance(content, Saved)]
     if not any(contents):
         plain = [_cursors_of(name) for name in files.internal_files]
-        return _of_plain(plain, files, at_ms) if plain else ReadSamples(())
+        return of_plain(plain, files, at_ms) if plain else ReadSamples(())
     if not saved:
-        return _of_plain(_joined(plain, files.internal_files), files, at_ms)
+        return of_plain(_joined(plain, files.internal_files), files, at_ms)
     if plain or len(saved) > 1:
         raise InputError(f"{called(saved[0].name)} has samples of its own; give no other file")
     if files.internal_files:
@@ -121,7 +121,11 @@ def read(files: SampleFiles, reader: Reader = answers_in) -> ReadSamples:
     return ReadSamples(tuple(saved[0].windows()), notes, broker_version=version)
 
 
-def _of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> ReadSamples:
+def of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> ReadSamples:
+    """Samples of several moments, as one window a topic. at_ms: when the last was taken.
+
+    Raises InputError, and DoctorError where a topic that is asked for is not there.
+    """
     if len(asked.named) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
     interval_ms = None if asked.apart_seconds is None else round(asked.apart_seconds * 1000)

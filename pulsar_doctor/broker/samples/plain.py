@@ -100,8 +100,8 @@ class Plain:
         }
         return replace(self, samples=samples, notes=(*self.notes, *notes))
 
-    def at(self, taken_ms: int) -> Plain:
-        """The same, taken then."""
+    def at(self, taken_ms: int | None) -> Plain:
+        """The same, taken then; None: not known."""
         samples = {t: replace(sample, taken_ms=taken_ms) for t, sample in self.samples.items()}
         return replace(self, samples=samples)
 

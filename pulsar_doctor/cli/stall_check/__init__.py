@@ -130,6 +130,7 @@ def command(asked: StallCheckRequest) -> int:
     pulsar-admin topics stats orders | pulsar-doctor stall-check orders --stats -
     pulsar-doctor stall-check --trace incident.ptrace --set permits-exhausted.refill_wait=2m
     pulsar-doctor stall-check orders --trace live.ptrace
+    pulsar-doctor stall-check --metrics http://broker:8080/metrics/
     pulsar-doctor stall-check --case incident.html
     pulsar-admin topics stats-internal orders | pulsar-doctor stall-check --internal-stats -
 
@@ -162,6 +163,8 @@ def _check(asked: StallCheckRequest) -> int:
     judge = _judge(asked)
     if asked.after is not None:
         judge = _comparing(judge, asked.after, asked)
+    if asked.metrics_url is not None:
+        return report(_of_metrics(asked.metrics_url, judge, asked), asked)
     trace, version = _trace(asked), asked.broker_version
     if trace is not None and not (asked.files or asked.topics):
         return report(_noted(_of_trace(trace, judge, asked), trace, version), asked)
@@ -259,6 +262,15 @@ def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
     apart = asked.interval_seconds if _is_typed("interval_seconds") else None
     files = replace(asked.files, named=asked.topics, apart_seconds=apart)
     return of_files(files, judge, say, _progress(asked))
+
+
+def _of_metrics(url: str, judge: Judge, request: StallCheckRequest) -> Checkup:
+    from pulsar_doctor.broker.scraping import address_of
+    from pulsar_doctor.checkup.scraped import of_metrics
+
+    address, window = address_of(url, settings()), request.window_seconds
+    found = of_metrics(address, request.topics, window, judge, say, _progress(request))
+    return _noted(found, None, request.broker_version)
 
 
 def _progress(asked: StallCheckRequest) -> ProgressBar:

@@ -39,7 +39,8 @@ EVERY_LEAST_SECONDS = 5.0
 SECTIONS = {
     "What to check": (
         "subscription", "namespaces", "everything", "load_topics", "system_topics", "stats_files",
-        "internal_files", "at", "broker_version", "trace_dir", "proven_only", "case_file",
+        "internal_files", "at", "metrics_url", "broker_version", "trace_dir", "proven_only",
+        "case_file",
     ),
     "How long": (
         "window_seconds", "interval_seconds", "decide", "decide_seconds", "watch", "every_seconds",
@@ -104,6 +105,11 @@ class StallCheckRequest:
             help="When the last file was taken, by the broker's clock. Without it the file's own "
             "time counts, if the newest moment in it is at most 2 s older.",
         ),
+    )
+    metrics_url: str | None = option(
+        "--metrics", metavar="URL",
+        help="Read nothing but the metrics of one broker (http://HOST:8080/metrics/), three times "
+            "in the window; what they do not report stays unknown.",
     )
     broker_version: str | None = broker_version_option()
     after: str | None = option(
@@ -174,7 +180,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         )
     if asked.proven_only and not trace:
         raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
-    if asked.broker_version and not (asked.files or trace or case):
+    if asked.broker_version and not (asked.files or trace or case or asked.metrics_url):
         raise InputError("--broker-version needs --stats or --trace: a live broker reports its own")
     if asked.files.at is not None and not asked.files:
         raise InputError("--at is the time of a file; it needs --stats")
@@ -182,7 +188,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
         raise InputError("--all is every namespace; leave it out, or leave out --namespace")
     if asked.topics and asked.fleet:
         raise InputError("name topics, or give --namespace or --all; not both")
-    if not (asked.topics or asked.fleet or trace or asked.files or case):
+    if not (asked.topics or asked.fleet or trace or asked.files or case or asked.metrics_url):
         raise InputError(
             "name a TOPIC, or give --namespace NS, --all, --stats FILE, --trace DIR or --case FILE"
         )
@@ -192,6 +198,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
             f"--consumers prints a table after one check, which {other} has no place for; -o json "
             "lists every consumer without it"
         )
+    _refuse_beside_metrics(asked)
     _refuse_to_decide(asked)
     _refuse_to_compare(asked)
     if asked.interval_seconds <= 0:
@@ -211,7 +218,21 @@ def _refuse_beside_a_case(request: StallCheckRequest) -> None:
     _refuse_any(given, "--case has its own numbers, and {} adds others; leave one out")
 
 
-def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
+def _refuse_beside_metrics(request: StallCheckRequest) -> None:
+    if request.metrics_url is None:
+        return
+    _refuse_of_a_broker(request, "--metrics", "no more of one than its metrics")
+    given = {
+        "--stats": request.files,
+        "--trace": request.trace_dir,
+        "--case": request.case_file,
+        "--after": request.after,
+        "--decide": request.decide,
+    }
+    _refuse_any(given, "--metrics reads nothing but metrics, and {} needs more; leave one out")
+
+
+def _refuse_of_a_broker(asked: StallCheckRequest, source: str, uses: str = "none") -> None:
     given = {
         "--namespace": asked.namespaces,
         "--all": asked.everything,
@@ -220,7 +241,7 @@ def _refuse_of_a_broker(asked: StallCheckRequest, source: str) -> None:
         "--save": asked.save,
         "--watch": asked.watch,
     }
-    _refuse_any(given, f"{{}} needs a broker, and {source} uses none; leave one out")
+    _refuse_any(given, f"{{}} needs a broker, and {source} uses {uses}; leave one out")
 
 
 def _refuse_any(given: Mapping[str, object], sentence: str) -> None:
