@@ -44,10 +44,10 @@ def known_queue_size(of: ConsumerWindow) -> int | None:
 
 def most_queue_size(of: ConsumerWindow) -> int | None:
     """Its RQS, at most; None where that cannot be told. A FLOW is half of it or more."""
-    life, lately = of.granted_in_life, of.granted
+    life, came = of.granted_in_life, of.course.passed("last_consumed_flow_timestamp_ms")
     if not life or not refilled(of):
         return None
-    return min(2 * life // 3, 2 * (lately or life))
+    return min(2 * life // 3, 2 * ((came and of.granted) or life))
 
 
 def receiver_queue_size(of: ConsumerWindow) -> Count | None:

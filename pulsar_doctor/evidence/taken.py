@@ -3,7 +3,8 @@
 A client asks again for what was taken from its queue. So permits beyond the first FLOW, less what
 came back, are messages that the application has in hand, at least. By the stats the first FLOW is
 not told: once a second one has come, which asks for half a queue or more, a queue is no more than
-two thirds of all permits ever granted.
+two thirds of all permits ever granted, and no more than twice what was granted in a window in which
+one came.
 
 By a trace, what it finished since the oldest of them came is counted. By the stats all that it
 finished in its life stands for that, which is no less.
@@ -15,7 +16,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow, returned_in_life
-from pulsar_doctor.evidence.stats_queue import refilled
+from pulsar_doctor.evidence.stats_queue import most_queue_size
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
 
 
@@ -55,8 +56,8 @@ def by_stats(consumer: ConsumerWindow) -> InHand | None:
     unacked, finished = consumer.unacked, consumer.returned_in_life
     if not unacked or finished is None:
         return None
-    granted = consumer.granted_in_life or 0
-    taken = granted - 2 * granted // 3 if refilled(consumer) else 0
+    queue = most_queue_size(consumer)
+    taken = 0 if queue is None else (consumer.granted_in_life or 0) - queue
     messages = min(unacked, taken - finished)
     if messages <= 0:
         return None
