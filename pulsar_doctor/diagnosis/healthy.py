@@ -81,6 +81,7 @@ SETTLED = Clue("status", "no check finds anything")
 EVERY_CONSUMER = {
     "all_lively": ("lively",),
     "all_work": ("works", "holds_nothing"),
+    "all_young": ("young",),
     "all_acked": ("has_acked", "holds_nothing"),
     "all_soon": ("has_permits", "flow_soon"),
 }

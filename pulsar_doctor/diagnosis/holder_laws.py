@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests, SilentHolder
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, PAUSE_SECONDS, QUIET_AFTER
+from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, IN_HAND, PAUSE_SECONDS, QUIET_AFTER
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -130,11 +130,13 @@ def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
 def _sent_over_and_over(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """What waits was sent several times to consumers that have left."""
     if (rounds := rounds_of(view, within)) is not None:
-        yield Rests(went_round(rounds))
+        yield Rests(went_round(view, rounds))
 
 
-def went_round(rounds: Rounds) -> Sentence:
+def went_round(view: SubscriptionView, rounds: Rounds) -> Sentence:
     """That consumers that have left were sent so many."""
+    if not rounds.often:
+        return worded("sent_in_vain", rounds, still=view.since_mark_delete)
     unacked = None if rounds.acked else "nobody has acknowledged them"
     return worded("went_round", rounds, unacked=unacked)
 
@@ -147,11 +149,34 @@ def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
     """
     rounds = view.circulation.rounds if view.circulation is not None else None
     moved = view.since_mark_delete
-    if rounds is None or rounds.sure or (moved and moved.seconds >= within and not rounds.acked):
+    if rounds is None or rounds.sure or outlived(view, within):
         return rounds
-    ages = [each.connected_for for each in view.served]
-    young = all(age is not None and age.seconds < within for age in ages)
+    if rounds.often and moved and moved.seconds >= within and not rounds.acked:
+        return rounds
+    young = rounds.often and _age(view) < within
     return rounds if young and moved and not view.watched else None
+
+
+def outlived(view: SubscriptionView, within: float) -> bool:
+    """Whether the oldest message rests for longer than who is there has been, and those before.
+
+    Several have left since, and had it for longer than a first acknowledgement takes. Who is there
+    was sent messages that had waited: at once, or more than came since.
+    """
+    age, sent, moved = _age(view), view.since_delivery, view.since_mark_delete
+    rounds = view.circulation.rounds if view.circulation is not None else None
+    if rounds is None or moved is None or age >= within or moved.seconds - age < within:
+        return False
+    waits = view.backlog.entries or 0 if view.backlog else 0
+    came = IN_HAND.default + 2 * age * (view.msg_rate_in or 0.0)
+    at_once = sent is not None and age - sent.seconds < QUIET_AFTER.default
+    return (at_once or waits > came) and (not rounds.acked or waits >= FORGETS_FROM)
+
+
+def _age(view: SubscriptionView) -> float:
+    """Seconds since the first of those that are there connected; 0: nobody is."""
+    ages = [each.connected_for for each in view.served]
+    return max((math.inf if age is None else age.seconds for age in ages), default=0.0)
 
 
 def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:

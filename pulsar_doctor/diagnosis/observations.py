@@ -181,6 +181,9 @@ OF_SUBSCRIPTION = {
     "counted_far": Wording(
         "messages_consumed_counter",
         "by the counters {counted} entries wait, by the positions {positions}"),
+    "outlived": Wording(
+        "last_mark_delete_advanced_timestamp",
+        "mark-delete has not moved for {since_mark_delete}, longer than anybody has been there"),
     "consumed_negative": Wording(
         "messages_consumed_counter",
         "the cursor's counter of acknowledged entries is {consumed}, below 0"),
@@ -213,6 +216,10 @@ OF_PLACES = {
     "went_round": (
         "{sent:messages} were sent to consumers that have left, {times} times what waits or more"
         "[, and {unacked}]"
+    ),
+    "sent_in_vain": (
+        "{sent:messages} were sent to consumers that have left[, mark-delete has not moved for "
+        "{still}], and who is there was sent the same again: it may end at the same message"
     ),
     "rests_beside_others": (
         "{label} has taken and acknowledged nothing for {since_work}, and has held {kept:messages} "

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
+from pulsar_doctor.diagnosis.holder_laws import outlived
 from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
@@ -233,6 +235,8 @@ def _circles(view: SubscriptionView) -> Found:
     circulation = view.circulation
     if circulation is None:
         return
+    if outlived(view, FIRST_ACK_WITHIN.default):
+        yield "outlived"
     for sent in (circulation.window, circulation.life):
         if sent is not None and sent.in_circles:
             yield "in_circles", {"sent": sent.messages}

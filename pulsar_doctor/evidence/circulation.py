@@ -8,6 +8,7 @@ from itertools import pairwise
 from pulsar_doctor.broker.stats.age import Age
 
 STEP = 10.0  # seconds that a Recent counts together
+ROUNDS = 3  # times: a restart or two are ordinary
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,14 @@ class Rounds:
     # other messages, which were published before that and are acknowledged.
     sure: bool
     acked: bool = False  # whether the present consumers, or others meanwhile, have acknowledged
+    # Consumers that left and were sent all that one is sent, at least, where each message that is
+    # acknowledged was sent once.
+    lives: int = 0
+
+    @property
+    def often(self) -> bool:
+        """Whether all that can be sent was, more often than for a restart or two."""
+        return self.times >= ROUNDS
 
 
 @dataclass(frozen=True, slots=True)

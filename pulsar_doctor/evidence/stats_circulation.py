@@ -17,6 +17,7 @@ and with nothing else as long as the consumer stays connected and active.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,12 +35,11 @@ from pulsar_doctor.broker.stats.topic import (
     TopicStats,
 )
 from pulsar_doctor.broker.stats.window import MINUTE, Course
-from pulsar_doctor.evidence.circulation import Circulation, Rounds, Sent
+from pulsar_doctor.evidence.circulation import ROUNDS, Circulation, Rounds, Sent
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
-ROUNDS = 3  # times: a restart or two are ordinary
 SKEWED = 3  # times: the size of a backlog is an estimate by the average size of entries
 
 
@@ -133,6 +133,10 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
     that can have been sent. Else it is that and what was published, and what was acknowledged of
     older messages is not counted. While nobody is there, bytes are compared.
+
+    Where mark-delete stands still, each of those that left was sent no more than waits now, and no
+    more than who is there was allowed. What they were sent beyond all that is acknowledged, they
+    were sent in vain.
     """
     now, backlog = observed.now, observed.backlog.entries
     ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
@@ -142,10 +146,20 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     if not known or observed.durable is False:
         return None
     sent, acked = (ever or 0) - (present or 0), not _nothing_ever_acknowledged(now)
-    times = sent // ((published or 0) + (backlog or 0) * batch)
+    waits = (backlog or 0) * batch
+    times = sent // ((published or 0) + waits)
+    at_once = min(waits, batch * sum(map(_allowed, now.consumers or ())) or waits)
+    in_vain = sent - max(0, (published or 0) - (backlog or 0))
+    lives = max(0, math.ceil(in_vain / at_once))
     if sure and not now.consumers and (size := _backlog_bytes(observed.window.last.topic, now)):
         times = (now.bytes_out_counter or 0) // (SKEWED * size)
-    return Rounds(times, sent, sure and not acked, acked) if times >= ROUNDS else None
+    found = times >= ROUNDS or lives > (ROUNDS if sure else 1)
+    return Rounds(times, sent, sure and not acked, acked, lives) if found else None
+
+
+def _allowed(consumer: ConsumerStats) -> int:
+    """Messages that it was sent, and may be sent now."""
+    return (consumer.msg_out_counter or 0) + max(0, consumer.available_permits or 0)
 
 
 def _sent_in_window(

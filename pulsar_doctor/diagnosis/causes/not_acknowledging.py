@@ -325,7 +325,7 @@ HYPOTHESIS = Hypothesis(
         "undecided", "never_acked_many", "has_permits", "near_limit", "rate_none", "quiet_long",
         "one_flow",
     ),
-    against=("works", "acks_come", "has_acked", "young", "no_permits", "rate_acks"),
+    against=("works", "acks_come", "has_acked", "young", "no_permits", "rate_acks", "outlived"),
     not_by=("holds_nothing", "acks_lately"),
     missing=("since_last_ack", "quiet_for"),
 )  # fmt: skip
