@@ -39,9 +39,13 @@ SUMMARY = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for each consumer that works and whose next permits are further away than slow_wait."""
+    """Found for each consumer that works and whose next permits are further away than slow_wait.
+
+    A client also asks for more as chunks of a message arrive: its FLOWs alone show no work.
+    """
     for consumer in starving(view, limits):
-        if consumer.works and not consumer.resting and _is_slow(consumer, limits["slow_wait"]):
+        works = consumer.works and not (consumer.resting or consumer.pace_has_ended)
+        if works and _is_slow(consumer, limits["slow_wait"]):
             yield _finding(view, consumer)
 
 
