@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf
 
 from pulsar_doctor.diagnosis.actions.activity import activity_of
-from pulsar_doctor.diagnosis.actions.commands import admin, check, restarted
+from pulsar_doctor.diagnosis.actions.commands import admin, check, restarted, subscription_admin
 from pulsar_doctor.diagnosis.actions.processes import (
     examined_by,
     others,
@@ -131,6 +131,17 @@ def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Ac
             "work is done, and check its log for failed acks: none has arrived.",
             check=check(view, "it has acknowledged, and holds fewer"),
         )
+
+
+def given_back(view: SubscriptionView, expect: str) -> Action:
+    """The reason is in the application, and a restart does not end it."""
+    return Action(
+        "now",
+        "Find out from the application's log why it gives messages back: what fails there fails "
+        "at once.",
+        command=subscription_admin(view, "topics peek-messages", "-n", "1"),
+        check=check(view, expect),
+    )
 
 
 TREATMENTS = {"slow": slow, "hangs": hangs, "keeps": keeps, "unclear": unclear}

@@ -17,6 +17,9 @@ and is not acknowledged, while others that came later are.
 It speaks sooner, from `given_back_within` on, where a message was skipped at pace: whoever holds it
 has acknowledged `passed_by` later ones or more since then, and ten times as many as they hold. On
 average one of their messages then takes a tenth of that time, so that this one is no ordinary work.
+Where messages are sent again meanwhile, it may be given back again and again: that is reported, and
+how many; a restart does not help.
+
 Its client may have been told to give it back: after a negative acknowledgement a client waits for
 60 seconds by default, and for up to a third longer until its timer looks, and the broker is not
 reported before that. So from `skipped_after` until then it is unknown.
@@ -55,7 +58,7 @@ from collections.abc import Iterator
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.commands import admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingChange
+from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingChange, given_back
 from pulsar_doctor.diagnosis.actions.transactions import LIST
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -69,10 +72,11 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.ledger.clients import DEAD_LETTERS
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import say
+from pulsar_doctor.wording.sentences import Sentence, say
 
 POSITION = re.compile(r"[0-9]{1,19}:-?[0-9]{1,19}")
 PASSED_TIMES = 10  # as many later ones as are held: on average each took a tenth of the time
+AGAIN_SECONDS = 60.0
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
 
 THRESHOLDS = (
@@ -112,6 +116,10 @@ NOBODY = (
     "No consumer holds it: see whether an open transaction acknowledges it. It then stays until "
     "that is committed or aborted; otherwise it was lost on its way, and is sent again when its "
     "consumers connect anew."
+)
+GIVEN_BACK = (
+    "Find out why the application gives messages back, and set a dead-letter policy, which puts "
+    "away what keeps failing. A restart does not end it."
 )
 WAIT = (
     "Wait as long as one message may take. If the gap stays, a consumer forgot to acknowledge it."
@@ -231,7 +239,19 @@ def _remedy(view: SubscriptionView, hole: AckHole, severity: Severity) -> str:
         return CUMULATIVE
     if _nobody_holds_it(view):
         return NOBODY
-    return WAIT if severity == "info" else REMEDY
+    return WAIT if severity == "info" else GIVEN_BACK if _again(view) else REMEDY
+
+
+def _again(view: SubscriptionView) -> Sentence:
+    """What is sent again meanwhile: the message may be given back each time, and not forgotten."""
+    of = view.circulation
+    sent = (of.lately(AGAIN_SECONDS) or of.window) if of else None
+    if sent and sent.again:
+        return say(
+            "at least {} of {:messages} sent lately were sent again", sent.again, sent.messages
+        )
+    rate = of.rate_redeliver if of else None
+    return say("{} messages a second were sent again lately", f"{rate:.3g}") if rate else say("")
 
 
 def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity) -> str:
@@ -243,6 +263,10 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
     if severity == "info":
         up_to = "up to "
         means = "it may be in progress or forgotten, and nothing after it can be deleted until then"
+    if again := _again(view):
+        means = say(
+            "it may be given back again and again ({}), and nothing after it can be deleted", again
+        )
     where = "" if hole.position is None else say(" at {}", hole.position)
     if hole.in_part:
         return say(
@@ -274,19 +298,27 @@ def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
             "Read the message that nobody has acknowledged, to find out who should process it.",
             command=admin(view, "topics get-message-by-id", *where),
         )
-    moved_on = check_line(view, "mark-delete has moved on")
     if _nobody_holds_it(view):
+        moved_on = check_line(view, "mark-delete has moved on")
         yield Action("now", NOBODY, command=LIST, check=moved_on)
         return
-    yield Action(
+    if _again(view):
+        yield given_back(view, "mark-delete has moved on")
+    else:
+        yield _restart(view)
+    yield from PUT_AWAY.on(view, view.consumers[0].client if view.consumers else None)
+
+
+def _restart(view: SubscriptionView) -> Action:
+    """Of one that may have forgotten it."""
+    return Action(
         "now",
         "List the consumers that hold messages, and restart the one that holds it: the message is "
         "then delivered again.",
         command=admin(view, "topics stats"),
         side_effect=AGAIN,
-        check=moved_on,
+        check=check_line(view, "mark-delete has moved on"),
     )
-    yield from PUT_AWAY.on(view, view.consumers[0].client if view.consumers else None)
 
 
 def _nobody_holds_it(view: SubscriptionView) -> bool:

@@ -37,9 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.commands import subscription_admin
-from pulsar_doctor.diagnosis.actions.consumers import SettingChange
+from pulsar_doctor.diagnosis.actions.consumers import SettingChange, given_back
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
@@ -261,13 +259,7 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
 def _actions(view: SubscriptionView) -> Iterator[Action]:
     """Its settings by the clients that are there."""
     versions = {consumer.client for consumer in view.consumers or ()}
-    yield Action(
-        "now",
-        "Find out from the application's log why it gives messages back: what fails there fails "
-        "at once.",
-        command=subscription_admin(view, "topics peek-messages", "-n", "1"),
-        check=check_line(view, "messages are acknowledged, and few come back"),
-    )
+    yield given_back(view, "messages are acknowledged, and few come back")
     for version in sorted(versions, key=str):
         for change in CHANGES:
             yield from change.on(view, version)
