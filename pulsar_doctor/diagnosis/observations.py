@@ -40,7 +40,7 @@ OF_CONSUMER = {
            "holds_nothing", "took_all"),
     **rows("unacked_messages", "{label} holds {unacked_messages:messages}",
            "holds_many", "holds_one", "holds_some"),
-    **rows("since_last_ack", "{label} has acknowledged none of {sent:messages}",
+    **rows("since_last_ack", "{label} has acknowledged {none_of} {sent:messages}",
            "never_acked_many", "never_acked"),
     **rows("quiet_for", "{label} has shown no sign of life for {quiet_for}",
            "quiet_long", "quiet_some"),
@@ -301,10 +301,10 @@ OF_PLACES = {
 }
 # What a consumer does, without its name: see actions/activity.
 OF_ACTIVITY = {
-    "acked_none_of": "has acknowledged none of {number}{since}",
+    "acked_none_of": "has acknowledged {none_of} {number}{since}",
     "acked_nothing": "has acknowledged nothing{since}",
     "acked_not_its_one": "has not acknowledged its message{since}",
-    "keeps_all": "takes messages and has acknowledged none of {number}",
+    "keeps_all": "takes messages and has acknowledged {none_of} {number}",
 }
 # fmt: on
 CLUES: Mapping[str, Wording] = OF_CONSUMER | OF_SUBSCRIPTION

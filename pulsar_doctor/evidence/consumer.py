@@ -141,6 +141,16 @@ class ConsumerView(Facts):
         return sent - (held or 0) if in_vain else 0
 
     @property
+    def in_batches(self) -> bool:
+        """Whether it is sent batches: a client sends no ack before all of a batch is done."""
+        return max(self.entry_messages_most or 0, self.largest_batch or 0) > 1
+
+    @property
+    def none_of(self) -> str:
+        """How much of what it was sent is acknowledged, where no ack has arrived."""
+        return "no whole batch among" if self.in_batches else "none of"
+
+    @property
     def asked_again(self) -> bool:
         """Whether it has sent a FLOW beyond its first, which comes as it connects."""
         if self.flows is not None:

@@ -81,9 +81,9 @@ def verdict(consumer: ConsumerView) -> str:
     the application gets nothing, and neither a permit nor an acknowledgement comes back.
     """
     how = activity_of(consumer)
-    if consumer.never_acked and not consumer.without_permits:
-        return MAY_HAVE_TAKEN_ALL.get(how, VERDICTS[how])
-    return NEVER_ACKED.get(how, VERDICTS[how]) if consumer.never_acked else VERDICTS[how]
+    never = NEVER_ACKED if consumer.without_permits else MAY_HAVE_TAKEN_ALL
+    known = VERDICTS | never if consumer.never_acked else VERDICTS
+    return known[how].format(LEAVES_OUT if consumer.in_batches else "")
 
 
 def _slow(consumer: ConsumerView) -> str:
@@ -95,7 +95,7 @@ def _hangs(consumer: ConsumerView) -> str:
 
 
 def _keeping(consumer: ConsumerView) -> str:
-    return say("{}: {}", worded("keeps_all", consumer, number=_number(consumer)), FORGETS)
+    return say("{}: {}", worded("keeps_all", consumer, number=_number(consumer)), verdict(consumer))
 
 
 def _unclear(consumer: ConsumerView) -> str:
@@ -103,7 +103,7 @@ def _unclear(consumer: ConsumerView) -> str:
 
 
 ITS_ONE = "its message"
-FORGETS = "it forgets to acknowledge, or its acks fail"
+LEAVES_OUT = ", leaves out a message of each batch"
 STATES: dict[Activity, Callable[[ConsumerView], str]] = {
     "slow": _slow,
     "hangs": _hangs,
@@ -113,15 +113,15 @@ STATES: dict[Activity, Callable[[ConsumerView], str]] = {
 VERDICTS: dict[Activity, str] = {
     "slow": "it works, but slowly",
     "hangs": "it hangs or is paused",
-    "keeps": FORGETS,
+    "keeps": "it forgets to acknowledge{}, or its acks fail",
     "unclear": "it is stuck, or one message takes longer; the next ack will show",
 }
 KEPT_BACK = "its client cannot decrypt or decode them: see its log"
 NEVER_ACKED: dict[Activity, str] = {"hangs": f"it hangs, is paused, or {KEPT_BACK}"}
 MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
-    "hangs": f"it hangs, is paused, forgets to acknowledge, or {KEPT_BACK}",
+    "hangs": f"it hangs, is paused, forgets to acknowledge{{}}, or {KEPT_BACK}",
     "unclear": (
-        "it is stuck, forgets to acknowledge, or one message takes longer; the next ack will show"
+        "it is stuck, forgets to acknowledge{}, or one message takes longer; the next ack will show"
     ),
 }
 

@@ -125,10 +125,11 @@ def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """The mistake in the application itself, where it has never acknowledged any."""
     if consumer.never_acked:
+        batch = " A batch counts when all of it is acknowledged." if consumer.in_batches else ""
         yield Action(
             "now",
             f"Check that the application {place(consumer)} acknowledges each message when its "
-            "work is done, and check its log for failed acks: none has arrived.",
+            f"work is done, and check its log for failed acks: none has arrived.{batch}",
             check=check(view, "it has acknowledged, and holds fewer"),
         )
 

@@ -31,6 +31,10 @@ judged. By the stats alone, what is held on Exclusive and Failover is known from
 only. A trace does not tell what is left to send; but nothing is, or the broker does not read, where
 a consumer with permits is sent nothing for so long.
 
+Without acknowledgements within batches (batchIndexAckEnabled, and in the broker
+acknowledgmentAtBatchIndexLevelEnabled) a client sends none before all messages of a batch are
+acknowledged: one that leaves out a message of each batch looks as if it never acknowledged any.
+
 A client that cannot decrypt or decode messages looks the same by statistics. Java's client keeps
 what it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL), and acknowledges it with a
 validation error under DISCARD, which a trace shows; a schema that does not fit fails in the
@@ -45,7 +49,7 @@ from __future__ import annotations
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
-from pulsar_doctor.diagnosis.actions.activity import FORGETS, activity_of, verdict
+from pulsar_doctor.diagnosis.actions.activity import activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
@@ -250,9 +254,8 @@ def _never_finding(
         Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
         Measure("limit_reached_in", seconds, "seconds"),
     )
-    how = FORGETS if activity_of(consumer) == "keeps" else verdict(consumer)
     none = worded("never_acked", consumer, sent=at_least(kept))
-    summary = say("{} in {}: {}{}", none, since, how, _proof(consumer))
+    summary = say("{} in {}: {}{}", none, since, verdict(consumer), _proof(consumer))
     return _found(view, consumer, summary, evidence, severity)
 
 
