@@ -34,6 +34,7 @@ a consumer with permits is sent nothing for so long.
 Without acknowledgements within batches (batchIndexAckEnabled, and in the broker
 acknowledgmentAtBatchIndexLevelEnabled) a client sends none before all messages of a batch are
 acknowledged: one that leaves out a message of each batch looks as if it never acknowledged any.
+What is given back, and is sent again within two minutes, is not kept: see `redelivery-storm`.
 
 A client that cannot decrypt or decode messages looks the same by statistics. Java's client keeps
 what it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL), and acknowledges it with a
@@ -56,6 +57,7 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHo
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import (
+    SENT_AGAIN_SECONDS,
     acks_again,
     acks_stopped,
     queue_untouched,
@@ -173,7 +175,15 @@ def _since_when(consumer: ConsumerView) -> Unknown:
 def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
     if not consumer.never_acked or consumer.active is False or consumer.resting:
         return False
+    comes_back = consumer.gave_back and not consumer.quiet_at_least(SENT_AGAIN_SECONDS)
+    if comes_back and view.type not in SINGLE_ACTIVE:  # whose stats count entries
+        return False
     return view.kept_by(consumer) >= FORGETS_FROM
+
+
+def _comes_back(view: SubscriptionView, each: ConsumerView) -> str | None:
+    """What it was sent comes back in the window, too, and none of it was ever acknowledged."""
+    return worded("given_back", each) if each.gave_back and each.done else None
 
 
 def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
@@ -329,6 +339,6 @@ HYPOTHESIS = Hypothesis(
         "one_flow",
     ),
     against=("works", "acks_come", "has_acked", "young", "no_permits", "rate_acks", "outlived"),
-    not_by=("holds_nothing", "acks_lately"),
+    not_by=("holds_nothing", "acks_lately", _comes_back),
     missing=("since_last_ack", "quiet_for"),
 )  # fmt: skip
