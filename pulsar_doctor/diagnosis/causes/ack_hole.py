@@ -247,11 +247,9 @@ def _again(view: SubscriptionView) -> Sentence:
     of = view.circulation
     sent = (of.lately(AGAIN_SECONDS) or of.window) if of else None
     if sent and sent.again:
-        return say(
-            "at least {} of {:messages} sent lately were sent again", sent.again, sent.messages
-        )
+        return say("sent again lately: at least {} of {:messages}", sent.again, sent.messages)
     rate = of.rate_redeliver if of else None
-    return say("{} messages a second were sent again lately", f"{rate:.3g}") if rate else say("")
+    return say("sent again lately: {} messages a second", f"{rate:.3g}") if rate else say("")
 
 
 def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severity) -> str:
