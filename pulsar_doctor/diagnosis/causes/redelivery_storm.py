@@ -164,12 +164,12 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
     if circulation.gone:
         text = "{} within the window, and what they were sent comes again: find out why they stop"
         yield Unknown(say(text, worded("come_and_go", circulation)))
+    span = circulation.span_seconds
+    within = say("in {}", duration(span)) if span else say("in the window")
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
-        span = circulation.span_seconds
-        within = say("in {}", duration(span)) if span else "in the window"
         yield _finding(sent, within, 0.9 if sent.acknowledged == 0 else 0.7)
     elif sent is not None and _goes_on(circulation, sent, limits):
-        yield _finding(replace(sent, again=sent.given_back), "in the window", 0.8)
+        yield _finding(replace(sent, again=sent.given_back), within, 0.8)
     elif life is not None and life.in_circles and _comes_back(life, limits):
         yield from _by_life(circulation, life, limits)
     elif sent is None:
