@@ -20,7 +20,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.stats_moved import returned_in_life
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.wording.printable import listed, printable
+from pulsar_doctor.wording.printable import listed, many, printable
 
 RANKS = {"healthy": 0, "warning": 1, "stalled": 2}
 NAMED_MOST = 3
@@ -91,6 +91,10 @@ def compared(
 
 def _outcome(before: Diagnosis, now: Diagnosis, file: str) -> tuple[Outcome, str]:
     turned = f"{in_short(before)} -> {in_short(now)}"
+    if before.status == "unknown" and now.status == "healthy" and before.backlog:
+        gone = now.backlog == 0 and not _held(now)  # whatever was the matter then
+        outcome: Outcome = "worked" if gone else "cannot be compared"
+        return outcome, f"healthy now; the first check was undecided ({_reason(before)})"
     if now.status == "unknown":
         return "cannot be compared", f"{turned}: {_reason(now)}"
     if before.status == "unknown":
@@ -99,8 +103,22 @@ def _outcome(before: Diagnosis, now: Diagnosis, file: str) -> tuple[Outcome, str
     if is_ > was:
         return "worse", turned
     if is_ == 0:
-        return ("worked", turned) if was else ("was well", "healthy before and now")
+        return (
+            ("worked", turned) if was else ("was well", f"healthy at both checks{_first(before)}")
+        )
     return "not yet", f"still {in_short(now)}" if in_short(before) == in_short(now) else turned
+
+
+def _held(diagnosis: Diagnosis) -> int:
+    """Messages that its consumers held, at least, by its account."""
+    places = diagnosis.account.places if diagnosis.account else ()
+    counts = [each.messages or each.entries for each in places if each.name == "held"]
+    return sum(count.least or 0 for count in counts if count)
+
+
+def _first(before: Diagnosis) -> str:
+    held = _held(before)
+    return f" (it held {many(held, 'message')} at the first)" if held else ""
 
 
 def _reason(diagnosis: Diagnosis) -> str:

@@ -24,8 +24,10 @@ class Shift:
     def __str__(self) -> str:
         """`available permits 0 -> 100`, or `… still 0`."""
         name = self.name.replace("_", " ")
+        if self.before is None:  # nobody was there to have it, or it was not reported
+            return f"{name} {_told(self.now)}"
         return f"{name} still {self.now}" if self.before == self.now else (
-            f"{name} {_told(self.before)} -> {_told(self.now)}"
+            f"{name} {self.before} -> {_told(self.now)}"
         )  # fmt: skip
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.stats.observed import Observed
+from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.checkup.after import compared
 from tests.broker.recorded import recording
 from tests.broker.replayed import HEALTHY, MOVING, STUCK, cluster, states, stuck
 from tests.cli.checked import Check, check
+from tests.made.states import judged, recorded
 
 __all__ = ["check"]  # a fixture
 
@@ -216,3 +221,36 @@ def test_what_cannot_be_meant(check: Check, given: tuple[str, ...], says: str) -
     told = check(None, *given)
     assert (told.code, told.out) == (2, "")
     assert says in told.sentence()
+
+
+def test_what_was_undecided_and_is_gone_is_cured(tmp_path: Path) -> None:
+    """The first check may not have known what was the matter: nothing is left of it."""
+    observed = recorded("4.0.8", "negative-permits")
+    before = judged("negative-permits", observed)
+    unknown = replace(before, status="unknown", findings=(), not_told=("no window was watched",))
+    well = replace(before, status="healthy", backlog=0, findings=(), suspects=(), account=None)
+    found = compared(observed, unknown, a_minute_later(observed), well, file="before.gz")
+    assert found.outcome == "worked"
+    assert str(found).startswith("worked: healthy now; the first check was undecided (no window")
+    assert f"backlog {before.backlog} -> 0" in str(found)
+    less = replace(well, backlog=1)
+    assert compared(observed, unknown, a_minute_later(observed), less, file="b").outcome == (
+        "cannot be compared"
+    )
+
+
+def test_what_was_healthy_at_both_says_what_it_held() -> None:
+    observed = recorded("4.0.8", "healthy-busy")
+    before = judged("healthy-busy", observed)
+    found = compared(observed, before, a_minute_later(observed), before, file="before.gz")
+    assert (found.outcome, found.why) == (
+        "was well", "healthy at both checks (it held 84 messages at the first)"
+    )  # fmt: skip
+
+
+def a_minute_later(observed: Observed) -> Observed:
+    """The same one, read a minute later."""
+    *rest, last = observed.window.given
+    assert last.taken_ms is not None
+    moved = replace(last, taken_ms=last.taken_ms + 60_000)
+    return replace(observed, window=Window((*rest, moved)))
