@@ -8,6 +8,7 @@ import pytest
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from tests.report.checkups import STUCK, checkup, finding, suspected, verdict, written
 
 HERE, THERE = "/10.0.3.7:51494", "/10.0.3.8:40000"
@@ -68,3 +69,21 @@ def test_a_suspect_is_named_where_nothing_is_decided() -> None:
     assert STUCK.consumer == "ks-stuck"
     undecided = [suspected("app", topic=name, consumers=(at(HERE, "ks-stuck"),)) for name in "ab"]
     assert processes(*undecided) == ["10.0.3.7:51494 (ks-stuck) holds 2 topics: a and b"]
+
+
+def test_advice_for_several_processes_names_no_single_address() -> None:
+    remedy = "Restart the process at 10.0.3.9:0 to free what it holds."
+    many = [on(f"t{number}", f"/10.0.3.9:{number}") for number in range(12)]
+    several = [
+        replace(each, findings=(replace(each.findings[0], remedy=remedy, where=located(number)),))
+        for number, each in enumerate(many)
+    ]
+    text = written("table", checkup(several))
+    assert "Restart each of the processes below to free what it holds." in text
+    assert "process at 10.0.3.9:0" not in text
+    one = [replace(each, findings=several[0].findings) for each in several]
+    assert remedy in written("table", checkup(one))
+
+
+def located(number: int) -> Whereabouts:
+    return Whereabouts(f"/10.0.3.9:{number}", "Pulsar-Java-v4.0.8", None)

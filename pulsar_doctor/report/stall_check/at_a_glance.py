@@ -6,6 +6,7 @@ A remedy belongs to its cause, so it is printed once below the rows, and whole, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.table import Table
@@ -101,19 +102,33 @@ def _print_lines(pen: Pen, rows: Sequence[Alike]) -> None:
 def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:
     """What to do, for each first cause in the order in which the rows have it."""
     first: dict[str, Finding | Suspect | ReaderRests] = {}
+    addresses: dict[str, set[str | None]] = {}  # of the processes of each cause
     members = (folded for group in groups for folded in group.members)
     for shown in (alike.shown for folded in members for alike in folded.alike()):
         if shown.findings:
-            first.setdefault(shown.findings[0].code, shown.findings[0])
+            worst = shown.findings[0]
+            first.setdefault(worst.code, worst)
+            addresses.setdefault(worst.code, set()).add(worst.where and worst.where.address)
         elif shown.suspects:
             first.setdefault(f"? {shown.suspects[0].code}", shown.suspects[0])
         for reader in resting_readers(shown):
             first.setdefault(READERS_REST, reader)
     pen.console.print()
-    for found in first.values():
-        _print_remedy(pen, found)
+    for code, found in first.items():
+        several = len(addresses.get(code, ())) > 1
+        _print_remedy(pen, _of_several(found) if several and isinstance(found, Finding) else found)
     if first:
         pen.console.print()
+
+
+def _of_several(found: Finding) -> Finding:
+    """Its remedy without the one address that it names: `processes` below has all of them."""
+    address = found.where.address if found.where else None
+    if not address:
+        return found
+    shown = printable(address.lstrip("/"))
+    remedy = found.remedy.replace(f"the process at {shown}", "each of the processes below")
+    return replace(found, remedy=remedy.replace(shown, "each of the addresses below"))
 
 
 def _print_remedy(pen: Pen, found: Finding | Suspect | ReaderRests) -> None:
