@@ -106,6 +106,9 @@ class Checkup:
     stopped: bool = False  # by Ctrl-C within a window: this was certain by then
     expectations: tuple[Expectation, ...] = field(default=(), compare=False)  # of `tap`
     broker_version: str | None = None  # where it was reported
+    # Only these verdicts are shown; all are counted. Empty: all are shown.
+    only: frozenset[Status] = field(default=frozenset(), compare=False)
+    left_out: int = field(default=0, init=False, compare=False)
     _counts: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
     _suspected: int = field(default=0, init=False, compare=False)
     _readers: int = field(default=0, init=False, compare=False)
@@ -131,6 +134,9 @@ class Checkup:
             self._suspected += stall_is_likely(diagnosis)
             self._not_yet += is_not_yet_well(diagnosis)
             self._sources.update(diagnosis.sources)
+            if self.only and shown not in self.only:
+                self.left_out += 1
+                continue
             yield self._on_broker(diagnosis)
 
     def _on_broker(self, diagnosis: Diagnosis) -> Diagnosis:

@@ -40,16 +40,8 @@ def test_a_whole_answer() -> None:
         " public/default/orders: permits-exhausted of worker-3; 1 topic unreachable"
         "|stalled=1;;0;0;3 warning=1;0;;0;3 unknown=0;;;0;3 healthy=1;;;0;3"
         " unreachable=1;;;0 not_loaded=0;;;0",
-        "STALLED billing on public/default/orders",
-        "  permits-exhausted of worker-3: worker-3 holds 500 messages and has 0 permits",
-        "  Numbers: last ack 12 min",
-        "  Remedy: Give this consumer a smaller receiver queue.",
-        "  More: pulsar-doctor explain permits-exhausted",
-        "WARNING mail on public/default/orders",
-        "  permits-exhausted of worker-3: worker-3 holds 500 messages and has 0 permits",
-        "  Numbers: last ack 12 min",
-        "  Remedy: Give this consumer a smaller receiver queue.",
-        "  More: pulsar-doctor explain permits-exhausted",
+        "STALLED billing on public/default/orders: permits-exhausted of worker-3",
+        "WARNING mail on public/default/orders: permits-exhausted of worker-3",
         "UNREACHABLE persistent://a/b/gone: 404: no such topic",
     ]
 
@@ -85,8 +77,9 @@ def test_what_is_not_loaded_alarms_nobody() -> None:
 def test_many_are_cut_and_the_rest_is_counted() -> None:
     stalled = [caused(number) for number in range(14)]
     lines = written("nagios", checkup(stalled)).splitlines()
-    assert sum(line.startswith("STALLED") for line in lines) == 10
-    assert lines[-1] == "and 4 more: -o json lists them all"
+    assert len(lines) == 8
+    assert sum(line.startswith("STALLED") for line in lines) == 6
+    assert lines[-1] == "and 8 more: -o json lists them all"
 
 
 def test_many_with_one_cause_are_one_entry() -> None:
@@ -95,4 +88,8 @@ def test_many_with_one_cause_are_one_entry() -> None:
     told = "48 subscriptions: s0, s1, s2 and 45 more on public/default/orders: "
     assert f"49 of 49 subscriptions stalled: {told}permits-exhausted, backlog 480 in all|" in first
     heads = [line for line in details if line.startswith("STALLED")]
-    assert heads == [f"STALLED {told}backlog 480 in all", "STALLED s1 on public/default/orders"]
+    assert heads == [
+        f"STALLED {told}permits-exhausted, backlog 480 in all",
+        "STALLED s1 on public/default/orders: cause-1 of worker-3",
+    ]
+    assert len(details) < 8

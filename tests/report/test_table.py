@@ -10,7 +10,8 @@ import pytest
 from rich.cells import cell_len
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.checkup.result import Cluster, Taken
+from pulsar_doctor.checkup.result import STATUSES, Cluster, Taken
+from pulsar_doctor.cli.stall_check.options import VERDICTS
 from pulsar_doctor.diagnosis.answers import Rests, Unknown
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.balance import Balance
@@ -590,3 +591,26 @@ def test_a_narrow_list_of_consumers_leaves_columns_out_and_breaks_nothing(
     assert ("address" in rows[0]) == ("127.0.0.1:43012" in rows[2])
     assert {"consumer", "permits", "unacked"} <= set(rows[0].split())
     assert ("address" in rows[0]) == (width >= 80)
+
+
+def test_only_some_verdicts_are_shown_and_all_are_counted() -> None:
+    some = checkup([verdict("stalled"), verdict("warning", "mail"), verdict("healthy", "search")])
+    some.only = frozenset({"stalled", "unknown"})
+    text = written("table", some)
+    assert "billing" in text
+    assert "mail" not in text
+    assert "search" not in text
+    assert "2 subscriptions left out: not stalled or unknown (--only)" in text
+    assert some.tally.counts == {"stalled": 1, "unknown": 0, "warning": 1, "healthy": 1}
+
+
+def test_the_worst_few_are_shown() -> None:
+    three = [verdict("stalled", name, backlog=at) for at, name in enumerate(("a", "b", "c"))]
+    text = written("table", checkup(three), worst=1)
+    [shown] = [line for line in text.splitlines() if "STALLED" in line]
+    assert "STALLED  c on " in shown
+    assert "3 subscriptions: 3 stalled" in text
+
+
+def test_the_verdicts_that_only_takes_are_those_that_there_are() -> None:
+    assert VERDICTS == STATUSES

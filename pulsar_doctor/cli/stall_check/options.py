@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -29,11 +29,13 @@ from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
+from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
+    from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn, Status
 
 EVERY_LEAST_SECONDS = 5.0
+VERDICTS = ("stalled", "unknown", "warning", "healthy")  # the worst first
 
 
 SECTIONS = {
@@ -47,8 +49,18 @@ SECTIONS = {
         "concurrency",
     ),
     "The verdict": ("after", "changes", "skip", "fail_on", "accept_unknown"),
-    "Output": ("consumers", "save", "listen", "output", "json_schema"),
+    "Output": ("consumers", "only", "worst", "save", "listen", "output", "json_schema"),
 }  # fmt: skip
+
+
+def _verdicts(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Status, ...]:
+    chosen = tuple(name.strip() for name in (value or "").split(",") if name.strip())
+    for name in chosen:
+        if name not in VERDICTS:
+            raise click.BadParameter(f"there is no verdict {name!r}; {near(name, VERDICTS)}")
+    if value is not None and not chosen:
+        raise click.BadParameter(f"name some of {', '.join(VERDICTS)}")
+    return cast("tuple[Status, ...]", chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +170,13 @@ class StallCheckRequest:
         "--consumers", is_flag=True,
         help="Also print every consumer, healthy or not: its address and its numbers.",
     )
+    only: tuple[Status, ...] = option(
+        "--only", metavar="VERDICT[,VERDICT]", callback=_verdicts,
+        help="Show only these: stalled, unknown, warning, healthy. All are counted.",
+    )
+    worst: int | None = option(
+        "--worst", metavar="N", type=click.IntRange(min=1), help="Show only the worst N."
+    )
     output: str = output_option(*FORMATS)
     # fmt: on
 
@@ -199,6 +218,9 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
             "lists every consumer without it"
         )
     _refuse_beside_metrics(asked)
+    if asked.worst is not None and (asked.watch or not formats.carries(asked.output, "worst")):
+        other = "--watch" if asked.watch else f"-o {asked.output}"
+        raise InputError(f"{other} has no place for --worst; --only chooses by verdict")
     _refuse_to_decide(asked)
     _refuse_to_compare(asked)
     if asked.interval_seconds <= 0:

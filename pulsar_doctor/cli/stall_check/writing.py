@@ -64,7 +64,7 @@ def write(checkup: Checkup, asked: StallCheckRequest) -> None:
     """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
     from pulsar_doctor.report.stall_check.unread import sentences
 
-    checkup.skipped = asked.skip
+    checkup.skipped, checkup.only = asked.skip, frozenset(asked.only)
     formats.write(asked.output, checkup, stdout(), wanted=_wanted(asked))
     accepted(checkup.tally.accepted(asked.accept_unknown), asked.accept_unknown)
     if not formats.carries(asked.output, "notes"):
@@ -90,6 +90,7 @@ def _wanted(asked: StallCheckRequest) -> Wanted:
         consumers=asked.consumers,
         accept_unknown=asked.accept_unknown,
         named=not asked.fleet,
+        worst=asked.worst,
     )
 
 

@@ -198,6 +198,7 @@ class JudgedFleet:
     """All that was judged. Healthy topics without partitions are only counted beyond a few."""
 
     known: list[JudgedSubscription] = field(default_factory=list)
+    worst: int | None = None  # so many that are not healthy are shown; None: all
     _partitioned: dict[VerdictKey, JudgedSubscription] = field(default_factory=dict)
     _healthy_alone: int = 0  # without partitions, known or only counted
 
@@ -220,7 +221,8 @@ class JudgedFleet:
     def unwell(self) -> list[JudgedSubscription]:
         """What is not healthy, worst first, and of the same verdict the largest backlog first."""
         unwell = (each for each in self.known if each.unwell)
-        return sorted(unwell, key=lambda each: (*_costliest_first(each), each.partitions > 0))
+        worst = sorted(unwell, key=lambda each: (*_costliest_first(each), each.partitions > 0))
+        return worst[: self.worst]
 
     @property
     def healthy(self) -> list[JudgedSubscription]:
@@ -258,9 +260,9 @@ class JudgedFleet:
         return sorted(apart, key=lambda each: STATUSES.index(each.status))
 
 
-def tree_of(diagnoses: Iterable[Diagnosis]) -> JudgedFleet:
-    """All of them, in any order."""
-    fleet = JudgedFleet()
+def tree_of(diagnoses: Iterable[Diagnosis], worst: int | None = None) -> JudgedFleet:
+    """All of them, in any order. worst: how many that are not healthy are shown."""
+    fleet = JudgedFleet(worst=worst)
     for diagnosis in diagnoses:
         fleet.add(diagnosis)
     return fleet

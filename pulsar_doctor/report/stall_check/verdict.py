@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
@@ -32,7 +32,11 @@ def print_fleet(console: Console, fleet: JudgedFleet, checkup: Checkup, wanted: 
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
     total = fleet.counts.total()
-    if total > 1 or not (total or checkup.notes):  # what has notes is told by them
+    if checkup.left_out:
+        only = " or ".join(status for status in STATUSES if status in checkup.only)
+        less = f"{many(checkup.left_out, 'subscription')} left out: not {only} (--only)"
+        console.print(Text(less))
+    elif total > 1 or not (total or checkup.notes):  # what has notes is told by them
         console.print(Text(counts_line(fleet, checkup.tally.subscriptions)))
     for _, note in checkup.notes:
         console.print(Text(printable(note)))

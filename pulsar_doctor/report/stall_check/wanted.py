@@ -18,6 +18,7 @@ class Wanted:
     consumers: bool = False  # in text: list every consumer
     accept_unknown: AcceptUnknown | None = None  # what counts as healthy
     named: bool = True  # in metrics: series of healthy subscriptions, too
+    worst: int | None = None  # show only so many that are not healthy
     program: str = "pulsar-doctor stall-check"  # that the report names as its source
 
     def fails(self, diagnosis: Diagnosis) -> bool:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
 # A comparison with an earlier reading; notes on topics, and that the run was stopped; in a watch,
-# the verdict of the round itself beside the steady one.
-Carried = Literal["after", "notes", "steady"]
+# the verdict of the round itself beside the steady one; only the worst few.
+Carried = Literal["after", "notes", "steady", "worst"]
 
 FIRST = ("table", "json", "jsonl", "junit")  # what most people want, the default before all
 

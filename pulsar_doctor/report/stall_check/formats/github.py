@@ -21,6 +21,7 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted
 from pulsar_doctor.wording.printable import many, printable
 
+CARRIES = {"worst"}
 MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:>-]|(?<=www)\.", re.IGNORECASE)
 # GitHub begins a formula at $, and documents this way to show one.
 HTML = str.maketrans({"&": "&amp;", "<": "&lt;", "$": "<span>$</span>"})
@@ -37,7 +38,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """
     unmet = [each for each in checkup.expectations if not each.met]
     out.writelines(_annotation("error", each.sentence, _first(each)) for each in unmet)
-    told = tree_of(checkup.examined()).entries
+    told = tree_of(checkup.examined(), wanted.worst).entries
     errors = (one for one in told if _is_error(one, wanted))
     warnings = (one for one in told if not _is_error(one, wanted))
     out.writelines(_annotation("error", _title(one), _message(one)) for one in errors)

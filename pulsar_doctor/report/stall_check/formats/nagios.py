@@ -18,6 +18,7 @@ from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, counted
 from pulsar_doctor.wording.printable import many, printable
 
+CARRIES = {"worst"}
 NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit code
 LIMITS: Mapping[Status, str] = {  # warn;crit;min of performance data
     "stalled": ";;0;0",
@@ -25,8 +26,7 @@ LIMITS: Mapping[Status, str] = {  # warn;crit;min of performance data
     "unknown": ";;;0",
     "healthy": ";;;0",
 }
-DETAILED_MOST = 10  # what an agent carries is a few KiB
-LINES_MOST = 8  # of one verdict
+LINES_MOST = 8  # in all: an agent carries a few KiB, and a person reads the first ones
 
 
 def failure(why: str) -> str:
@@ -51,8 +51,11 @@ def exit_code(tally: Tally, wanted: Wanted) -> int:
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """One status line with performance data, then a line for each that is not healthy."""
-    told = tree_of(checkup.examined()).entries
+    """One status line with performance data, then a line for each that is not healthy.
+
+    Of a single one all that is known.
+    """
+    told = tree_of(checkup.examined(), wanted.worst).entries
     tally = checkup.tally
     count = tally.accepted(wanted.accept_unknown)
     state = NAMES[exit_code(tally, wanted)]
@@ -77,14 +80,17 @@ def _headline(checkup: Checkup, tally: Tally, told: list[Alike]) -> str:
 
 
 def _details(checkup: Checkup, told: list[Alike]) -> Iterator[str]:
-    for one in told[:DETAILED_MOST]:
-        yield f"{one.status.upper()} {one.where}{f': {one.cost}' if one.count > 1 else ''}"
-        yield from (f"  {line}" for line in islice(in_detail(one.shown), LINES_MOST))
-    for topic, reason in checkup.unreachable[:DETAILED_MOST]:
-        yield f"UNREACHABLE {printable(topic)}: {printable(reason)}"
-    left_out = sum(max(0, len(some) - DETAILED_MOST) for some in (told, checkup.unreachable))
-    if left_out:
-        yield f"and {left_out} more: -o json lists them all"
+    room, unread = LINES_MOST - 1, checkup.unreachable
+    if len(told) == 1 and not unread:
+        yield f"{told[0].status.upper()} {told[0].where}"
+        yield from (f"  {line}" for line in islice(in_detail(told[0].shown), room - 1))
+        return
+    lines = [f"{one.status.upper()} {one.summary}" for one in told]
+    lines += [f"UNREACHABLE {printable(topic)}: {printable(reason)}" for topic, reason in unread]
+    shown = room if len(lines) <= room else room - 1
+    yield from lines[:shown]
+    if len(lines) > shown:
+        yield f"and {len(lines) - shown} more: -o json lists them all"
 
 
 def _performance(tally: Tally) -> str:

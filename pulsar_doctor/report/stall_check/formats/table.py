@@ -16,14 +16,14 @@ from pulsar_doctor.report.stall_check.verdict import print_fleet
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
 FOR_PEOPLE = True
-CARRIES = {"after", "notes"}
+CARRIES = {"after", "notes", "worst"}
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """Where and when, the worst, what is healthy, how many there are, and what was not read."""
     console, attached, since = console_on(out), ConsumerTables(), AfterLines()
     diagnoses = since.through(checkup.examined())
-    fleet = tree_of(attached.through(diagnoses) if wanted.consumers else diagnoses)
+    fleet = tree_of(attached.through(diagnoses) if wanted.consumers else diagnoses, wanted.worst)
     if wanted.header and header(checkup):
         console.print(Text(header(checkup), style="dim"))
     print_fleet(console, fleet, checkup, wanted)
