@@ -12,6 +12,7 @@ from pulsar_doctor.cli._calls import how_much
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import adding, output_option, talk_options
 from pulsar_doctor.wording.gate import tell_json
+from pulsar_doctor.wording.printable import listed
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.cause import Cause
@@ -28,6 +29,7 @@ suspects of a subscription add up to 100%.
 What makes a verdict more certain: a window instead of one sample (--window), a second file (another
 --stats), the time of a file (--at), the internal stats (--internal-stats), a trace of the wire
 (tap, --trace)."""
+ISSUES_MOST = 5  # named below a cause; its page has all
 SCHEMA = "pulsar-doctor/explain/1"
 
 
@@ -57,8 +59,8 @@ def command(code: str | None, *, output: str) -> None:
     if output == "json":
         tell_json({"schema": SCHEMA, "rules": [_rule(cause) for cause in causes]})
         return
-    listed = _overview(causes, thresholds=how_much("verbose") > 0)
-    for text in _in_full(causes[0]) if code else listed:
+    every = _overview(causes, thresholds=how_much("verbose") > 0)
+    for text in _in_full(causes[0]) if code else every:
         print_text(text)
 
 
@@ -111,7 +113,7 @@ def _in_full(cause: Cause) -> Iterator[str]:
     yield f"Needs: {' or '.join(sorted(cause.needs))}"
     yield f"Explains: {', '.join(sorted(cause.explains)) or 'no other finding'}"
     issues = [issue.id for issue in of_cause(cause.code)]
-    yield f"Known issues: {', '.join(issues) or 'none'}"
+    yield f"Known issues: {listed(issues, ISSUES_MOST) or 'none'}"
     yield f"Page: {cause.page}"
 
 

@@ -28,7 +28,11 @@ def near(
     where none is alike; None: all.
     """
     names = sorted(set(known))
-    alike = get_close_matches(name, _compared(name, names), n=ALIKE_MOST, cutoff=LIKENESS)
+    compared = _compared(name, names)
+    tried = (
+        get_close_matches(each, compared, ALIKE_MOST, LIKENESS) for each in (name, name.lower())
+    )
+    alike = next(filter(None, tried), [])
     written = [(shown or {}).get(each, each) for each in alike or names[:most]]
     if alike:
         *others, last = written

@@ -19,6 +19,7 @@ from pulsar_doctor.diagnosis.known.issue import of_cause
 from pulsar_doctor.diagnosis.ranking import LIKELY
 from pulsar_doctor.report.words import POSSIBLE
 from pulsar_doctor.wire.columns import TO_BROKER
+from pulsar_doctor.wording.printable import listed
 from tests.support.command_line import environment, pulsar_doctor
 from tests.support.documented import MOMENT, NOT_TOLD, Like
 from tests.trace.journals import TOPIC, Wire, record, write_trace
@@ -456,7 +457,8 @@ def test_explain_of_a_cause_ends_with_what_is_its_own(
 ) -> None:
     assert run(["explain", code]) == 0
     *rest, issues, page = capsys.readouterr().out.splitlines()
-    assert issues == "Known issues: " + (", ".join(issue.id for issue in of_cause(code)) or "none")
+    ids = [issue.id for issue in of_cause(code)]
+    assert issues == f"Known issues: {listed(ids, 5) or 'none'}"
     assert page == f"Page: docs/causes/{code}.md"
     assert (ROOT / page.removeprefix("Page: ")).is_file()
     assert not any("What a percentage means" in line for line in rest)

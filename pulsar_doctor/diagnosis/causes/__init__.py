@@ -40,7 +40,7 @@ def named(codes: Sequence[str], retired: Mapping[str, str] = RETIRED) -> list[Ca
         if code in retired:
             raise InputError(f"the cause {code!r} is now called {retired[code]!r}")
         if code not in known:
-            raise InputError(f"there is no cause {code!r}; {near(code, known)}")
+            raise InputError(f"there is no cause {code!r}; {near(code, known, most=3)}")
     return [known[code] for code in codes]
 
 

@@ -16,7 +16,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
 COMMAND_SECONDS = 10.0  # to end, when it is told to
-LINE_MOST = 4096  # bytes of a last line
+LINE_MOST, SHOWN_MOST = 4096, 200  # bytes of a last line that are kept, characters in a sentence
 LAST_SECONDS = 1.0  # for the rest of what a command that has ended wrote
 CHECKS_SHARE = 10  # between two checks it does other things for so many times as long
 
@@ -65,7 +65,8 @@ class LastLine:
                 os.write(2, content)
             kept = (kept + content)[-LINE_MOST:]
             lines = kept.decode("utf-8", "replace").split("\n")
-            self.text = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            self.text = last if len(last) <= SHOWN_MOST else f"...{last[-SHOWN_MOST:]}"
 
     def finish(self) -> str:
         """The last line; whoever else has the stream open is not waited for."""

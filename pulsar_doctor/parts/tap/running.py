@@ -377,6 +377,8 @@ class Tapping:
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait()
+            if self._last_line is not None:
+                self._last_line.finish()
 
 
 def reconcile(outcome: TapOutcome, folder: Path, say: Callable[[str], object]) -> None:
