@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pulsar_doctor.wording.durations import duration
@@ -44,6 +44,11 @@ class Expectation:
     delivered: int | None = None
     acknowledged_least: int | None = None
     acknowledged_most: int | None = None
+
+    def beside(self, *more: str, before: str = "", action: str = "") -> Expectation:
+        """With more that was seen, and perhaps with another action."""
+        texts = filter(None, (before, self.said, *more))
+        return replace(self, said="; ".join(texts), action=action or self.action)
 
     @property
     def sentence(self) -> str:

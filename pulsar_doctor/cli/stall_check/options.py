@@ -218,9 +218,7 @@ def refuse_contradictions(asked: StallCheckRequest) -> None:
             "lists every consumer without it"
         )
     _refuse_beside_metrics(asked)
-    if asked.worst is not None and (asked.watch or not formats.carries(asked.output, "worst")):
-        other = "--watch" if asked.watch else f"-o {asked.output}"
-        raise InputError(f"{other} has no place for --worst; --only chooses by verdict")
+    _refuse_the_worst(asked)
     _refuse_to_decide(asked)
     _refuse_to_compare(asked)
     if asked.interval_seconds <= 0:
@@ -271,6 +269,13 @@ def _refuse_any(given: Mapping[str, object], sentence: str) -> None:
     for which, value in given.items():
         if value:
             raise InputError(sentence.format(which))
+
+
+def _refuse_the_worst(request: StallCheckRequest) -> None:
+    carried = formats.carries(request.output, "worst") and not request.watch
+    if request.worst is not None and not carried:
+        other = "--watch" if request.watch else f"-o {request.output}"
+        raise InputError(f"{other} has no place for --worst; --only chooses by verdict")
 
 
 def _refuse_to_decide(asked: StallCheckRequest) -> None:

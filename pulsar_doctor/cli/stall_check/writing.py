@@ -60,17 +60,17 @@ def require_something(checkup: Checkup, asked: StallCheckRequest) -> None:
         raise DoctorError("; ".join(sentences(checkup.unreachable)))
 
 
-def write(checkup: Checkup, asked: StallCheckRequest) -> None:
+def write(checkup: Checkup, request: StallCheckRequest) -> None:
     """The verdicts on stdout; on stderr what else there is, where stdout has no place for it."""
     from pulsar_doctor.report.stall_check.unread import sentences
 
-    checkup.skipped, checkup.only = asked.skip, frozenset(asked.only)
-    formats.write(asked.output, checkup, stdout(), wanted=_wanted(asked))
-    accepted(checkup.tally.accepted(asked.accept_unknown), asked.accept_unknown)
-    if not formats.carries(asked.output, "notes"):
+    checkup.skipped, checkup.only = request.skip, frozenset(request.only)
+    formats.write(request.output, checkup, stdout(), wanted=_wanted(request))
+    accepted(checkup.tally.accepted(request.accept_unknown), request.accept_unknown)
+    if not formats.carries(request.output, "notes"):
         for _, note in checkup.notes:
             say(note)
-    if not formats.is_for_people(asked.output):
+    if not formats.is_for_people(request.output):
         for sentence in sentences(checkup.unreachable):
             complain(sentence)
 
@@ -80,17 +80,17 @@ def code(tally: Tally, asked: StallCheckRequest) -> int:
     return formats.exit_code(asked.output, tally, _wanted(asked))
 
 
-def _wanted(asked: StallCheckRequest) -> Wanted:
+def _wanted(request: StallCheckRequest) -> Wanted:
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
     return Wanted(
-        asked.fail_on,
+        request.fail_on,
         verbose=told("verbose"),
         header=not told("quiet"),
-        consumers=asked.consumers,
-        accept_unknown=asked.accept_unknown,
-        named=not asked.fleet,
-        worst=asked.worst,
+        consumers=request.consumers,
+        accept_unknown=request.accept_unknown,
+        named=not request.fleet,
+        worst=request.worst,
     )
 
 

@@ -95,8 +95,7 @@ def _print_lines(pen: Pen, rows: Sequence[Alike]) -> None:
         where = group.subscriptions if group.count > 1 else f"{group.where}{_milder(group)}"
         pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
         who = f" of {_who(group)}" if _who(group) else ""
-        said = f"{group.cause(with_name=False)}{who}, {group.cost}"
-        print_beside(pen.console, "  ", said)
+        print_beside(pen.console, "  ", f"{group.cause(with_name=False)}{who}, {group.cost}")
 
 
 def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:

@@ -77,11 +77,10 @@ def _of_command(each: Expectation, ended: CommandEnd | None) -> Expectation:
     """With how the command ended, which explains most."""
     if each.met or ended is None:
         return each
-    action = each.action
-    if ended.by_itself and not each.delivered:
-        action = "run the command without the tap: it ended before any message was delivered to it"
-    words = (ended.sentence, each.said) if ended.by_itself else (each.said, ended.sentence)
-    return replace(each, said="; ".join(words), action=action)
+    if not ended.by_itself:
+        return each.beside(ended.sentence)
+    alone = "run the command without the tap: it ended before any message was delivered to it"
+    return each.beside(before=ended.sentence, action="" if each.delivered else alone)
 
 
 def of_the_past(diagnosis: Diagnosis) -> Diagnosis:
@@ -105,8 +104,8 @@ def _beside_others(
         for other, waits in asyncio.run(_waiting(where, topic)).items():
             if other != diagnosis.subscription:
                 read = printable(f"it read {diagnosis.subscription} on {topic}")
-                said = f"{each.said}; {read}, and {waits} entries wait in {printable(other)}"
-                return replace(each, said=said, action=f"subscribe to {printable(other)}")
+                more = f"{read}, and {waits} entries wait in {printable(other)}"
+                return each.beside(more, action=f"subscribe to {printable(other)}")
     return each
 
 
