@@ -110,18 +110,28 @@ def _current_file() -> Path:
 
 
 def _ours(file: Path, allowed: frozenset[str]) -> dict[str, ClusterContext]:
-    if not _is_there(file):
-        return {}
-    text = text_of(file, "the contexts in", CONTEXTS_BYTES)
-    if LONG_KEY.search(text):
-        raise InputError(f"{file} has a key of more than {KEY_PARTS_MOST} parts")
-    try:
-        tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is not TOML: {error}") from None
+    _, tables = tables_of(file, "the contexts in") or ("", {})
     return {
         name: ClusterContext(name, file, _settings(name, tables, file, allowed)) for name in tables
     }
+
+
+def tables_of(
+    file: Path, what: str, *, required: bool = False
+) -> tuple[str, dict[str, Any]] | None:
+    """A file of TOML, as text and as tables; None where there is none. Raises InputError.
+
+    required: that there is none is an error, too.
+    """
+    if not (required or _is_there(file)):
+        return None
+    text = text_of(file, what, CONTEXTS_BYTES)
+    if LONG_KEY.search(text):
+        raise InputError(f"{file} has a key of more than {KEY_PARTS_MOST} parts")
+    try:
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is not TOML: {error}") from None
 
 
 def _settings(

@@ -54,21 +54,30 @@ class Tally:
     not_loaded: int = 0
     suspected: int = 0  # with a likely stall, whatever the verdict
     readers: int = 0  # unknown only because a reader rests
+    suppressed: Mapping[Status, int] = field(default_factory=dict)  # of these verdicts
     not_yet: int = 0  # compared with an earlier reading, and not healthy now
 
     def exit_code(self, fail_on: FailOn, accept: AcceptUnknown | None = None) -> int:
         """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
         not_known = self.not_accepted(accept) + self.unreachable + self.not_yet
-        return status.exit_code(self.counts, fail_on, suspected=self.suspected, not_known=not_known)
+        return status.exit_code(
+            self.counting, fail_on, suspected=self.suspected, not_known=not_known
+        )
 
     def not_accepted(self, accept: AcceptUnknown | None) -> int:
         """How many unknown verdicts nobody accepts; that nothing was judged counts as one."""
-        return status.not_accepted(self.counts, accept, self.readers)
+        return status.not_accepted(self.counting, accept, self.readers)
 
     def accepted(self, accept: AcceptUnknown | None) -> int:
         """How many unknown verdicts count as healthy."""
         of_readers = self.readers if accept == "readers" else 0
-        return self.counts["unknown"] if accept == "all" else of_readers
+        return self.counting["unknown"] if accept == "all" else of_readers
+
+    @property
+    def counting(self) -> Mapping[Status, int]:
+        """What the exit code is made of: a verdict that is suppressed counts as healthy."""
+        counting = {each: n - self.suppressed.get(each, 0) for each, n in self.counts.items()}
+        return counting | {"healthy": counting["healthy"] + sum(self.suppressed.values())}
 
     @property
     def subscriptions(self) -> int:
@@ -112,6 +121,7 @@ class Checkup:
     _counts: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
     _suspected: int = field(default=0, init=False, compare=False)
     _readers: int = field(default=0, init=False, compare=False)
+    _suppressed: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
     _not_yet: int = field(default=0, init=False, compare=False)
     _sources: set[ReportedBy] = field(default_factory=set, init=False, compare=False)
 
@@ -130,8 +140,10 @@ class Checkup:
             steady = diagnosis.steady
             shown = diagnosis.status if steady is None else steady.status
             self._counts[shown] += 1
-            self._readers += shown == "unknown" and reader_rests(diagnosis)
-            self._suspected += stall_is_likely(diagnosis)
+            counts = diagnosis.suppressed is None
+            self._suppressed[shown] += not counts
+            self._readers += counts and shown == "unknown" and reader_rests(diagnosis)
+            self._suspected += counts and stall_is_likely(diagnosis)
             self._not_yet += is_not_yet_well(diagnosis)
             self._sources.update(diagnosis.sources)
             if self.only and shown not in self.only:
@@ -156,7 +168,10 @@ class Checkup:
         """What was seen up to now."""
         counts = {status: self._counts[status] for status in STATUSES}
         unread, asleep = len(self.unreachable), len(self.not_loaded)
-        return Tally(counts, unread, asleep, self._suspected, self._readers, self._not_yet)
+        suppressed = {each: n for each, n in self._suppressed.items() if n}
+        return Tally(
+            counts, unread, asleep, self._suspected, self._readers, suppressed, self._not_yet
+        )
 
 
 def is_not_yet_well(diagnosis: Diagnosis) -> bool:

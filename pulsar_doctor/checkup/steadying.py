@@ -66,7 +66,8 @@ class Steadying:
             if steady.before != steady.status and self._is_news(steady):
                 change = SteadyChange(checkup.checked_at, key, steady.before, worse)
                 self.changes.append(change)
-            yield replace(diagnosis if alone else worse, steady=steady)
+            one = diagnosis if alone else worse
+            yield replace(one, steady=steady, suppressed=worse.suppressed)
         unread = bool(checkup.unreachable)  # what could not be read has not gone
         self._last = (self._last if unread else {}) | last
         for key in shown.keys() - last.keys():

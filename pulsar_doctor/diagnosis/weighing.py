@@ -52,6 +52,7 @@ from pulsar_doctor.diagnosis.status import (
     doubts_by_odds,
     status_of,
 )
+from pulsar_doctor.diagnosis.suppression import Suppression
 from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, Place, account_of
@@ -108,6 +109,7 @@ class Diagnosis:
     looks: tuple[DecideStep, ...] | None = None  # samples to decide it; None: not requested
     after: After | None = None  # what became of it since an earlier reading
     steady: Steady | None = None  # over the rounds of a watch
+    suppressed: Suppression | None = None  # what says that it does not count as failed
     known_issues: tuple[KnownIssue, ...] = ()  # defects of Pulsar that fit, the surest first
     # what was judged; None: not kept
     view: SubscriptionView | None = field(default=None, compare=False, repr=False)

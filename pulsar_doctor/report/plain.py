@@ -17,6 +17,8 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
 
     with_actions: with all that can be done, in its order.
     """
+    if diagnosis.suppressed is not None:
+        yield printable(f"Suppressed {diagnosis.suppressed}")
     explained = set[str]()
     for finding in diagnosis.findings:
         yield f"{culprit(finding)}: {printable(finding.summary)}"

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from pulsar_doctor.checkup.result import STATUSES
+from pulsar_doctor.checkup.result import STATUSES, Tally
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     NONE_OF_THESE,
@@ -45,9 +45,16 @@ def counted(counts: Mapping[Status, int]) -> str:
     return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts.get(status))
 
 
-def totals(counts: Counter[Status]) -> str:
-    """`4 subscriptions: 1 stalled, 3 healthy`."""
-    return ": ".join(filter(None, (many(counts.total(), "subscription"), counted(counts))))
+def totals(counts: Counter[Status], tally: Tally) -> str:
+    """`4 subscriptions: 1 stalled, 3 healthy; 1 suppressed`."""
+    told = ": ".join(filter(None, (many(counts.total(), "subscription"), counted(counts))))
+    return f"{told}{suppressed(tally)}"
+
+
+def suppressed(tally: Tally) -> str:
+    """`; 2 suppressed`: verdicts that do not count as failed, each partition apart."""
+    number = sum(tally.suppressed.values())
+    return f"; {number} suppressed" if number else ""
 
 
 def full_topic(diagnosis: Diagnosis) -> str:

@@ -119,6 +119,7 @@ def test_a_whole_document() -> None:
         },
         "window_seconds": 10.0,
         "samples": 11,
+        "suppressed": 0,
         "subscriptions": [
             {
                 "topic": "persistent://public/default/orders",

@@ -99,8 +99,8 @@ def test_the_series_of_one_subscription() -> None:
     )  # fmt: skip
     samples = page([stalled])
     found = {each.name.removeprefix("pulsar_doctor_"): each for each in samples}
-    assert of(samples, "subscription_status") == [(OF | {"status": "stalled"}, 1)]
-    cause = {"cause": "permits-exhausted", "severity": "stalled"}
+    assert of(samples, "subscription_status") == [(OF | {"status": "stalled", "suppressed": ""}, 1)]
+    cause = {"cause": "permits-exhausted", "severity": "stalled", "suppressed": ""}
     assert of(samples, "finding") == [(OF | cause, 1)]
     assert of(samples, "subscription_place_entries") == [(OF | {"place": "held"}, 7)]
     assert of(samples, "subscription_limit_seconds") == [(OF | {"limit": "message-ttl"}, 3600)]
@@ -126,11 +126,11 @@ def test_what_is_not_reported_has_no_series() -> None:
 def test_totals_by_namespace_verdict_and_cause_without_zeros() -> None:
     there = [verdict("stalled"), verdict("stalled", "b"), verdict(), verdict(topic="t")]
     samples = page(there, cluster=Cluster("east", "http://x", None), not_loaded=["persistent://x"])
-    stalled = {"status": "stalled", "cause": "permits-exhausted"}
-    healthy = {"status": "healthy", "cause": ""}
+    stalled = {"status": "stalled", "cause": "permits-exhausted", "suppressed": ""}
+    healthy = {"status": "healthy", "cause": "", "suppressed": ""}
     here = {"cluster": "east", "namespace": "public/default"}
     assert of(samples, "subscriptions") == [
-        (here | stalled, 2), (here | healthy, 1), (here | healthy | {"namespace": ""}, 1),
+        (here | stalled, 2), (here | healthy | {"namespace": ""}, 1), (here | healthy, 1),
     ]  # fmt: skip
     assert of(samples, "topics_not_loaded") == [({"cluster": "east"}, 1)]
     assert of(samples, "topics_unreachable") == [({"cluster": "east"}, 0)]

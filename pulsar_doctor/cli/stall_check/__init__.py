@@ -38,7 +38,7 @@ from pulsar_doctor.cli.stall_check.writing import (
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
-from pulsar_doctor.wording.gate import stdout, tell, tell_json
+from pulsar_doctor.wording.gate import complain, stdout, tell, tell_json
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling.joining import LastSamples
@@ -201,12 +201,16 @@ def _noted(checkup: Checkup, trace: ReadTrace | None, version: str | None) -> Ch
 
 def _judge(asked: StallCheckRequest) -> Judge:
     from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.suppressions import read
     from pulsar_doctor.diagnosis.causes import named
 
     left_out = {cause.code for cause in named(asked.skip)}
     causes, limits = checks(asked.changes)
     causes = [cause for cause in causes if cause.code not in left_out]
-    return Judge(causes, limits, asked.subscription)
+    suppressions = read(asked.suppressions)
+    for sentence in suppressions.expired():
+        complain(sentence)
+    return Judge(causes, limits, asked.subscription, suppress=suppressions.of)
 
 
 def _comparing(judge: Judge, file: str, asked: StallCheckRequest) -> Judge:
@@ -348,7 +352,7 @@ def _beside(request: StallCheckRequest) -> Iterator[Around]:
     """What each round is shown within: as the part says that has the option, such as --listen."""
     options = given("WATCH")
     with ExitStack() as stack:
-        around: Around = nullcontext
+        around: Around = lambda _: nullcontext()
         for part in installed.having("rounds") if options else ():
             beside = installed.load(part, "rounds").beside
             named, every = not request.fleet, request.every_seconds

@@ -48,7 +48,7 @@ SECTIONS = {
         "window_seconds", "interval_seconds", "decide", "decide_seconds", "watch", "every_seconds",
         "concurrency",
     ),
-    "The verdict": ("after", "changes", "skip", "fail_on", "accept_unknown"),
+    "The verdict": ("after", "changes", "skip", "suppressions", "fail_on", "accept_unknown"),
     "Output": ("consumers", "only", "worst", "save", "listen", "output", "json_schema"),
 }  # fmt: skip
 
@@ -144,6 +144,11 @@ class StallCheckRequest:
     skip: tuple[str, ...] = option(
         "--skip", metavar="CODE", multiple=True, shell_complete=_completing.codes,
         help="Leave out a cause; may be repeated.",
+    )
+    suppressions: Path | None = option(
+        "--suppressions", metavar="FILE", type=click.Path(path_type=Path),
+        help="Verdicts that count as healthy until a date, and why; default: suppressions.toml "
+            "beside the contexts.",
     )
     fail_on: FailOn = fail_on_option()
     accept_unknown: AcceptUnknown | None = accept_unknown_option()

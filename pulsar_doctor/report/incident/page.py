@@ -84,10 +84,10 @@ def page(incident: Incident, case: str | None = None) -> str:
         body.consumers([*_rows(timelines.consumers)]),
         body.causes(named([*found])),
     )
-    title, counts = _title(checkup, fleet), counts_line(fleet, checkup.tally.subscriptions)
+    title, counts = _title(checkup, fleet), counts_line(fleet, checkup.tally)
     worst = fleet.unwell[0].status if fleet.unwell else "healthy" if fleet.healthy else None
     head = [body.e("h1", title), body.e("p", header(checkup), class_="soft")]
-    head += [body.e("p", counts)] if fleet.counts.total() != 1 else []
+    head += [body.e("p", counts)] if fleet.counts.total() != 1 or checkup.tally.suppressed else []
     kept = f'<script type="application/gzip" id="pulsar-doctor-case">{case}</script>'
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=escape(title),

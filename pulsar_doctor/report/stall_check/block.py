@@ -65,6 +65,8 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     """What was seen, where, who waits, what to do first, how to check it, and where to read on."""
     shown = alike.shown
     which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
+    if shown.suppressed is not None:
+        yield ScreenRow("quiet", printable(f"suppressed {shown.suppressed}"))
     first = _first(shown)
     if first is None:
         yield from _asking(shown)

@@ -87,6 +87,8 @@ def _where(folded: JudgedSubscription, which: str) -> str:
 def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
     """Names and texts of all that is known."""
     shown = alike.shown
+    if shown.suppressed is not None:
+        yield "quiet", printable(f"suppressed {shown.suppressed}")
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""
         yield "shown", f"{parts_of(shown.whole)} {shown.part}{why}"

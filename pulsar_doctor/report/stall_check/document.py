@@ -58,6 +58,8 @@ def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
         more["after"] = diagnosis.after.document()
     if diagnosis.steady is not None:
         more["steady"] = {"status": diagnosis.steady.status, "before": diagnosis.steady.before}
+    if diagnosis.suppressed is not None:
+        more["suppressed"] = diagnosis.suppressed.document()
     return diagnosis_json(diagnosis) | more
 
 

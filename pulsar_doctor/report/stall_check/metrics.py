@@ -11,7 +11,7 @@ https://prometheus.io/docs/specs/om/open_metrics_spec/
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -19,7 +19,6 @@ from typing import Any
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.diagnosis.short_form import first_cause
-from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import needing
 from pulsar_doctor.evidence.values import least
@@ -39,11 +38,19 @@ PREFIX = "pulsar_doctor_"
 Values = tuple[str, ...]  # of labels
 Series = Iterator[tuple[Values, float | None]]  # None: not reported, so there is no series
 MetricSample = tuple[str, Values, float]
+Rank = tuple[str, int]  # "true" where it is suppressed, the place of its status: worst first
+Total = tuple[Rank, str, str]  # with namespace and cause
+
+
+def _suppressed(of: Diagnosis) -> str:
+    """A label that is empty is none."""
+    return "true" if of.suppressed else ""
 
 
 def _findings(of: Diagnosis) -> Series:
     """Several consumers may share a cause, which is one series."""
-    causes = ((each.code, each.severity) for each in of.findings if each.severity != "info")
+    found = (each for each in of.findings if each.severity != "info")
+    causes = ((each.code, each.severity, _suppressed(of)) for each in found)
     yield from ((cause, 1) for cause in dict.fromkeys(causes))
 
 
@@ -57,16 +64,16 @@ def _oldest(of: Diagnosis) -> Series:
 
 
 def _ranges(of: Diagnosis) -> Series:
-    yield (), of.ranges and of.ranges.count
+    yield (), of.ranges.count if of.ranges else None
 
 
 def _ranges_limit(of: Diagnosis) -> Series:
-    yield (), of.ranges and of.ranges.known_limit
+    yield (), of.ranges.known_limit if of.ranges else None
 
 
 def _growth(of: Diagnosis) -> Series:
-    growth = of.balance and of.balance.growth
-    yield (), growth and growth.about
+    growth = of.balance.growth if of.balance else None
+    yield (), growth.about if growth else None
 
 
 def _limits(of: Diagnosis) -> Series:
@@ -97,11 +104,12 @@ class Metric:
 
 OF_SUBSCRIPTION = {
     "subscription_status": Metric(
-        "1 for the verdict on it.", ("status",), lambda of: iter([((of.status,), 1)])
+        "1 for the verdict on it.",
+        ("status", "suppressed"), lambda of: iter([((of.status, _suppressed(of)), 1)]),
     ),
     "finding": Metric(
         "1 for each cause that was found; more: pulsar-doctor explain CAUSE.",
-        ("cause", "severity"), _findings,
+        ("cause", "severity", "suppressed"), _findings,
     ),
     "suspect_probability": Metric(
         "How likely the first suspect of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
@@ -136,7 +144,7 @@ OF_SUBSCRIPTION = {
 TOTALS = {
     "subscriptions": Metric(
         "Subscriptions by verdict and first cause, each partition apart.",
-        ("namespace", "status", "cause"),
+        ("namespace", "status", "cause", "suppressed"),
     ),
     "subscriptions_cut": Metric("Subscriptions without series: there are too many.", ("status",)),
     "topics_not_loaded": Metric("Topics that no broker has loaded, and that were not read."),
@@ -152,9 +160,9 @@ class Metrics:
     def __init__(self, *, named: bool) -> None:
         """named: healthy subscriptions have series, too."""
         self._named = named
-        self._totals = Counter[tuple[Status, str, str]]()
-        self._room = dict.fromkeys(STATUSES, SERIES_MOST)
-        self._kept: dict[Status, dict[Values, list[MetricSample]]] = {each: {} for each in STATUSES}
+        self._totals = Counter[Total]()
+        self._used = Counter[Rank]()  # series
+        self._kept = defaultdict[Rank, dict[Values, list[MetricSample]]](dict)
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts, each counted as it goes by."""
@@ -165,8 +173,9 @@ class Metrics:
     def add(self, of: Diagnosis) -> None:
         """One more subscription."""
         namespace, cause = _shown(_namespace(of)), first_cause(of)
-        self._totals[of.status, namespace, cause[0] if cause else ""] += 1
-        if self._room[of.status] <= 0 or (of.status == "healthy" and not self._named):
+        rank = _suppressed(of), STATUSES.index(of.status)
+        self._totals[rank, namespace, cause[0] if cause else ""] += 1
+        if self._used[rank] >= SERIES_MOST or (of.status == "healthy" and not self._named):
             return
         names = namespace, _shown(full_topic(of)), _shown(of.subscription)
         samples = [
@@ -175,8 +184,8 @@ class Metrics:
             for values, value in metric.series(of)
             if value is not None
         ]
-        self._room[of.status] -= len(samples)
-        self._kept[of.status].setdefault(names, samples)
+        self._used[rank] += len(samples)
+        self._kept[rank].setdefault(names, samples)
 
     def text(self, checkup: Checkup) -> str:
         """The whole page, once the checkup was read to its end."""
@@ -186,39 +195,39 @@ class Metrics:
             families[name].add_metric([cluster, *values], round(value, 3))
         filled = [family for family in families.values() if family.samples]
         registry: Any = SimpleNamespace(collect=lambda: filled)
-        return generate_latest(registry).decode()
+        return str(generate_latest(registry), "utf-8")
 
     def _samples(self, checkup: Checkup) -> Iterator[MetricSample]:
         totals = self._folded()
-        for (status, namespace, cause), count in totals.items():
-            yield "subscriptions", (namespace, status, cause), count
+        for ((suppressed, status), namespace, cause), count in totals.items():
+            yield "subscriptions", (namespace, STATUSES[status], cause, suppressed), count
         yield from self._within(SERIES_MOST - len(totals) - len(STATUSES) - len(TOTALS))
         yield "topics_not_loaded", (), len(checkup.not_loaded)
         yield "topics_unreachable", (), len(checkup.unreachable)
         yield "checked_at_seconds", (), checkup.checked_at.timestamp()
 
-    def _folded(self) -> Counter[tuple[Status, str, str]]:
+    def _folded(self) -> Counter[Total]:
         """The totals, those of the worst verdicts first; their sum is that of all subscriptions."""
-        ordered = sorted(self._totals.items(), key=lambda each: STATUSES.index(each[0][0]))
+        ordered = sorted(self._totals.items())
         folded = Counter(dict(ordered[:TOTALS_MOST]))
-        for (status, _, cause), count in ordered[TOTALS_MOST:]:
-            folded[status, OTHERS, cause] += count
+        for (rank, _, cause), count in ordered[TOTALS_MOST:]:
+            folded[rank, OTHERS, cause] += count
         return folded
 
     def _within(self, room: int) -> Iterator[MetricSample]:
         """The worst first, each subscription wholly or not at all; then how many are left out."""
-        shown = Counter[Status]()
-        for status in STATUSES:
-            for samples in self._kept[status].values():
+        left_out = Counter[str]()
+        for rank in sorted({rank for rank, *_ in self._totals}):
+            for samples in self._kept[rank].values():
                 if len(samples) > room:
                     break
                 room -= len(samples)
-                shown[status] += 1
+                left_out[STATUSES[rank[1]]] -= 1
                 yield from samples
-        for (status, *_), count in self._totals.items():
-            if status != "healthy" or self._named:
-                shown[status] -= count
-        yield from (("subscriptions_cut", (each,), -n) for each, n in shown.items() if n)
+        for ((_, status), *_), count in self._totals.items():
+            if STATUSES[status] != "healthy" or self._named:
+                left_out[STATUSES[status]] += count
+        yield from (("subscriptions_cut", (each,), n) for each, n in left_out.items() if n)
 
 
 def _family(name: str, metric: Metric) -> GaugeMetricFamily:

@@ -56,7 +56,7 @@ def _lines(round_: Round) -> Iterator[str]:
             yield f"{now}  {place((change.topic, change.subscription))}  (was {change.before})"
     yield from (printable(note) for _, note in round_.checkup.notes)
     yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup.unreachable))
-    yield totals(round_.fleet.counts)
+    yield totals(round_.fleet.counts, round_.checkup.tally)
 
 
 def _unwell(round_: Round, folded: JudgedSubscription) -> Iterator[str]:

@@ -142,7 +142,7 @@ class RoundScreen:
 
 def _about(round_: Round) -> Iterator[str]:
     """How many there are, and what was not judged."""
-    yield totals(round_.fleet.counts)
+    yield totals(round_.fleet.counts, round_.checkup.tally)
     if round_.checkup.not_loaded:
         yield f"{many(len(round_.checkup.not_loaded), 'topic')} not loaded by any broker: not read"
     yield from (printable(note) for _, note in round_.checkup.notes)

@@ -244,7 +244,7 @@ class JudgedFleet:
         """
         causes: dict[tuple[object, ...], list[Alike]] = {}
         for worst in (each.worst for each in self.unwell):
-            causes.setdefault((worst.status, _shared(worst)), []).append(worst)
+            causes.setdefault((_causes(worst.shown)[:2], _shared(worst)), []).append(worst)
         groups: list[Alike] = []
         for those in causes.values():
             few = len(those) <= (1 if reader_rests(those[0].shown) else APART_MOST)
@@ -286,10 +286,10 @@ def parts_of(topic: str) -> str:
     return "segment" if topic.startswith("topic://") else "partition"
 
 
-def _causes(diagnosis: Diagnosis) -> tuple[int, tuple[str, ...]]:
+def _causes(diagnosis: Diagnosis) -> tuple[int, bool, tuple[str, ...]]:
     codes = [finding.code for finding in diagnosis.findings]
     codes += [suspect.code for suspect in diagnosis.suspects[:1]]
-    return STATUSES.index(diagnosis.status), tuple(codes)
+    return STATUSES.index(diagnosis.status), diagnosis.suppressed is not None, tuple(codes)
 
 
 def _shared(worst: Alike) -> object:

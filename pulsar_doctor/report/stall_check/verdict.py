@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pulsar_doctor.checkup.result import STATUSES, Checkup
+from pulsar_doctor.checkup.result import STATUSES, Checkup, Tally
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
@@ -18,7 +18,7 @@ from pulsar_doctor.report.stall_check.processes import print_processes
 from pulsar_doctor.report.stall_check.tree import HEALTHY_SHOWN_MOST, Alike, JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import is_topic
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import counted
+from pulsar_doctor.report.words import counted, suppressed
 from pulsar_doctor.wording.gate import stdout
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -31,13 +31,14 @@ def print_fleet(console: Console, fleet: JudgedFleet, checkup: Checkup, wanted: 
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
-    total = fleet.counts.total()
+    total, suppresses = fleet.counts.total(), bool(checkup.tally.suppressed)
     if checkup.left_out:
         only = " or ".join(status for status in STATUSES if status in checkup.only)
         less = f"{many(checkup.left_out, 'subscription')} left out: not {only} (--only)"
         console.print(Text(less))
-    elif total > 1 or not (total or checkup.notes):  # what has notes is told by them
-        console.print(Text(counts_line(fleet, checkup.tally.subscriptions)))
+    # What has notes is shown by them.
+    elif total > 1 or suppresses or not (total or checkup.notes):
+        console.print(Text(counts_line(fleet, checkup.tally)))
     for _, note in checkup.notes:
         console.print(Text(printable(note)))
     _print_not_loaded(console, checkup.not_loaded)
@@ -81,12 +82,12 @@ def _print_healthy(pen: Pen, fleet: JudgedFleet) -> None:
             print_healthy(pen, folded)
 
 
-def counts_line(fleet: JudgedFleet, apart: int) -> str:
-    """`3 subscriptions: 1 stalled, 2 healthy`. apart: with each partition counted."""
-    total = fleet.counts.total()
+def counts_line(fleet: JudgedFleet, tally: Tally) -> str:
+    """`3 subscriptions: 1 stalled, 2 healthy`. tally: with each partition counted."""
+    total, apart = fleet.counts.total(), tally.subscriptions
     each = f" ({apart} with each partition and segment apart)" if apart != total else ""
     told = f": {counted(fleet.counts)}" if total else ": nothing was judged"
-    return f"{many(total, 'subscription')}{each}{told}"
+    return f"{many(total, 'subscription')}{each}{told}{suppressed(tally)}"
 
 
 def _print_not_loaded(console: Console, topics: Sequence[str]) -> None:

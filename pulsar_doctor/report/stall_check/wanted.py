@@ -23,8 +23,9 @@ class Wanted:
 
     def fails(self, diagnosis: Diagnosis) -> bool:
         """Whether this verdict makes the exit code 1."""
-        return fails(diagnosis, self.fail_on)
+        return diagnosis.suppressed is None and fails(diagnosis, self.fail_on)
 
     def accepts(self, diagnosis: Diagnosis) -> bool:
-        """Whether it is unknown, which counts as healthy."""
-        return accepts(diagnosis, self.accept_unknown) and not self.fails(diagnosis)
+        """Whether it counts as healthy: it is suppressed, or unknown and that is accepted."""
+        accepted = accepts(diagnosis, self.accept_unknown) and not self.fails(diagnosis)
+        return diagnosis.suppressed is not None or accepted

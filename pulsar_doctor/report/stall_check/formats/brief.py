@@ -106,7 +106,7 @@ def _head(checkup: Checkup, fleet: JudgedFleet, since: AfterLines) -> dict[str, 
         for each in fleet.healthy
         for name, text in healthy_rows(each)
     ]
-    apart = checkup.tally.subscriptions
+    alone = fleet.counts.total() == 1 and not checkup.tally.suppressed
     lists = {
         "after": since.lines(),
         "unread": sentences(checkup.unreachable),
@@ -116,7 +116,7 @@ def _head(checkup: Checkup, fleet: JudgedFleet, since: AfterLines) -> dict[str, 
     return {
         "schema": SCHEMA,
         "status": _status(checkup, fleet),
-        "counts": "" if fleet.counts.total() == 1 else counts_line(fleet, apart),
+        "counts": "" if alone else counts_line(fleet, checkup.tally),
         "checked": header(checkup),
         "partial": checkup.stopped,
         "not_loaded": len(checkup.not_loaded),

@@ -18,7 +18,7 @@ from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.tree import Alike, tree_of
 from pulsar_doctor.report.stall_check.unread import summary
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import counted
+from pulsar_doctor.report.words import counted, suppressed
 from pulsar_doctor.wording.printable import many, printable
 
 CARRIES = {"worst"}
@@ -105,7 +105,7 @@ def _summary(checkup: Checkup) -> str:
     parts = [judged, counted(tally.counts), summary(checkup)]
     if tally.not_loaded:
         parts.append(f"{many(tally.not_loaded, 'topic')} not loaded")
-    return ", ".join(part for part in parts if part)
+    return ", ".join(part for part in parts if part) + suppressed(tally)
 
 
 def _annotation(kind: str, title: str, message: str) -> str:

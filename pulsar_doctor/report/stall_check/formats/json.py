@@ -45,6 +45,7 @@ def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
         "samples": checkup.samples,
         **_of_fleet(checkup),
         **({"partial": True} if checkup.stopped else {}),
+        "suppressed": sum(checkup.tally.suppressed.values()),
         "not_loaded": checkup.not_loaded,
         "unreachable": unreachable,
         "notes": [*_notes(checkup)],

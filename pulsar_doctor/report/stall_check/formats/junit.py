@@ -109,6 +109,8 @@ def _result(diagnosis: Diagnosis, wanted: Wanted) -> tuple[str, str]:
             return "failures", _element("failure", "suspect", cause(diagnosis), text)
         worst = diagnosis.findings[0]
         return "failures", _element("failure", worst.code, worst.summary, text)
+    if diagnosis.suppressed is not None:
+        return "skipped", f"<skipped message={_quoted(f'suppressed {diagnosis.suppressed}')}/>"
     if wanted.accepts(diagnosis):
         return "skipped", f"<skipped message={_quoted(f'accepted: {cause(diagnosis)}')}/>"
     if diagnosis.status == "unknown":

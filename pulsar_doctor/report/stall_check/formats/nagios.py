@@ -15,7 +15,7 @@ from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.tree import Alike, tree_of
 from pulsar_doctor.report.stall_check.unread import is_topic, summary
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import NOTHING_JUDGED, counted
+from pulsar_doctor.report.words import NOTHING_JUDGED, counted, suppressed
 from pulsar_doctor.wording.printable import many, printable
 
 CARRIES = {"worst"}
@@ -43,11 +43,11 @@ def exit_code(tally: Tally, wanted: Wanted) -> int:
     same): it is certain, and somebody must act. If there is a warning and something could not be
     examined, or no subscription was seen at all, the code is UNKNOWN: there may be a stall.
     """
-    if tally.counts["stalled"]:
+    if tally.counting["stalled"]:
         return 2
     if tally.unreachable or tally.not_accepted(wanted.accept_unknown):
         return 3
-    return 1 if tally.counts["warning"] else 0
+    return 1 if tally.counting["warning"] else 0
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
@@ -76,6 +76,7 @@ def _headline(checkup: Checkup, tally: Tally, told: list[Alike]) -> str:
         return f"{unread}: {topic}: {reason}"
     else:
         said = f"{total}, {counted(tally.counts)}" if tally.subscriptions else NOTHING_JUDGED
+    said = f"{said}{suppressed(tally)}"
     return f"{said}; {unread}" if unread else said
 
 
@@ -97,6 +98,8 @@ def _performance(tally: Tally) -> str:
     """label=value;warn;crit;min;max. A threshold is a range: 0 alerts from one on."""
     told = [f"{name}={tally.counts[name]}{LIMITS[name]};{tally.subscriptions}" for name in LIMITS]
     told += [f"unreachable={tally.unreachable};;;0", f"not_loaded={tally.not_loaded};;;0"]
+    if tally.suppressed:
+        told.append(f"suppressed={sum(tally.suppressed.values())};;;0")
     return " ".join(told)
 
 

@@ -1,0 +1,139 @@
+"""Reads which verdicts are suppressed, until when and why, from a file beside the contexts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pulsar_doctor.broker.contexts import own_file, tables_of
+from pulsar_doctor.diagnosis.causes import named
+from pulsar_doctor.diagnosis.suppression import Suppression, covering
+from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.wording.printable import printable
+from pulsar_doctor.wording.spelling import near
+
+NAME = "suppressions.toml"
+TABLE = "suppress"
+HEAD = re.compile(rf"\s*\[\[\s*{TABLE}\s*\]\]")
+REQUIRED = ("topic", "until", "why")
+KEYS = (*REQUIRED, "subscription", "cause")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry. The patterns are those of a shell, with *, ? and [ ]."""
+
+    topic: str
+    subscription: str
+    suppression: Suppression
+
+    def names(self, of: Diagnosis) -> bool:
+        """Whether both patterns match; that of a topic matches its partitions, too."""
+        topics = {of.topic, of.whole, full_name(of.topic, of.partition)}
+        pattern = _full(self.topic)
+        return fnmatchcase(of.subscription, self.subscription) and any(
+            fnmatchcase(each, pattern) for each in topics
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressions:
+    """All entries of a file."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def of(self, diagnosis: Diagnosis) -> Suppression | None:
+        """What suppresses this verdict now; None: nothing, or it is healthy."""
+        if diagnosis.status == "healthy" or not self.entries:
+            return None
+        there = [each.suppression for each in self.entries if each.names(diagnosis)]
+        now, unknown = datetime.now(UTC), diagnosis.status == "unknown"
+        valid = [each for each in there if each.until > now]
+        return covering(diagnosis.findings, valid, unknown=unknown)
+
+    def expired(self) -> Iterator[str]:
+        """A sentence for each entry that has ended."""
+        for each in self.entries:
+            if each.suppression.until <= datetime.now(UTC):
+                yield printable(
+                    f"the suppression of {each.subscription} on {each.topic} has ended "
+                    f"({each.suppression}); delete it, or give it another end"
+                )
+
+
+def read(file: Path | None) -> Suppressions:
+    """Those of a file; None: of the one beside the contexts, if there is one. Raises InputError."""
+    where = file or own_file().with_name(NAME)
+    found = tables_of(where, "the suppressions in", required=file is not None)
+    if found is None:
+        return Suppressions()
+    text, tables = found
+    lines = text.splitlines()
+    try:
+        unknown = next((name for name in tables if name != TABLE), None)
+        listed = tables.get(TABLE, [])
+        if unknown or not (isinstance(listed, list) and all(isinstance(x, dict) for x in listed)):
+            raise InputError(f"{unknown or TABLE!r} is not a list; write [[{TABLE}]] above each")
+        return Suppressions(tuple(_entry(each, lines, at) for at, each in enumerate(listed)))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _entry(table: Any, lines: list[str], number: int) -> Entry:
+    try:
+        return _of_table(table)
+    except InputError as error:
+        key, why = error.args[0].split(": ", 1)
+        raise InputError(f"line {_line(lines, number, key)}: {key} {why}") from None
+
+
+def _of_table(table: dict[str, Any]) -> Entry:
+    """InputError says `key: why`."""
+    for key in (*(each for each in REQUIRED if each not in table), *table):
+        if key not in KEYS:
+            raise InputError(f"{key}: is not known; {near(key, KEYS)}")
+        if key not in table:
+            raise InputError(f"{key}: is missing")
+        if key != "until" and not (isinstance(table[key], str) and table[key].strip()):
+            raise InputError(f"{key}: is not a text in quotes")
+    if cause := table.get("cause"):
+        try:
+            named([cause])
+        except InputError as error:
+            raise InputError(f"cause: is wrong, {error}") from None
+    suppression = Suppression(cause, _end_ms(table["until"]), table["why"])
+    return Entry(table["topic"], table.get("subscription", "*"), suppression)
+
+
+def _end_ms(until: Any) -> int:
+    """The last moment: of a date its end, in UTC where no other zone is written."""
+    if not isinstance(until, date):
+        raise InputError("until: is not a date without quotes, such as 2027-01-31")
+    if not isinstance(until, datetime):
+        until = datetime.combine(until, time(23, 59, 59))
+    return int(until.replace(tzinfo=until.tzinfo or UTC).timestamp() * 1000)
+
+
+def _full(pattern: str) -> str:
+    """As TOPIC is read: `orders` is a topic of public/default."""
+    if "://" in pattern:
+        return pattern
+    return f"{PERSISTENT}{'' if '/' in pattern else 'public/default/'}{pattern}"
+
+
+def _line(lines: list[str], number: int, key: str) -> int:
+    """Where a key of that entry is, or its head, or 1 where it is written in another way."""
+    heads = [at for at, line in enumerate(lines, 1) if HEAD.match(line)]
+    if number >= len(heads):
+        return 1
+    end = heads[number + 1] - 1 if number + 1 < len(heads) else len(lines)
+    of_key = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
+    inside = range(heads[number], end)
+    return next((at + 1 for at in inside if of_key.match(lines[at])), heads[number])
