@@ -38,6 +38,7 @@ from pulsar_doctor.wire.columns import values_of
 from tests.checkup.test_case import judge
 from tests.parts.capture.packing import START_NS, Talk
 from tests.parts.tap.tapped import CONNECTED, command_frame, flow, frame
+from tests.report.checkups import written
 from tests.wire.test_batches import field, part_of
 
 SECRET, NAME = re.compile(rb"SECRET-\d{4}"), re.compile(rb"NAME-\d\d|10\.77\.0\.\d+")
@@ -214,6 +215,16 @@ def found(pattern: re.Pattern[bytes], texts: list[tuple[str, bytes]]) -> set[str
 def test_no_secret_is_in_a_page_or_a_bundle(texts: Any) -> None:
     named, redacted = texts
     assert found(SECRET, named) == found(SECRET, redacted) == set()
+
+
+def test_metrics_have_no_secret_and_no_name_but_those_of_their_labels(incident: Any) -> None:
+    made, *_ = incident
+    text = written("prometheus", replace(made.checkup)).encode()
+    labels = rb'(?:cluster|namespace|topic|subscription)="[^"]*"'
+    assert b"NAME-04" in text
+    assert found(SECRET, [("page", text)]) == set()
+    assert found(NAME, [("page without these labels", re.sub(labels, b"", text))]) == set()
+    assert not re.search(rb"10\.77|NAME-0[578]|NAME-1", text), "no consumer, no address"
 
 
 def test_no_name_and_no_address_is_there_where_it_is_redacted(texts: Any) -> None:

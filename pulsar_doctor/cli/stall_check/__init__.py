@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -347,12 +347,16 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
         )
 
 
+def _alone(_: Checkup) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 @contextmanager
 def _beside(request: StallCheckRequest) -> Iterator[Around]:
     """What each round is shown within: as the part says that has the option, such as --listen."""
     options = given("WATCH")
     with ExitStack() as stack:
-        around: Around = lambda _: nullcontext()
+        around: Around = _alone
         for part in installed.having("rounds") if options else ():
             beside = installed.load(part, "rounds").beside
             named, every = not request.fleet, request.every_seconds
