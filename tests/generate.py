@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests import cause_pages, completions, manpages, screenshots
 from tests.conformance import published
+from tests.parts.monitoring import made
 from tests.report import json_page
 
 # What it is, and what gives its files, each with the text that it should hold.
@@ -19,6 +20,7 @@ GENERATORS: Mapping[str, Callable[[], Iterable[tuple[Path, str]]]] = {
     "completion in shells": completions.files,
     "numbers in docs/json.md": json_page.files,
     "measured clients in docs/clients.md": published.files,
+    "alert rules and the dashboard of monitoring": made.files,
     "screens and output on pages": screenshots.files,
 }
 WHOLE = (

@@ -74,7 +74,7 @@ ELSEWHERE = {  # subcommands that are not here, and why
     "sandbox start": "a broker", "sandbox stop": "a broker",
     "sandbox status": "prints addresses, of a broker",
     "completion": "a script, and asks the shell for its version", "context use": "prints nothing",
-    "report": "writes a page, and prints its name",
+    "report": "writes a page, and prints its name", "monitoring": "files for other programs",
 }  # fmt: skip
 AS_IT_IS = ("a schema", "help", "help of stall-check")  # at any width
 
