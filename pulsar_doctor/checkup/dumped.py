@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.actions.threads import sentence
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.by_process import named, seated
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, told
@@ -23,11 +25,8 @@ from pulsar_doctor.wording.printable import many
 
 DUMPED_BY = {"jvm": "jcmd", "go": "pprof", "python": "py-spy"}  # as the table of clients calls it
 NOTES_MOST = 6  # of one process
-CLIENTS_OWN = {  # how names of the client's own threads begin
-    "pulsar-client-io-": "an I/O thread of the client, which sends and receives nothing meanwhile",
-    "pulsar-timer-": "the timer thread of the client: nothing times out or is retried meanwhile",
-    "pulsar-client-internal-": "the thread of the client that hands messages over",
-}
+BY_PROCESS = {"listener-stuck", "nobody-receives", "receive-deadlock", "pool-stuck"}  # causes
+GOES_ON = "whether a thread hangs for good is not decided: bring a dump of a minute later as well"
 FIRST = ("listens", "acknowledges", "receives", "application")
 
 
@@ -74,6 +73,21 @@ class Dumped:
             return blocked[0], rest
         return None, ()
 
+    def noted(self, verdicts: Iterable[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
+        """The verdicts; then notes on what the dumps show, where no finding rests on them.
+
+        That a thread hangs for a while is a warning, and no comfort: it may hang for ever.
+        """
+        decided = False
+        for each in verdicts:
+            by_dumps = any(one.code in BY_PROCESS for one in each.findings)
+            if by_dumps and each.status == "warning":
+                checkup.unreachable.append((REST, GOES_ON))
+            decided |= by_dumps
+            yield each
+        if not decided:
+            checkup.notes += [(REST, note) for note in self.notes]
+
     @property
     def notes(self) -> Iterator[str]:
         """What each process shows by itself, a sentence each, what may be wrong first."""
@@ -84,7 +98,9 @@ class Dumped:
 def is_blocked(process: ProcessTold) -> bool:
     """Whether one of its threads may be why a consumer does not go on."""
     roles = {each.role for each in process.threads}
-    works = bool(roles & {"listens", "acknowledges"}) or any(map(_own, process.threads))
+    works = bool(roles & {"listens", "acknowledges"}) or any(
+        each.of_client for each in process.threads
+    )
     return bool(process.deadlocks or process.pools) or works or "receives" not in roles
 
 
@@ -99,23 +115,14 @@ def _rests(consumer: ConsumerView) -> bool:
     return not (consumer.holds_nothing or consumer.moved or consumer.works)
 
 
-def _own(thread: Sitting) -> str | None:
-    """What a thread of the client itself is there for, where the application's code is in it."""
-    if thread.line is None:
-        return None
-    return next(
-        (is_ for begins, is_ in CLIENTS_OWN.items() if thread.thread.startswith(begins)), None
-    )
-
-
 def _notes(process: ProcessTold) -> Iterator[str]:
     where = f"the thread dump of {process.name}"
     for names in process.deadlocks:
         yield f"{where}: deadlock, {' and '.join(names)} wait for each other"
     threads: Mapping[str, list[Sitting]] = {role: [] for role in FIRST}
     for each in process.threads:
-        if (own := _own(each)) is not None:
-            yield f"{where}: {sentence([each])}; it is {own}"
+        if each.of_client:
+            yield f"{where}: {sentence([each])}"
         elif each.role in threads:
             threads[each.role].append(each)
     for pool in process.pools:

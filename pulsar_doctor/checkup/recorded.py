@@ -121,10 +121,9 @@ def of_recognised(
     checkup.notes += (*judge.gone(read.windows), *judge.unjudged(read.windows))
     checkup.notes += topic_notes(windows).of_letters(judge.subscription)
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
-    if not windows:
-        checkup.notes += [(REST, note) for note in dumped.notes]
-        checkup.unreachable.append((REST, NO_STATISTICS))
+    checkup.unreachable += [] if windows else [(REST, NO_STATISTICS)]
     verdicts = (each for window in windows for each in judge.verdicts(window))
+    verdicts = dumped.noted(verdicts, checkup)
     planned = sum(1 for window in windows for _ in judge.asked(window))
     checkup.diagnoses = one_by_one(verdicts, checkup, planned, progress)
     return checkup

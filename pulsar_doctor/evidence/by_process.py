@@ -64,13 +64,16 @@ class _Threads:
         for one in consumers:
             for thread in one.listener_threads if one.listener else ():
                 called_by[thread].append(one)
+        held = [each for each in told.threads if each.of_client]
         return cls(
             told,
             several=sum(bool(each.listener) for each in consumers) > 1,
             somebody_receives=any(each.role == "receives" for each in told.threads),
             listening=listening,
             all_listening=_longest_first(told.threads, "listens"),
-            applications=_longest_first(told.threads, "acknowledges", "application"),
+            # what keeps a thread of the client is why; else it may be each of them
+            applications=_longest_first(held, "application")
+            or _longest_first(told.threads, "acknowledges", "application"),
             deadlock=_deadlock(told),
             called_by=called_by,
         )

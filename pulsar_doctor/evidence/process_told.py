@@ -14,6 +14,12 @@ from pulsar_doctor.wording.printable import many
 Address = tuple[str, int]
 Role = Literal["receives", "listens", "acknowledges", "client", "application"]
 ProcessKind = Literal["jvm", "native-image", "python", "go", "other"]
+# How names of a Java client's own threads begin, and what stops while the application keeps one.
+CLIENT_THREADS = {
+    "pulsar-client-io-": "an I/O thread of the client, which sends and receives nothing meanwhile",
+    "pulsar-timer-": "the client's timer, by which nothing times out or is retried meanwhile",
+    "pulsar-client-internal-": "the client's own thread, which hands over no message meanwhile",
+}
 WaitKind = Literal["monitor", "lock", "future", "class", "end", "signal"]
 
 
@@ -203,6 +209,14 @@ class Sitting:
         if self.line is None or (self.line == self.top and not self.inside):
             return self.line or self.top or "no frame"
         return f"{' in '.join(self.inside) or method(self.top)} under {self.line}"
+
+    @property
+    def of_client(self) -> str | None:
+        """What the client needs this thread for, where the application's code is in it."""
+        if self.line is None:
+            return None
+        known = (what for name, what in CLIENT_THREADS.items() if self.thread.startswith(name))
+        return next(known, None)
 
     @property
     def ends(self) -> Sitting:

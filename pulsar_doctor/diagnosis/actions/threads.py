@@ -53,7 +53,9 @@ def sentence(named: Sequence[Sitting]) -> str:
 
 
 def _sits_and_waits(thread: Sitting) -> str:
+    where, longer = has_sat(thread), "" if thread.seconds is None else " or longer"
+    if thread.of_client:
+        where = say("{} (it is {})", where, thread.of_client)
     if thread.waits is None:
-        return has_sat(thread)
-    longer = "" if thread.seconds is None else " or longer"
-    return say("{}{}, where it waits for {}", has_sat(thread), longer, thread.waits.text)
+        return where
+    return say("{}{}, where it waits for {}", where, longer, thread.waits.text)

@@ -35,7 +35,7 @@ LINE_CHARACTERS = 2000
 DIGITS = 18  # of a thread's number
 BEGINS = re.compile(r"(?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\n)?Full thread dump ")
 MARK = re.compile(
-    r'^Full thread dump |^".{0,500}" #\d.{0,500}\bnid=|^   java\.lang\.Thread\.State: ', re.M
+    r'^(?:Full thread dump |"[^"\n]{0,500}" #\d|   java\.lang\.Thread\.State: )', re.M
 )
 ENDS = re.compile(r"^JNI global ref", re.MULTILINE)  # what HotSpot prints behind all threads
 AGES = re.compile(r"\b(cpu|elapsed|tid)=([\w.]{1,30}?)(?:m?s)?(?=\s|$)")

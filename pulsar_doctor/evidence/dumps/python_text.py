@@ -17,7 +17,7 @@ PY_SPY = re.compile(r'Thread (0x[0-9A-Fa-f]{1,18}|\d{1,18}) \((\w[\w+ ]{0,40})\)
 FAULT = re.compile(
     r"(?:Current t|T)hread (0x[0-9a-f]{1,18})(?: \[(.{0,200})\])? \(most recent call first\):$"
 )
-PY_SPY_FRAME = re.compile(r"    (\S.{0,300}) \((.{1,500}):(\d{1,9})\)$")
+PLACE = re.compile(r"(.{1,1000}):(\d{1,9})\)$")
 FAULT_FRAME = re.compile(r'  File "(.{1,1000})", line (\d{1,9}) in (.{1,300})$')
 PROCESS = re.compile(r"Process \d{1,10}: ")
 MARK = re.compile(rf"^(?:{PY_SPY.pattern}|{FAULT.pattern})", re.MULTILINE)
@@ -61,14 +61,14 @@ def _head(match: re.Match[str]) -> dict[str, Any]:
     key, name = match[1], match[match.re.groups]
     state = match[2] if match.re is PY_SPY else None
     number = int(key, 16) if key.startswith("0x") else int(key)
-    named = name or f"thread {key}"
-    return {"key": key, "thread_name": named, "os_thread_id": number, "frames": [],
+    return {"key": key, "thread_name": name or key, "os_thread_id": number, "frames": [],
             "active": state is not None and state.startswith("active")}  # fmt: skip
 
 
 def _frame(line: str) -> dict[str, Any] | None:
-    if (match := PY_SPY_FRAME.match(line)) is not None:
-        name, file, at = match.groups()
+    name, bracket, place = line.rpartition(" (")
+    if line.startswith("    ") and bracket and (match := PLACE.match(place)) is not None:
+        name, (file, at) = name.strip(), match.groups()
     elif (match := FAULT_FRAME.match(line)) is not None:
         file, at, name = match.groups()
     else:

@@ -26,6 +26,11 @@ PREFIX = re.compile(
     r"|\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )",
     re.MULTILINE,
 )
+# One of these is in every dump; to look for them takes no time.
+WORDS = (
+    "Full thread dump ", "java.lang.Thread.State: ", '"threadDump"', "java.base/java.lang.",
+    "goroutine ", "(most recent call first):", " (idle", " (active",
+)  # fmt: skip
 CHARACTERS_MOST = 32 << 20
 WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker.run"
 OF_LIBRARIES = re.compile(r"pulsar-|.*netty|OkHttp|HikariPool")  # names of threads
@@ -56,7 +61,7 @@ def dumps(text: str) -> list[ThreadDump]:
 
 def has_any(text: str) -> bool:
     """Whether a text looks like one with a dump in it."""
-    return _is_bare(_bare(text))
+    return any(each in text for each in WORDS) and _is_bare(_bare(text))
 
 
 def _bare(text: str) -> str:

@@ -50,6 +50,7 @@ def _of_text(text: str, process: str, moment: str) -> Iterator[str]:
 
 def _head(number: str, name: str, state: str | None, process: str, moment: str) -> Iterator[str]:
     yield ""
+    name = name or f"thread {number}"
     yield f'"{name}" #{number} elapsed={_seconds(moment):.3f}s tid={process} nid=0'
     yield f"   java.lang.Thread.State: {state or 'UNKNOWN'}"
 
