@@ -16,6 +16,7 @@ from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.dumped import Dumped
 from pulsar_doctor.checkup.judge import Judge, full, named
 from pulsar_doctor.checkup.kinds import Recognised, recognise
+from pulsar_doctor.checkup.logged import Logged
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
 from pulsar_doctor.checkup.topic_notes import topic_notes
@@ -114,6 +115,7 @@ def of_recognised(
     dumps = (dump for each in found.brought for dump in each.dumps)
     dumped = Dumped.of(dumps, files.apart_seconds)
     judge = replace(judge, dumped=dumped.joined)
+    logged = Logged([each for each in found.brought if each.known])
     source: Source = "files and trace" if judge.wires else "files"
     checkup = Checkup(source, (), (read.span_ms or 0) / 1000, read.samples)
     checkup.files, checkup.broker_version = tuple(map(called, files.names)), read.broker_version
@@ -122,10 +124,11 @@ def of_recognised(
     checkup.notes += topic_notes(windows).of_letters(judge.subscription)
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
     checkup.unreachable += [] if windows else [(REST, NO_STATISTICS)]
+    checkup.notes += logged.notes
     verdicts = (each for window in windows for each in judge.verdicts(window))
     verdicts = dumped.noted(verdicts, checkup)
     planned = sum(1 for window in windows for _ in judge.asked(window))
-    checkup.diagnoses = one_by_one(verdicts, checkup, planned, progress)
+    checkup.diagnoses = one_by_one(map(logged.joined, verdicts), checkup, planned, progress)
     return checkup
 
 

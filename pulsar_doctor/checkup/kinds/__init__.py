@@ -25,6 +25,7 @@ from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_samples
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.plain import Plain
+from pulsar_doctor.diagnosis.known.log_lines import KnownLine
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump
 from pulsar_doctor.wording.printable import listed
@@ -38,6 +39,7 @@ class Brought:
     what: str  # `a thread dump of Java: 38 threads, 6 of a Pulsar client`
     samples: tuple[Plain, ...] = ()  # statistics of a broker
     dumps: tuple[ThreadDump, ...] = ()
+    known: tuple[KnownLine, ...] = ()  # of a log
     incomplete: tuple[str, ...] = ()  # why something may be missing, a sentence each
 
 
