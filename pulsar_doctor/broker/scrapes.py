@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pulsar_doctor.broker.bodies import NAMES_MOST
 from pulsar_doctor.broker.samples.asking import by_its_change
 from pulsar_doctor.broker.samples.files import METRICS, called, changed_ms, located
 from pulsar_doctor.broker.samples.pasted import DATE, moment_in
@@ -30,7 +29,8 @@ def scrapes_in(text: str, name: str) -> list[Plain]:
     """The samples of a text, the oldest first. Raises InputError where no topic is in it."""
     whole, _, rest = BEFORE_LINES.sub("", text).rpartition("\n")
     reader = MetricsReader()
-    reader.feed(whole.encode("utf-8", "surrogateescape"))
+    with located(called(name)):
+        reader.feed(whole.encode("utf-8", "surrogateescape"))
     samples = samples_of(reader, name, cut=rest.startswith("pulsar_"))
     dates = DATE.findall(text)
     if len(dates) == len(samples):
@@ -43,7 +43,6 @@ def scrapes_in(text: str, name: str) -> list[Plain]:
 
 def samples_of(reader: MetricsReader, name: str, *, cut: bool = False) -> list[Plain]:
     """One of each scrape. cut: whether the text ends within a line. Raises InputError likewise."""
-    require_few(reader, name)
     found = [
         Plain(name, METRICS, topics, incomplete=tuple(_gaps(reader, scrape, name, cut=cut)))
         for scrape in reader.scrapes
@@ -55,12 +54,6 @@ def samples_of(reader: MetricsReader, name: str, *, cut: bool = False) -> list[P
             "exposeTopicLevelMetricsInPrometheus may be false, or they are not of a broker"
         )
     return found
-
-
-def require_few(reader: MetricsReader, name: str) -> None:
-    """Raises InputError where there are more names than a broker has."""
-    if reader.names > NAMES_MOST * len(reader.scrapes):
-        raise InputError(f"{called(name)} names more topics than a broker has")
 
 
 def _gaps(

@@ -12,7 +12,7 @@ from pulsar_doctor.broker.admin.cluster import bases_of, origin_of
 from pulsar_doctor.broker.admin.http import Http, clock_ms
 from pulsar_doctor.broker.samples.plain import Plain
 from pulsar_doctor.broker.samples.plain_windows import left_out
-from pulsar_doctor.broker.scrapes import require_few, samples_of
+from pulsar_doctor.broker.scrapes import samples_of
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.metrics import MetricsReader
 from pulsar_doctor.errors import InputError
@@ -31,7 +31,7 @@ BUFFERED = (
 class MetricsAddress:
     """Where metrics are: the settings that lead there, and the path."""
 
-    url: str
+    url: str  # for a person
     settings: Settings
     path: str
 
@@ -55,7 +55,8 @@ def address_of(url: str, settings: Settings) -> MetricsAddress:
                            tls_certificate=None, tls_key=None)  # fmt: skip
     path = base.raw_path.decode() if base.path != "/" else "/metrics/"
     origin = str(base.copy_with(raw_path=b"/"))
-    return MetricsAddress(url, replace(settings, admin_url=origin.rstrip("/")), path)
+    shown = f"{refusals.place(base)}{base.path}"  # a query may hold a token
+    return MetricsAddress(shown, replace(settings, admin_url=origin.rstrip("/")), path)
 
 
 async def scrapes(
@@ -96,7 +97,6 @@ async def _scrape(http: Http, address: MetricsAddress) -> tuple[bytes, Plain]:
         async for lines in stream.lines():
             digest.update(lines)
             reader.feed(lines)
-            require_few(reader, address.url)
     if not reader.lines:
         raise refusals.BrokerFailed(
             f"what {refusals.place(url)} answers is not the metrics of a broker"

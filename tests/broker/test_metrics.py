@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.scrapes import scrapes_in
+from pulsar_doctor.broker.stats import metrics
 from pulsar_doctor.broker.stats.fields import decoded
 from pulsar_doctor.broker.stats.metrics import MetricsReader, Places, document, missing
 from pulsar_doctor.broker.stats.observed import Observed
@@ -188,6 +189,17 @@ def test_metrics_without_topics_say_which_setting_that_may_be() -> None:
     text = 'pulsar_subscriptions_count{cluster="c",namespace="public/default"} 3\n'
     with pytest.raises(InputError, match="exposeTopicLevelMetricsInPrometheus"):
         scrapes_in(text, "m.txt")
+
+
+def test_more_scrapes_or_names_than_anybody_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two = line("rate_in", 1) + subscription("subscription_back_log", 1)
+    with pytest.raises(InputError, match="there are more than 1,000 scrapes"):
+        scrapes_in(two * 1_001, "m.txt")
+    monkeypatch.setattr(metrics, "NAMES_MOST", 2)
+    with pytest.raises(InputError, match="more topics are named than a broker has"):
+        scrapes_in(two.replace('"s"', '"other"') + two, "m.txt")
 
 
 def changed(text: str, random: random.Random) -> Iterator[str]:

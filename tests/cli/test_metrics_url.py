@@ -66,6 +66,13 @@ def test_credentials_are_sent_to_the_address_of_the_cluster_alone(check: Check) 
         assert [each.headers.get("authorization") for each in other.asked] == [None]
 
 
+def test_a_query_is_sent_and_not_shown(check: Check) -> None:
+    with answering(FIRST) as broker:
+        found = check(broker, "--metrics", f"{broker.url}/metrics/?key={SECRET}", "--window", "0s")
+        assert broker.asked[0].path == f"/metrics/?key={SECRET}"
+    assert f"{broker.url}/metrics/;" in found.out
+
+
 def test_what_is_no_metrics_is_said_in_one_sentence(check: Check) -> None:
     with answering(b"<html>login</html>\n") as broker:
         asked = "--metrics", f"{broker.url}/metrics/", "--window", "0s"

@@ -29,8 +29,6 @@ def _rows(topic: str, stats: Any, consumers: bool) -> Iterator[str]:
         for number, one in enumerate(each["consumers"] if consumers else ()):
             label = f'{of},consumer_name="{_escaped(one["consumerName"])}",consumer_id="{number}"'
             yield from _lines(metrics.OF_CONSUMER, one, label, 0)
-    for cluster, each in stats.get("replication", {}).items():
-        yield from _lines(metrics.OF_REPLICATOR, each, f'{at},remote_cluster="{cluster}"', 0)
 
 
 def _lines(table: Mapping[str, str], told: Any, labels: str, count: int) -> Iterator[str]:

@@ -16,25 +16,11 @@ from typing import Any
 
 from pulsar_doctor.broker.bodies import NAMES_MOST, TooMany
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
+from pulsar_doctor.broker.stats.metrics import COUNT, MOMENTS, OF_SUBSCRIPTION
 from pulsar_doctor.broker.stats.values import epoch_ms
 
-MOMENTS = ("lastConsumedTimestamp", "lastAckedTimestamp", "lastConsumedFlowTimestamp")
-FIELDS = {
-    "subscription_back_log": "msgBacklog",
-    "subscription_delayed": "msgDelayed",
-    "subscription_in_replay": "msgInReplay",
-    "subscription_unacked_messages": "unackedMessages",
-    "subscription_blocked_on_unacked_messages": "blockedSubscriptionOnUnackedMsgs",
-    "subscription_consumers_count": "consumers",
-    "subscription_last_consumed_timestamp": MOMENTS[0],
-    "subscription_last_acked_timestamp": MOMENTS[1],
-    "subscription_last_consumed_flow_timestamp": MOMENTS[2],
-    "subscription_last_mark_delete_advanced_timestamp": "lastMarkDeleteAdvancedTimestamp",
-    "subscription_last_expire_timestamp": "lastExpireTimestamp",
-    "subscription_total_msg_expired": "totalMsgExpired",
-    "subscription_filter_rescheduled_msg_count": "filterRescheduledMsgCount",
-    "out_messages_total": "msgOutCounter",
-}
+# Rates are those of the list.
+FIELDS = {name: key for name, key in OF_SUBSCRIPTION.items() if "rate" not in name}
 TOPIC_LINE = "subscriptions_count"  # one of each loaded topic
 LINE = re.compile(
     (
@@ -115,13 +101,13 @@ def _subscription(
 ) -> dict[str, Any]:
     """since_ms: the list tells nothing that is older."""
     written = {name: listed.document[name] for name in OF_LIST if name in listed.document}
-    written |= {name: value for name, value in values.items() if name != "consumers"}
+    written |= {name: value for name, value in values.items() if name != COUNT}
     blocked = "blockedSubscriptionOnUnackedMsgs"
     written[blocked] = bool(values.get(blocked))
-    if "unackedMessages" not in listed.document and values.get("consumers"):
+    if "unackedMessages" not in listed.document and values.get(COUNT):
         written.pop("unackedMessages", None)  # Exclusive and Failover: a 0 that counts nothing
     each = listed.each("consumers", lambda one: one) or ()
-    if values.get("consumers") == len(each):
+    if values.get(COUNT) == len(each):
         still = since_ms is not None and all(values.get(name, 0) < since_ms for name in MOMENTS)
         written["consumers"] = list(_consumers(each, written, still=still))
     return written

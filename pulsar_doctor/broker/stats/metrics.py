@@ -27,9 +27,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pulsar_doctor.broker.stats.bounds import LEAST, MOST
+from pulsar_doctor.errors import InputError
 
 ACKED, MARK_DELETED = "lastAckedTimestamp", "lastMarkDeleteAdvancedTimestamp"
 MOMENTS = ("lastConsumedTimestamp", ACKED, "lastConsumedFlowTimestamp")
+NAMES_MOST = 200_000  # topics, subscriptions and consumers of one broker
+SCRAPES_MOST = 1_000
 COUNT = "count"  # of subscriptions of a topic, of consumers of a subscription
 OF_TOPIC = {
     "rate_in": "msgRateIn",
@@ -83,14 +86,9 @@ OF_CONSUMER = {
     "out_messages_total": "msgOutCounter",
     "out_bytes_total": "bytesOutCounter",
 }
-OF_REPLICATOR = {
-    "replication_backlog": "replicationBacklog",
-    "replication_rate_out": "msgRateOut",
-    "replication_connected_count": "connected",
-}
 NAMES = frozenset(
     name.partition("/")[0].encode()
-    for table in (OF_TOPIC, OF_SUBSCRIPTION, OF_CONSUMER, OF_REPLICATOR)
+    for table in (OF_TOPIC, OF_SUBSCRIPTION, OF_CONSUMER)
     for name in table
 )
 FLAGS = frozenset({"blockedSubscriptionOnUnackedMsgs", "blockedConsumerOnUnackedMsgs", "connected"})
@@ -107,7 +105,6 @@ class Place(NamedTuple):
 
     subscription: str | None = None
     consumer: tuple[str, str] | None = None  # its name and its number
-    cluster: str | None = None  # that a replicator sends to
 
 
 Values = dict[str, float | None]  # by the names that statistics have; None: contradictory
@@ -116,7 +113,10 @@ Places = dict[Place, Values]
 
 @dataclass(slots=True)
 class MetricsReader:
-    """The scrapes that a text holds, one after the other. Changes in place."""
+    """The scrapes that a text holds, one after the other. Changes in place.
+
+    Raises InputError where it is more than a broker has.
+    """
 
     scrapes: list[dict[str, Places]] = field(default_factory=lambda: [{}])  # by topic
     names: int = 0  # topics, subscriptions and consumers
@@ -151,6 +151,8 @@ class MetricsReader:
         """A value that comes again begins the next scrape, unless the line before had its name."""
         values = self._values(topic, place)
         if key in values and name != self._last:
+            if len(self.scrapes) == SCRAPES_MOST:
+                raise InputError(f"there are more than {SCRAPES_MOST:,} scrapes; give fewer")
             self.scrapes.append({})
             values = self._values(topic, place)
         values[key] = value if values.get(key, value) == value else None
@@ -160,6 +162,8 @@ class MetricsReader:
         self.names += topic not in topics
         places = topics.setdefault(topic, {})
         self.names += place not in places
+        if self.names > NAMES_MOST * len(self.scrapes):
+            raise InputError("more topics are named than a broker has")
         return places.setdefault(place, {})
 
 
@@ -174,12 +178,10 @@ def _labels(written: str) -> dict[str, str] | None:
 def _place(labels: Mapping[str, str]) -> Place:
     name = labels.get("consumer_name")
     consumer = None if name is None else (name, labels.get("consumer_id", ""))
-    return Place(labels.get("subscription"), consumer, labels.get("remote_cluster"))
+    return Place(labels.get("subscription"), consumer)
 
 
 def _table(place: Place) -> Mapping[str, str]:
-    if place.cluster is not None:
-        return OF_REPLICATOR
     if place.consumer is not None:
         return OF_CONSUMER
     return OF_TOPIC if place.subscription is None else OF_SUBSCRIPTION
@@ -207,9 +209,6 @@ def document(topic: str, places: Places) -> dict[str, Any]:
         place.subscription: _subscription(values, consumers[place.subscription])
         for place, values in places.items()
         if place.subscription is not None and place.consumer is None
-    }
-    told["replication"] = {
-        place.cluster: _written(values) for place, values in places.items() if place.cluster
     }
     _take_out_what_counts_nothing(topic, told, subscriptions.values())
     return told
