@@ -33,7 +33,7 @@ class InProcess:
     _told_of: set[tuple[str, str]] = field(default_factory=set, init=False)
     _on: frozenset[tuple[str, str]] = field(default=frozenset(), init=False)
     # Its addresses as brokers write them, with the consumers that were met at each.
-    _addresses: dict[str, list[str]] = field(default_factory=dict, init=False)
+    _addresses: dict[str | None, list[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._on = frozenset(map(_place, subscription_views(self.begun)))

@@ -125,8 +125,8 @@ def of_recognised(
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
     checkup.unreachable += [] if windows else [(REST, NO_STATISTICS)]
     checkup.notes += logged.notes
-    verdicts = (each for window in windows for each in judge.verdicts(window))
-    verdicts = dumped.noted(verdicts, checkup)
+    judged = (each for window in windows for each in judge.verdicts(window))
+    verdicts = dumped.noted(judged, checkup)
     planned = sum(1 for window in windows for _ in judge.asked(window))
     checkup.diagnoses = one_by_one(map(logged.joined, verdicts), checkup, planned, progress)
     return checkup

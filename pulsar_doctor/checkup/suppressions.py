@@ -27,7 +27,7 @@ KEYS = (*REQUIRED, "subscription", "cause")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SuppressionRow:
     """One entry. The patterns are those of a shell, with *, ? and [ ]."""
 
     topic: str
@@ -47,7 +47,7 @@ class Entry:
 class Suppressions:
     """All entries of a file."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SuppressionRow, ...] = ()
 
     def of(self, diagnosis: Diagnosis) -> Suppression | None:
         """What suppresses this verdict now; None: nothing, or it is healthy."""
@@ -86,7 +86,7 @@ def read(file: Path | None) -> Suppressions:
         raise InputError(f"{where}: {error}") from None
 
 
-def _entry(table: Any, lines: list[str], number: int) -> Entry:
+def _entry(table: Any, lines: list[str], number: int) -> SuppressionRow:
     try:
         return _of_table(table)
     except InputError as error:
@@ -94,7 +94,7 @@ def _entry(table: Any, lines: list[str], number: int) -> Entry:
         raise InputError(f"line {_line(lines, number, key)}: {key} {why}") from None
 
 
-def _of_table(table: dict[str, Any]) -> Entry:
+def _of_table(table: dict[str, Any]) -> SuppressionRow:
     """InputError says `key: why`."""
     for key in (*(each for each in REQUIRED if each not in table), *table):
         if key not in KEYS:
@@ -109,7 +109,7 @@ def _of_table(table: dict[str, Any]) -> Entry:
         except InputError as error:
             raise InputError(f"cause: is wrong, {error}") from None
     suppression = Suppression(cause, _end_ms(table["until"]), table["why"])
-    return Entry(table["topic"], table.get("subscription", "*"), suppression)
+    return SuppressionRow(table["topic"], table.get("subscription", "*"), suppression)
 
 
 def _end_ms(until: Any) -> int:

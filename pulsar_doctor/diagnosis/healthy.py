@@ -59,19 +59,13 @@ from __future__ import annotations
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Clue
 from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
-from pulsar_doctor.diagnosis.thresholds import Threshold
+from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, Threshold
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 
 PROBLEM_AT_MOST = Threshold(
     "problem_at_most", 0.1, "share", "healthy is not given if a problem is more probable"
-)
-FIRST_ACK_WITHIN = Threshold(
-    "first_ack_within",
-    60.0,
-    "seconds",
-    "a consumer that holds messages for longer must have acknowledged some",
 )
 THRESHOLDS = (PROBLEM_AT_MOST, FIRST_ACK_WITHIN)
 

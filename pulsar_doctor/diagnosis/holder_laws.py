@@ -11,9 +11,14 @@ from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.answers import Rests, SilentHolder
-from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.thresholds import FORGETS_FROM, IN_HAND, PAUSE_SECONDS, QUIET_AFTER
+from pulsar_doctor.diagnosis.thresholds import (
+    FIRST_ACK_WITHIN,
+    FORGETS_FROM,
+    IN_HAND,
+    PAUSE_SECONDS,
+    QUIET_AFTER,
+)
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView

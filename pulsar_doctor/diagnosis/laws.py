@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.answers import ReaderRests, Rests, Unknown
-from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import (
     HOLDERS,
     acks_again,
@@ -26,6 +25,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.thresholds import (
+    FIRST_ACK_WITHIN,
     IN_HAND,
     PAUSE_SECONDS,
     QUIET_AFTER,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pulsar_doctor.diagnosis import healthy
 from pulsar_doctor.diagnosis.answers import HEALTHY
 from pulsar_doctor.diagnosis.cause import Cause
-from pulsar_doctor.diagnosis.thresholds import Threshold
+from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, Threshold
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.wording.durations import seconds_of
@@ -38,8 +38,8 @@ def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str,
         code, threshold = known[name]
         limits[code][threshold.name] = _number(value, threshold, change)
         named.add(name)
-    within, (code, follow) = limits[HEALTHY][healthy.FIRST_ACK_WITHIN.name], FIRST_ACK
-    if within > healthy.FIRST_ACK_WITHIN.default and code in limits:
+    within, (code, follow) = limits[HEALTHY][FIRST_ACK_WITHIN.name], FIRST_ACK
+    if within > FIRST_ACK_WITHIN.default and code in limits:
         limits[code] |= {each: within for each in follow if f"{code}.{each}" not in named}
     return limits
 

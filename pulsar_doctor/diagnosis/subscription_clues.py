@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import outlived
 from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
-from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
+from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
 from pulsar_doctor.evidence.values import least, told

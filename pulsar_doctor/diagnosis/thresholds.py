@@ -25,6 +25,12 @@ REFILL_WAIT = Threshold(
 SLOW_WAIT = Threshold(
     "slow_wait", 30.0, "seconds", "if the next FLOW is nearer than this, it is healthy"
 )
+FIRST_ACK_WITHIN = Threshold(
+    "first_ack_within",
+    60.0,
+    "seconds",
+    "a consumer that holds messages for longer must have acknowledged some",
+)
 QUIET_AFTER = Threshold("quiet_after", 5.0, "seconds", "a younger standstill is not reported")
 RECEIVER_QUEUE_SIZE = Threshold(
     "receiver_queue_size",

@@ -43,7 +43,7 @@ from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
 
-Reader = Callable[[bytes, str], list[Plain]]  # of the content of a file, and its name
+ReadsFile = Callable[[bytes, str], list[Plain]]  # of the content of a file, and its name
 
 NO_TIME = (
     "it is not known when the last file was taken, so all ages are lower bounds; "
@@ -94,7 +94,7 @@ def answers_in(content: bytes, name: str) -> list[Plain]:
     return [*plain[:-1], last.cut_off(name, read.document) if read.cut else last]
 
 
-def read(files: SampleFiles, reader: Reader = answers_in) -> ReadSamples:
+def read(files: SampleFiles, reader: ReadsFile = answers_in) -> ReadSamples:
     """The samples of files. Raises InputError where they cannot be read or do not fit together, and
     DoctorError where a topic that is asked for is not there.
 
@@ -174,7 +174,7 @@ def check_names(stats_files: Sequence[str], internal_files: Sequence[str]) -> No
         raise InputError(f"{called(twice[0])} is given twice; give each file once")
 
 
-def stats_content(name: str, topics: Sequence[str], reader: Reader) -> list[Plain] | Saved:
+def stats_content(name: str, topics: Sequence[str], reader: ReadsFile) -> list[Plain] | Saved:
     """A file of `--stats`: its samples. topics: which to take of a file that `--save` wrote."""
     with _begun(name) as (stream, line, schema):
         if schema is not None:

@@ -100,15 +100,15 @@ LABEL = re.compile(r'(\w{1,60})="((?:[^"\\]|\\.)*)"(?:,|$)')
 ESCAPED = re.compile(r'\\(["\\])')
 
 
-class Place(NamedTuple):
+class MetricPlace(NamedTuple):
     """What a line is about, by its labels; all None: the topic itself."""
 
     subscription: str | None = None
     consumer: tuple[str, str] | None = None  # its name and its number
 
 
-Values = dict[str, float | None]  # by the names that statistics have; None: contradictory
-Places = dict[Place, Values]
+Reported = dict[str, float | None]  # by the names that statistics have; None: contradictory
+Places = dict[MetricPlace, Reported]
 
 
 @dataclass(slots=True)
@@ -147,7 +147,9 @@ class MetricsReader:
                 self._put(name, topic, place, key, _number(number))
                 self._last = name
 
-    def _put(self, name: str, topic: str, place: Place, key: str, value: float | None) -> None:
+    def _put(
+        self, name: str, topic: str, place: MetricPlace, key: str, value: float | None
+    ) -> None:
         """A value that comes again begins the next scrape, unless the line before had its name."""
         values = self._values(topic, place)
         if key in values and name != self._last:
@@ -157,7 +159,7 @@ class MetricsReader:
             values = self._values(topic, place)
         values[key] = value if values.get(key, value) == value else None
 
-    def _values(self, topic: str, place: Place) -> Values:
+    def _values(self, topic: str, place: MetricPlace) -> Reported:
         topics = self.scrapes[-1]
         self.names += topic not in topics
         places = topics.setdefault(topic, {})
@@ -175,13 +177,13 @@ def _labels(written: str) -> dict[str, str] | None:
     return found if at == len(written) else None
 
 
-def _place(labels: Mapping[str, str]) -> Place:
+def _place(labels: Mapping[str, str]) -> MetricPlace:
     name = labels.get("consumer_name")
     consumer = None if name is None else (name, labels.get("consumer_id", ""))
-    return Place(labels.get("subscription"), consumer)
+    return MetricPlace(labels.get("subscription"), consumer)
 
 
-def _table(place: Place) -> Mapping[str, str]:
+def _table(place: MetricPlace) -> Mapping[str, str]:
     if place.consumer is not None:
         return OF_CONSUMER
     return OF_TOPIC if place.subscription is None else OF_SUBSCRIPTION
@@ -198,7 +200,7 @@ def _number(text: bytes) -> float | None:
 
 def document(topic: str, places: Places) -> dict[str, Any]:
     """The statistics of one topic, as `topics stats` would write them."""
-    told = _written(places.get(Place(), {}))
+    told = _written(places.get(MetricPlace(), {}))
     consumers: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
     for place, values in places.items():
         if place.consumer is not None:
@@ -216,12 +218,12 @@ def document(topic: str, places: Places) -> dict[str, Any]:
 
 def missing(places: Places) -> int:
     """How many subscriptions a topic has, by its own count, that no line is about."""
-    count = places.get(Place(), {}).get(COUNT) or 0
+    count = places.get(MetricPlace(), {}).get(COUNT) or 0
     there = {place.subscription for place in places} - {None}
     return max(0, int(count) - len(there))
 
 
-def _subscription(values: Values, consumers: list[dict[str, Any]]) -> dict[str, Any]:
+def _subscription(values: Reported, consumers: list[dict[str, Any]]) -> dict[str, Any]:
     """With its consumers, if each is reported."""
     written, count = _written(values), values.get(COUNT)
     if count and not written.get("unackedMessages"):
@@ -254,12 +256,12 @@ def _ranges_remain(subscription: Mapping[str, Any]) -> bool:
     return acked is None or moved is None or acked > moved
 
 
-def _written(values: Values) -> dict[str, Any]:
+def _written(values: Reported) -> dict[str, Any]:
     """Whole numbers without a point, and flags."""
     return dict(_each(values))
 
 
-def _each(values: Values) -> Iterator[tuple[str, Any]]:
+def _each(values: Reported) -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         if value is not None and key != COUNT:
             yield key, bool(value) if key in FLAGS else int(value) if value.is_integer() else value

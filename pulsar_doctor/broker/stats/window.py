@@ -330,8 +330,9 @@ def identity(consumer: ConsumerStats | PublisherStats) -> Identity | None:
     counter falls, which leaves no difference to judge by.
     """
     if not consumer.connected_since:
-        number = consumer.consumer_id if isinstance(consumer, ConsumerStats) else None
-        return None if number is None else (consumer.consumer_name, f"number {number}", None)
+        if not isinstance(consumer, ConsumerStats) or consumer.consumer_id is None:
+            return None
+        return consumer.consumer_name, f"number {consumer.consumer_id}", None
     name = consumer.consumer_name if isinstance(consumer, ConsumerStats) else consumer.producer_name
     return name, consumer.connected_since, consumer.address
 

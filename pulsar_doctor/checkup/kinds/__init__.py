@@ -121,7 +121,8 @@ def _read(kind: ModuleType, text: str, name: str, *, alone: bool) -> Brought:
 def _explained(text: str, name: str) -> Brought:
     """A text of no kind, read as answers all the same: a mistake in it is explained that way."""
     try:
-        return _answers().read(text, name)
+        brought: Brought = _answers().read(text, name)
+        return brought
     except InputError as error:
         others = [each.WHAT for each in modules() if each is not _answers()]
         also = f"; --stats also takes {listed(others, len(others))}" if others else ""

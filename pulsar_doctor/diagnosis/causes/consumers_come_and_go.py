@@ -35,9 +35,8 @@ from collections.abc import Mapping
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import rounds_of, went_round
-from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, IN_HAND, Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import ComesBackBy, SubscriptionView, Turnover
 from pulsar_doctor.wording.durations import duration

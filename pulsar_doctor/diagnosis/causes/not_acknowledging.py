@@ -55,7 +55,6 @@ from pulsar_doctor.diagnosis.actions.consumers import acknowledging, in_order, t
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, SilentHolder, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.healthy import FIRST_ACK_WITHIN
 from pulsar_doctor.diagnosis.holder_laws import (
     SENT_AGAIN_SECONDS,
     acks_again,
@@ -66,6 +65,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
 )
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
+    FIRST_ACK_WITHIN,
     FORGETS_FROM,
     IN_HAND,
     Limits,

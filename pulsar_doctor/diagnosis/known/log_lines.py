@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 TABLE = Path(__file__).with_name("log_lines.toml")
 AROUND = 1000  # characters before and behind the text that makes a line known
@@ -67,13 +68,9 @@ class KnownLine:
 @cache
 def rows() -> tuple[LogRow, ...]:
     """The table."""
-    table = tomllib.loads(TABLE.read_text("utf-8"))["line"]
-    return tuple(
-        LogRow(
-            **{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()}
-        )
-        for row in table
-    )
+    table: list[dict[str, Any]] = tomllib.loads(TABLE.read_text("utf-8"))["line"]
+    lists = ("versions", "has", "codes")
+    return tuple(LogRow(**row | {key: tuple(row.get(key, ())) for key in lists}) for row in table)
 
 
 def known_lines(text: str) -> tuple[KnownLine, ...]:

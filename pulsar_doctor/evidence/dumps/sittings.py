@@ -14,13 +14,13 @@ from pulsar_doctor.evidence.process_told import Role, Sitting, ThreadTold
 
 CHAINS_MOST = 1000  # threads that wait for others
 # For how long each thread is there, at least, and whether that was seen by two dumps alone.
-Times = Mapping[JavaThread, tuple[float, bool]]
+ThreadTimes = Mapping[JavaThread, tuple[float, bool]]
 
 
 def sittings(
     now: Dump,
     told: Mapping[int, ThreadTold],
-    times_of: Callable[[Iterable[JavaThread]], Times],
+    times_of: Callable[[Iterable[JavaThread]], ThreadTimes],
 ) -> tuple[Sitting, ...]:
     """told: what the agent has read of each thread, by its number; times_of: only these matter."""
     chains = LockChains.of(now, told)
@@ -50,7 +50,7 @@ def _that_matter(dump: Dump) -> list[tuple[JavaThread, Role]]:
     return [(each, role) for each, role in found if not some or each.id in own]
 
 
-def _seated(thread: JavaThread, role: Role, times: Times, chains: LockChains) -> Sitting:
+def _seated(thread: JavaThread, role: Role, times: ThreadTimes, chains: LockChains) -> Sitting:
     seconds, since_look = times[thread]
     wait = chains.wait(thread)
     if role == "receives" and wait is not None and wait.owner is None:

@@ -118,7 +118,8 @@ def _title(checkup: Checkup, fleet: JudgedFleet) -> str:
 def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
     """As the terminal has them, without its hints at -v, and all that it prints with -v."""
     for alike in (each for those in fleet.unwell[:VERDICTS_MOST] for each in those.alike()):
-        named_codes = [each.code for each in (*alike.shown.findings, *alike.shown.suspects[:1])]
+        named_codes = [each.code for each in alike.shown.findings]
+        named_codes += [each.code for each in alike.shown.suspects[:1]]
         in_short = block_rows(replace(pen, explained=set()), alike)
         badge, _, line = headline(pen, alike, " certain").plain.partition("  ")
         yield PageVerdict(

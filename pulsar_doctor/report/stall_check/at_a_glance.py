@@ -107,7 +107,9 @@ def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:
         if shown.findings:
             worst = shown.findings[0]
             first.setdefault(worst.code, worst)
-            addresses.setdefault(worst.code, set()).add(worst.where and worst.where.address)
+            addresses.setdefault(worst.code, set()).add(
+                worst.where.address if worst.where else None
+            )
         elif shown.suspects:
             first.setdefault(f"? {shown.suspects[0].code}", shown.suspects[0])
         for reader in resting_readers(shown):

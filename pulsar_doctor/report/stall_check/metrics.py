@@ -35,9 +35,9 @@ OTHERS = "(others)"  # the namespaces beyond
 NAMES = ("namespace", "topic", "subscription")
 PREFIX = "pulsar_doctor_"
 
-Values = tuple[str, ...]  # of labels
-Series = Iterator[tuple[Values, float | None]]  # None: not reported, so there is no series
-MetricSample = tuple[str, Values, float]
+LabelValues = tuple[str, ...]  # of labels
+Series = Iterator[tuple[LabelValues, float | None]]  # None: not reported, so there is no series
+MetricSample = tuple[str, LabelValues, float]
 Rank = tuple[str, int]  # "true" where it is suppressed, the place of its status: worst first
 Total = tuple[Rank, str, str]  # with namespace and cause
 
@@ -98,7 +98,7 @@ class Metric:
     """One metric. All are gauges."""
 
     meaning: str
-    labels: Values = ()
+    labels: LabelValues = ()
     series: Callable[[Diagnosis], Series] = field(default=lambda _: iter(()), repr=False)
 
 
@@ -162,7 +162,7 @@ class Metrics:
         self._named = named
         self._totals = Counter[Total]()
         self._used = Counter[Rank]()  # series
-        self._kept = defaultdict[Rank, dict[Values, list[MetricSample]]](dict)
+        self._kept = defaultdict[Rank, dict[LabelValues, list[MetricSample]]](dict)
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts, each counted as it goes by."""
