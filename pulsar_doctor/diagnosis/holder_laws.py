@@ -166,16 +166,16 @@ def outlived(view: SubscriptionView, within: float) -> bool:
     """Whether the oldest message rests for longer than who is there has been, and those before.
 
     Several have left since, and had it for longer than a first acknowledgement takes. Who is there
-    was sent messages that had waited: at once, or more than came since.
+    holds messages that had waited: they were sent at once, or are more than came since.
     """
     age, sent, moved = _age(view), view.since_delivery, view.since_mark_delete
     rounds = view.circulation.rounds if view.circulation is not None else None
-    if rounds is None or moved is None or age >= within or moved.seconds - age < within:
+    if not (rounds and moved and view.served) or not age < within <= moved.seconds - age:
         return False
-    waits = view.backlog.entries or 0 if view.backlog else 0
+    held = sum(view.kept_by(each) for each in view.served)
     came = IN_HAND.default + 2 * age * (view.msg_rate_in or 0.0)
-    at_once = sent is not None and age - sent.seconds < QUIET_AFTER.default
-    return (at_once or waits > came) and (not rounds.acked or waits >= FORGETS_FROM)
+    at_once = held > 0 and sent is not None and 0 <= age - sent.seconds < QUIET_AFTER.default
+    return (at_once or held > came) and (not rounds.acked or held >= FORGETS_FROM)
 
 
 def _age(view: SubscriptionView) -> float:

@@ -17,7 +17,6 @@ and with nothing else as long as the consumer stays connected and active.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -142,15 +141,15 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
     sure = MARK_DELETED in now.never and observed.acknowledged_ranges == 0
     published = 0 if sure else observed.window.last.topic.msg_in_counter
-    known = None not in (ever, present, published, now.consumers) and backlog
-    if not known or observed.durable is False:
+    known = None not in (ever, present, published, now.consumers)
+    if not known or observed.durable is False or not backlog or backlog < 0:
         return None
     sent, acked = (ever or 0) - (present or 0), not _nothing_ever_acknowledged(now)
-    waits = (backlog or 0) * batch
+    waits = backlog * batch
     times = sent // ((published or 0) + waits)
     at_once = min(waits, batch * sum(map(_allowed, now.consumers or ())) or waits)
-    in_vain = sent - max(0, (published or 0) - (backlog or 0))
-    lives = max(0, math.ceil(in_vain / at_once))
+    in_vain = sent - max(0, (published or 0) - backlog)
+    lives = max(0, -(-in_vain // at_once))
     if sure and not now.consumers and (size := _backlog_bytes(observed.window.last.topic, now)):
         times = (now.bytes_out_counter or 0) // (SKEWED * size)
     found = times >= ROUNDS or lives > (ROUNDS if sure else 1)
