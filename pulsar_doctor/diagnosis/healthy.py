@@ -11,7 +11,8 @@ the odds a problem is improbable: at most `problem_at_most`, a measured share (s
 - sent to a consumer that acknowledges none of them and does not keep them: for `first_ack_within`.
   It gives them back, or they expire;
 - sent, over and over, to consumers that have left: not at all, if that was three times all that can
-  be sent, and nobody has acknowledged any;
+  be sent, and nobody has acknowledged any; and for `first_ack_within` before all who are there
+  connected, if several had left before them: a new consumer is sent the oldest first;
 - in the queue of a client to which more are sent: for 30 seconds, or its rhythm, while its
   application takes and acknowledges none. With fewer permits than half of the queue, some are
   there;
