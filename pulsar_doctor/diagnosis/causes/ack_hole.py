@@ -245,10 +245,12 @@ def _remedy(view: SubscriptionView, hole: AckHole, severity: Severity) -> str:
 def _again(view: SubscriptionView) -> Sentence:
     """What is sent again meanwhile: the message may be given back each time, and not forgotten."""
     of = view.circulation
-    sent = (of.lately(AGAIN_SECONDS) or of.window) if of else None
-    if sent and sent.again:
+    if of is None or of.rate_redeliver == 0:  # counters that are read one after the other may err
+        return say("")
+    sent = of.lately(AGAIN_SECONDS) or of.window
+    if sent and sent.again > 0:
         return say("sent again lately: at least {} of {:messages}", sent.again, sent.messages)
-    rate = of.rate_redeliver if of else None
+    rate = of.rate_redeliver
     return say("sent again lately: {} messages a second", f"{rate:.3g}") if rate else say("")
 
 
