@@ -39,7 +39,7 @@ class Asked:
         return iter(())
 
     def judge(self) -> Judge:
-        rule = Cause("asked", "", self.check, frozenset({STATS}))
+        rule = Cause("asked", "", self.check, frozenset({STATS}), "nothing comes")
         return Judge([rule], limits_of([rule]))
 
 

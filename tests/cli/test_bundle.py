@@ -151,7 +151,7 @@ def test_the_trace_in_a_bundle_is_read_as_if_it_was_a_folder(tmp_path: Path, che
     page = tmp_path / "page.html"
     assert run(["report", str(bundle), "-o", str(page)]) == 0
     drawn = page.read_text()
-    assert re.search(r"slow of [\w-]+ on persistent", drawn)  # of the trace
+    assert re.search(r"slow of [\w-]+ on prefetch", drawn)  # of the trace
     assert "Available permits (solid)" in drawn
     assert "unsent permits" in drawn
     assert sorted(each.name for each in tmp_path.iterdir() if each.suffix != ".lock") == [

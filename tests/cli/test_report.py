@@ -247,7 +247,7 @@ def test_each_status_has_a_colour_and_a_shape_of_its_own(
     made: Any, state: str, status: str
 ) -> None:
     text = made(STATES / f"{state}.jsonl.gz")
-    assert f'<header class="{status}">' in text
+    assert f'<header class="{status} single">' in text
     assert f'<section class="verdict {status}" aria-labelledby="verdict-1">' in text
     rules = [line for line in text.partition("</style>")[0].splitlines() if f".{status}" in line]
     assert any(f"--status: var(--{status})" in rule for rule in rules)

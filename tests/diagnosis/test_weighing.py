@@ -57,7 +57,8 @@ def finding(code: str, severity: Severity, consumer: str | None, sure: float = 0
 
 
 def rule(code: str, said: Sequence[CauseAnswer], *explains: str, **more: Any) -> Cause:
-    values = {"needs": frozenset({WIRE}), "explains": frozenset(explains), **more}
+    values = {"needs": frozenset({WIRE}), "symptom": "nothing comes"}
+    values |= {"explains": frozenset(explains), **more}
     return Cause(code, code, lambda evidence, limits: iter(said), **values)
 
 
@@ -306,7 +307,7 @@ def test_a_rule_gets_its_own_thresholds() -> None:
         return iter(())
 
     waits = Threshold("wait", 5.0, "seconds", "how long")
-    rules = [Cause("x", "x", check, frozenset({WIRE}), (waits,))]
+    rules = [Cause("x", "x", check, frozenset({WIRE}), "nothing comes", (waits,))]
     diagnose(by_wire.subscription_view(wire()), rules, limits_of(rules, ["x.wait=9s"]))
     assert seen == [{"wait": 9.0}]
 

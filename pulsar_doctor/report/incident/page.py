@@ -87,11 +87,17 @@ def page(incident: Incident, case: str | None = None) -> str:
     title, counts = _title(checkup, fleet), counts_line(fleet, checkup.tally)
     worst = fleet.unwell[0].status if fleet.unwell else "healthy" if fleet.healthy else None
     head = [body.e("h1", title), body.e("p", header(checkup), class_="soft")]
-    head += [body.e("p", counts)] if fleet.counts.total() != 1 or checkup.tally.suppressed else []
+    single = fleet.counts.total() == 1
+    head += [] if single and not checkup.tally.suppressed else [body.e("p", counts)]
     kept = f'<script type="application/gzip" id="pulsar-doctor-case">{case}</script>'
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=escape(title),
-        body=body.html([body.e("header", *head, class_=worst), body.e("main", *main)]),
+        body=body.html(
+            [
+                body.e("header", *head, class_=f"{worst or 'empty'}{' single' if single else ''}"),
+                body.e("main", *main),
+            ]
+        ),
         version=__version__,
         scripts="\n".join([*([kept] if case else ()), *library]),
     )
@@ -136,7 +142,8 @@ def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
     for folded in fleet.healthy:
         rows = [ScreenRow.named(*row) for row in (*healthy_rows(folded), *paced_rows(folded))]
         badge, _, line = healthy_line(pen, folded).plain.partition("  ")
-        yield PageVerdict("healthy", badge, line, rows, account=account_of(folded))
+        codes = [folded.info.code] if folded.info else []
+        yield PageVerdict("healthy", badge, line, rows, codes, account=account_of(folded))
 
 
 def _missing(checkup: Checkup, timelines: Timelines) -> Iterator[str]:
