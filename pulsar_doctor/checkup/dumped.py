@@ -1,9 +1,9 @@
 """Joins thread dumps that somebody brings with what a broker reports of the same incident.
 
-A dump names no consumer and no address. So it is taken to be of the consumers whose client writes
-such dumps, where they share one address; or else of the one address whose consumers hold messages
-and do not go on, where one dump alone shows a thread that may be why. Otherwise it decides nothing,
-and what it shows is a note.
+A dump names no consumer and no address, unless the log around it does. So it is taken to be of the
+consumers whose client writes such dumps, where they share one address; or else of the one address
+whose consumers hold messages and do not go on, where one dump alone shows a thread that may be why.
+Otherwise it decides nothing, and what it shows is a note.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Dumped:
     """All processes of which there are dumps."""
 
     processes: tuple[ProcessTold, ...]
+    ends: tuple[frozenset[str], ...]  # of each, as far as a log names them
 
     @classmethod
     def of(cls, dumps: Iterable[ThreadDump], apart_seconds: float | None) -> Dumped:
@@ -46,7 +47,9 @@ class Dumped:
                 processes.append([each])
             else:
                 same.append(each)
-        return cls(tuple(told(in_order(those), apart_seconds) for those in processes))
+        ends = (frozenset().union(*(each.ends for each in those)) for those in processes)
+        found = (told(in_order(those), apart_seconds) for those in processes)
+        return cls(tuple(found), tuple(ends))
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view with where the threads of its consumers are, as far as dumps can be of them."""
@@ -64,6 +67,10 @@ class Dumped:
     ) -> tuple[ProcessTold | None, Sequence[ConsumerView]]:
         """The process of this kind, and the consumers that it is taken to have."""
         these = [each for each in self.processes if each.kind == kind]
+        for process, ends in zip(self.processes, self.ends, strict=True):
+            at_end = [each for each in view.consumers or () if each.address in ends]
+            if process.kind == kind and at_end:
+                return process, at_end
         may_be = [each for each in view.consumers or () if _is_dumped_by(each, DUMPED_BY[kind])]
         if len(these) == 1 and len({each.address for each in may_be}) == 1:
             return these[0], may_be

@@ -24,7 +24,7 @@ HEAD = re.compile(
     r"goroutine (\d{1,18}) [^\[]{0,200}\[([^],]{1,100})"
     r"(?:, (\d{1,9}) minutes)?(?:,[^]]{0,200})?\]:$"
 )
-MARK = re.compile(HEAD.pattern, re.MULTILINE)
+MARK = re.compile(f"^{HEAD.pattern}", re.MULTILINE)
 CLIENT = "github.com/apache/pulsar-client-go/pulsar."
 CALLS: dict[Role, re.Pattern[str]] = {
     "acknowledges": re.compile(r"\w+\.(?:Ack|Nack)\w*$"),

@@ -32,6 +32,9 @@ WORDS = (
     "goroutine ", "(most recent call first):", " (idle", " (active",
 )  # fmt: skip
 CHARACTERS_MOST = 32 << 20
+END = re.compile(
+    r"\bL:(/[\d.]{7,15}:\d{1,5})\b"
+)  # as the Java client logs its side of a connection
 WORKER = "java.util.concurrent.ThreadPoolExecutor$Worker.run"
 OF_LIBRARIES = re.compile(r"pulsar-|.*netty|OkHttp|HikariPool")  # names of threads
 SHARED_LEAST = 0.5  # of the threads of two dumps of one process; some end, others begin
@@ -46,6 +49,8 @@ class ThreadDump:
     threads: frozenset[tuple[object, ...]]  # what tells each thread from all others
     read: Any  # as the function of TOLD for this kind takes it
     whole: bool = True  # the text has its end, and was within the limits
+    # Addresses of connections that the log around it names, as a broker writes them.
+    ends: frozenset[str] = frozenset()
 
     def is_of(self, other: ThreadDump) -> bool:
         """Whether both are of one process."""
@@ -56,7 +61,8 @@ class ThreadDump:
 
 def dumps(text: str) -> list[ThreadDump]:
     """All dumps in a text, the first one first; none where it has none."""
-    return [each for reader in READERS for each in reader(_bare(text))]
+    ends = frozenset(END.findall(text))
+    return [replace(each, ends=ends) for reader in READERS for each in reader(_bare(text))]
 
 
 def has_any(text: str) -> bool:

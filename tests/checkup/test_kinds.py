@@ -1,0 +1,220 @@
+"""What people bring together: a broker's statistics, and dumps of the threads of their clients.
+
+incidents/ has what real clients and a real broker (4.0.8) have printed: Java 17 and 25, py-spy,
+faulthandler, Go; of Java's dumps the threads of the JVM itself are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.checkup.kinds import recognise
+from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence.dumps.thread_dump import dumps
+from tests.support.command_line import answered
+
+INCIDENTS = Path(__file__).parent / "incidents"
+DUMPS = sorted(each for each in INCIDENTS.glob("*/*") if not each.name.startswith("stats"))
+EACH = ("-q", "stall-check", "-o", "json")
+LISTENER, SLEEPS = "pulsar-external-listener-5-1", "java.lang.Thread.sleep under com.acme.App"
+
+
+def judged(*files: Path, more: tuple[str, ...] = ()) -> tuple[int, dict[str, Any]]:
+    options = [word for file in files for word in ("--stats", str(file))]
+    done = answered(*EACH, *options, *more)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def of(incident: str, *names: str) -> list[Path]:
+    return [INCIDENTS / incident / name for name in names]
+
+
+@pytest.mark.parametrize(
+    ("incident", "brought", "more", "status", "code", "shows"),
+    [
+        ("java-lock", ["jstack1.txt", "jstack2.txt"], (), "warning", "listener-stuck",
+         [LISTENER, "which writer holds", SLEEPS, "24 s"]),
+        ("java-deadlock", ["jcmd2.txt"], (), "stalled", "receive-deadlock",
+         ["bookkeeper", LISTENER, "wait for each other"]),
+        ("java-hang", ["jstack1.txt", "jstack2.txt"], (), "warning", "nobody-receives",
+         ["main", SLEEPS]),
+        ("java-io", ["app.log"], (), "warning", "nobody-receives",
+         ["pulsar-client-io-1-1", "an I/O thread of the client", SLEEPS]),
+        ("java25-virtual", ["tofile1.json", "tofile2.json"], (), "warning", "nobody-receives",
+         ["thread 21", "VirtualThread.parkNanos under com.acme.App.charge"]),
+        ("java25-virtual", ["tofile1.plain", "tofile2.plain"], (), "warning", "nobody-receives",
+         ["thread 21", "VirtualThread.parkNanos under com.acme.App.charge"]),
+        ("python-listener", ["pyspy1.txt", "pyspy2.txt"], ("--interval", "20s"), "warning",
+         "listener-stuck", ["charge (app.py:6) for 20 s"]),
+        ("go-hang", ["goroutine1.txt", "goroutine2.txt"], ("--interval", "20s"), "warning",
+         "nobody-receives", ["goroutine 1", "time.Sleep under main.charge"]),
+    ],
+)  # fmt: skip
+def test_the_dump_names_the_thread_that_statistics_alone_cannot(
+    incident: str, brought: list[str], more: tuple[str, ...], status: str, code: str,
+    shows: list[str],
+) -> None:  # fmt: skip
+    rc, document = judged(*of(incident, "stats2.json"))
+    assert (rc, document["subscriptions"][0]["status"]) == (3, "unknown")
+    rc, document = judged(*of(incident, "stats2.json", *brought), more=more)
+    (verdict,) = document["subscriptions"]
+    assert (verdict["status"], verdict["findings"][0]["code"]) == (status, code)
+    assert [each for each in shows if each not in verdict["findings"][0]["summary"]] == []
+    assert rc == (1 if status == "stalled" else 3)
+    assert "process" in document["sources"]
+
+
+@pytest.mark.parametrize(
+    ("incident", "brought", "shows"),
+    [
+        ("java-pool", "jcmd2.txt", "all 4 threads of a pool have work"),
+        ("python-pool", "faulthandler.txt", "all 4 threads of a pool have work"),
+        ("java-deadlock", "jcmd2.txt", f"deadlock, bookkeeper and {LISTENER} wait for each other"),
+        ("java-io", "app.log", "pulsar-client-io-1-1"),
+        ("go-deadlock", "app.log", "no thread calls receive"),
+        ("java-healthy", "jstack2.txt", "receiving: main"),
+    ],
+)
+def test_a_dump_alone_is_no_verdict(incident: str, brought: str, shows: str) -> None:
+    rc, document = judged(*of(incident, brought))
+    assert (rc, document["subscriptions"]) == (3, [])
+    assert any(shows in each["note"] for each in document["notes"]), document["notes"]
+    assert "topics stats" in document["unreachable"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("incident", "brought"),
+    [("java-healthy", "jstack2.txt"), ("python-healthy", "pyspy2.txt"),
+     ("go-healthy", "goroutine2.txt")],
+)  # fmt: skip
+def test_a_client_that_works_stays_healthy_beside_its_dump(incident: str, brought: str) -> None:
+    files = of(incident, "stats1.json", "stats2.json")
+    moments = map(int, re.findall(r"\b1[0-9]{12}\b", files[1].read_text()))
+    at = ("--at", str(max(moments) + 100), "--interval", "20s")
+    alone = judged(*files, more=at)
+    rc, document = judged(*files, *of(incident, brought), more=at)
+    assert (alone[0], rc) == (0, 0)
+    assert document["subscriptions"][0]["status"] == "healthy"
+
+
+def test_each_file_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    files = of("java-lock", "stats2.json", "jstack1.txt")
+    found = recognise(SampleFiles(list(map(str, files))))
+    assert [each.partition("java-lock/")[2] for each in found.lines] == [
+        "stats2.json: statistics of 1 topic",
+        "jstack1.txt: a thread dump of Java with 11 threads",
+    ]
+    assert not [*recognise(SampleFiles([str(files[0])])).lines]
+
+
+def test_what_is_no_kind_is_wrong_usage_and_says_what_is(tmp_path: Path) -> None:
+    text = tmp_path / "mail.txt"
+    text.write_text("Hello, our consumer is stuck.\n")
+    done = answered("stall-check", "--stats", str(text))
+    assert done.returncode == 2
+    assert "--stats also takes thread dumps (jstack" in done.stderr
+    text.write_text("Full thread dump OpenJDK 64-Bit Server VM:\n\n")
+    with pytest.raises(InputError, match="holds no thread"):
+        recognise(SampleFiles([str(text)]))
+
+
+def test_a_dump_that_is_cut_off_is_never_whole(tmp_path: Path) -> None:
+    cut, (stats, whole) = tmp_path / "cut.txt", of("java-healthy", "stats2.json", "jstack2.txt")
+    cut.write_text(whole.read_text()[:-1200])
+    rc, document = judged(*of("java-healthy", "stats1.json"), stats, cut)
+    assert rc == 3
+    assert "cut off" in document["unreachable"][0]["reason"]
+
+
+def two_consumers(incident: str, address: str, folder: Path) -> Path:
+    """The statistics of an incident with another Java consumer that holds messages as well."""
+    document = json.loads((INCIDENTS / incident / "stats2.json").read_text())
+    consumers = document["subscriptions"]["s"]["consumers"]
+    consumers.append(consumers[0] | {"consumerName": "other", "address": address})
+    file = folder / "two.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+def test_a_dump_that_may_be_of_two_processes_is_a_note_unless_its_log_names_one(
+    tmp_path: Path,
+) -> None:
+    stats = two_consumers("java-io", "/127.0.0.1:2", tmp_path)
+    (log,) = of("java-io", "app.log")
+    bare = tmp_path / "bare.txt"
+    bare.write_text(log.read_text().replace("L:/127.0.0.1:", "L:/10.0.0.1:"))
+    rc, document = judged(stats, bare)
+    assert (rc, document["subscriptions"][0]["findings"]) == (3, [])
+    assert any("pulsar-client-io-1-1" in each["note"] for each in document["notes"])
+    rc, document = judged(stats, log)
+    assert document["subscriptions"][0]["findings"][0]["consumer"] == "java-io"
+
+
+@pytest.mark.parametrize("prefix", ["billing-1  | ", "2026-11-29T13:22:47.123456789Z stdout F ",
+                                    "[pod/billing-0/app] ", "> "])  # fmt: skip
+def test_what_other_programs_put_before_lines_is_left_out(prefix: str) -> None:
+    for file in DUMPS:
+        text = file.read_text()
+        led = "".join(f"{prefix}{line}\n" for line in text.splitlines())
+        if file.suffix != ".json":
+            assert [each.threads for each in dumps(led)] == [each.threads for each in dumps(text)]
+
+
+def mutated(text: str, other: str, chance: random.Random) -> bytes:
+    """A text as it may arrive: cut, doubled, mixed with another, in another encoding."""
+    at, to = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+    kinds = (
+        lambda: text[at:to], lambda: text[:at], lambda: text[at:], lambda: text + text,
+        lambda: text[:at] + other + text[at:], lambda: text[:at] + text[to:],
+        lambda: text.replace("\n", "\r\n"), lambda: text.replace("\n", " "),
+        lambda: text[:to] + "\0\x1b[31m\u202e" + text[to:], lambda: other + text[at:],
+    )  # fmt: skip
+    made = chance.choice(kinds)()
+    encoding = chance.choice(["utf-8", "utf-8", "utf-16", "utf-16-le", "utf-8-sig"])
+    return made.encode(encoding, "replace")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_mutation_is_a_traceback_or_a_comfort(part: int, tmp_path: Path) -> None:
+    """500 each; what is unreadable is one sentence."""
+    chance, file = random.Random(6200 + part), tmp_path / "brought"
+    texts = [each.read_text() for each in DUMPS]
+    (stats,) = of("java-lock", "stats2.json")
+    texts.append(stats.read_text())
+    for _ in range(500):
+        content = mutated(chance.choice(texts), chance.choice(texts), chance)
+        file.write_bytes(content or b" ")
+        try:
+            found = recognise(SampleFiles([str(file)]))
+        except InputError:
+            continue
+        assert found.brought
+    for _ in range(10):
+        file.write_bytes(mutated(chance.choice(texts[:-1]), chance.choice(texts[:-1]), chance))
+        done = answered(*EACH, "--stats", str(stats), "--stats", str(file))
+        assert done.returncode in (1, 2, 3), done
+
+
+@pytest.mark.parametrize("unit", [
+    '"a" #1 nid=0x1 ', '"' * 40 + ' #1 "', "   java.lang.Thread.State: X\n", "goroutine 1 [a",
+    "goroutine 1 [a]:\nmain.f()\n\t/a.go:1\n\n", "    a (b (c:1 (",
+    "Thread 1 (idle)\n    a (b:1)\n",
+    '  File "a", line 1 in ', "\tat a.b.c(", "- locked <0x1", '#1 "a"\n', "x | " * 9,
+    '{"threadDump":{',
+    "Found one Java-level deadlock:\n", "Full thread dump \n",
+])  # fmt: skip
+def test_a_reader_takes_time_that_grows_with_the_length_only(unit: str) -> None:
+    """1 MB within seconds; it takes hundredths."""
+    began = time.process_time()
+    for text in (unit * ((1 << 20) // len(unit)), f"{unit}\n" * ((1 << 20) // len(unit))):
+        dumps(text)
+    assert time.process_time() - began < 6
