@@ -41,12 +41,24 @@ TAKER = replace(
     connected_for=Age(120_000, exact=True),
     since_last_flow=Age(1_000, exact=True),
 )
+SENT_MORE = replace(  # three acknowledged in its first eight seconds, none since
+    ONE,
+    unacked_messages=exactly(15),
+    msg_out_counter=exactly(18),
+    connected_for=Age(58_000, exact=True),
+    since_last_ack=Age(50_000, exact=True),
+    quiet_for=Age(1_000, exact=True),
+    never_acked=False,
+    works=True,
+)
 
 
 @pytest.mark.parametrize(
     ("consumer", "how"),
     [
         (replace(ONE, works=True), "slow"),
+        (SENT_MORE, "unclear"),
+        (replace(SENT_MORE, since_last_ack=Age(20_000, exact=True)), "slow"),
         (replace(ONE, never_acked=False, acked=True), "hangs"),  # earlier in the window
         (replace(ONE, quiet_for=Age(12_000, exact=True), pace=Pace(30.0, "measured")), "slow"),
         (ONE, "hangs"),

@@ -31,7 +31,7 @@ def activity_of(consumer: ConsumerView) -> Activity:
         return "keeps"
     if consumer.held_in_silence(HANGS_AFTER_SECONDS) > IN_HAND.default:
         return "hangs"
-    if consumer.works or _in_its_rhythm(consumer):
+    if (consumer.works and not consumer.pace_has_ended) or _in_its_rhythm(consumer):
         return "slow"
     silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.asked
     if silent and (consumer.never_acked or consumer.works is False):
