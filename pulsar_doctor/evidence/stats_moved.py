@@ -75,10 +75,11 @@ class ConsumerWindow:
         """How long the window is without the time in which it held and was sent nothing."""
         if self.course.broken or self.span_ms is None:
             return self.span_ms
-        idle = [self._idle_at(number) for number in range(len(self.course.values))]
-        times = [sample.now_ms or 0 for sample in self.observed.window.samples]
-        steps = zip(pairwise(idle), pairwise(times), strict=True)
-        return self.span_ms - sum(t - s for (a, b), (s, t) in steps if a is not None and a == b)
+        held = [self._idle_at(number) for number in range(len(self.course.values))]
+        times = [sample.now_ms for sample in self.observed.window.samples]
+        steps = zip(pairwise(held), pairwise(times), strict=True)
+        idle = (t - s for (a, b), (s, t) in steps if a is not None and a == b and s and t)
+        return max(0, self.span_ms - sum(idle))
 
     def _idle_at(self, number: int) -> int | None:
         """What it was sent until a sample in which it held nothing; None: it may have held some."""
