@@ -33,7 +33,7 @@ a consumer with permits is sent nothing for so long.
 
 Without acknowledgements within batches (batchIndexAckEnabled, and in the broker
 acknowledgmentAtBatchIndexLevelEnabled) a client sends none before all messages of a batch are
-acknowledged: one that leaves out a message of each batch looks as if it never acknowledged any.
+acknowledged: one that leaves out a message of each batch seems never to acknowledge any.
 What is given back, and is sent again within two minutes, is not kept: see `redelivery-storm`.
 
 A client that cannot decrypt or decode messages looks the same by statistics. Java's client keeps
@@ -176,7 +176,7 @@ def _never_acks(view: SubscriptionView, consumer: ConsumerView) -> bool:
     if not consumer.never_acked or consumer.active is False or consumer.resting:
         return False
     comes_back = consumer.gave_back and not consumer.quiet_at_least(SENT_AGAIN_SECONDS)
-    if comes_back and view.type not in SINGLE_ACTIVE:  # whose stats count entries
+    if comes_back and view.type not in SINGLE_ACTIVE:  # their stats count entries
         return False
     return view.kept_by(consumer) >= FORGETS_FROM
 
