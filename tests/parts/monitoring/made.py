@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.diagnosis.cause import Cause
+from pulsar_doctor.diagnosis.cause import Cause, page_of
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.ranking import LIKELY
 
 FOLDER = Path(__file__).parents[3] / "pulsar_doctor/parts/monitoring"
 RULES, DASHBOARD = FOLDER / "rules.yml", FOLDER / "dashboard.json"
 NAMED = "{{ $labels.subscription }} on {{ $labels.topic }}"
-OF_CAUSE = "docs/causes/{{ $labels.cause }}.md"
+OF_CAUSE = page_of("{{ $labels.cause }}")
 HEAD = """\
 # Alert rules for what `pulsar-doctor stall-check --all --watch --listen` answers.
 # Made from the causes and their thresholds; runbook_url is a path in pulsar-doctor's repository.
@@ -118,7 +118,7 @@ def rules() -> Iterator[Rule]:
             f"< 3600 {UNSUPPRESSED}",
             5 * MINUTE, "warning",
             f"{NAMED} reaches {{{{ $labels.limit }}}} in {{{{ $value | humanizeDuration }}}}",
-            f"docs/causes/{code}.md",
+            page_of(code),
         )  # fmt: skip
     yield from of_the_doctor()
 
