@@ -31,11 +31,17 @@ scrape_configs:
 
 
 def tool(name: str) -> str:
-    """The path of a program of Prometheus; skips the test where there is none."""
+    """The path of a program of Prometheus; only for a test that `needing` marks."""
     found = shutil.which(name, path=os.environ.get(VARIABLE) or None)
-    if found is None:
-        pytest.skip(wanting(f"{name} (on the PATH, or in the folder {VARIABLE})"))
+    assert found is not None
     return found
+
+
+def needing(name: str) -> pytest.MarkDecorator:
+    """Skips a test where there is no such program, before its broker starts."""
+    there = shutil.which(name, path=os.environ.get(VARIABLE) or None)
+    where = f"{name} (on the PATH, or in the folder {VARIABLE})"
+    return pytest.mark.skipif(there is None, reason=wanting(where))
 
 
 @dataclass(frozen=True, slots=True)

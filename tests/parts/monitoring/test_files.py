@@ -15,7 +15,7 @@ import pytest
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.report.stall_check.metrics import METRICS, NAMES, OF_SUBSCRIPTION, PREFIX
 from tests.parts.monitoring.made import RULES, Rule, dashboard, longest, rules
-from tests.parts.monitoring.prometheus import tool
+from tests.parts.monitoring.prometheus import needing, tool
 
 ROOT = Path(__file__).parents[3]
 SELECTOR = re.compile(rf"{PREFIX}(\w+)(?:{{([^}}]*)}})?")
@@ -118,6 +118,7 @@ def promtool(*arguments: object) -> str:
     return ran.stdout
 
 
+@needing("promtool")
 def test_promtool_finds_nothing_to_say_against_the_rules() -> None:
     said = promtool("check", "rules", "--lint=all", "--lint-fatal", RULES)
     assert f"SUCCESS: {len(list(rules()))} rules found" in said
@@ -150,6 +151,7 @@ def _expected(name: str) -> str:
     return json.dumps([{"exp_labels": labels, "exp_annotations": notes}])
 
 
+@needing("promtool")
 def test_promtool_plays_the_life_of_alerts(tmp_path: Path) -> None:
     stalled, warning = "PulsarSubscriptionStalled", "PulsarSubscriptionWarning"
     quiet = STALLED.replace("}", ',suppressed="true"}')

@@ -19,7 +19,7 @@ import pulsar
 
 from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.parts.monitoring.made import dashboard, rules_text
-from tests.parts.monitoring.prometheus import Prometheus, prometheus, tool
+from tests.parts.monitoring.prometheus import Prometheus, needing, prometheus
 from tests.support import eventually
 from tests.support.command_line import environment
 
@@ -125,8 +125,8 @@ def assert_panels(there: Prometheus) -> None:
     }  # fmt: skip
 
 
+@needing("prometheus")
 def test_an_alert_fires_upon_a_stall_and_ends_after_the_remedy(
     broker: Sandbox, tmp_path: Path
 ) -> None:
-    tool("prometheus")
     print(json.dumps(alert_life(broker.service_url, broker.admin_url, tmp_path)))
