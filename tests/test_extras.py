@@ -98,6 +98,12 @@ def test_the_extra_spark_brings_what_spark_connect_wants():
     subprocess.run([sys.executable, "-c", "import pyspark.sql.connect.session"], check=True)
 
 
+def test_no_extra_is_needed_to_name_the_formats_that_have_a_place():
+    run = without(EXTRAS, "stall-check", "t", "--after", "x", "-o", "nagios")
+    assert run.returncode == 3  # of nagios
+    assert "-o nagios has no place for --after; -o json and jsonl have" in run.stdout
+
+
 def test_the_base_explains_its_rules_without_any_extra():
     assert without(EXTRAS, "explain", "permits-exhausted").returncode == 0
     assert without(EXTRAS, "--help").returncode == 0

@@ -157,7 +157,7 @@ def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
     for name in () if asked.watch else given("WATCH"):
         raise InputError(f"--{name} goes on with --watch; add it")
-    formats.module_of(asked.output)  # a missing extra is reported before anything is watched
+    formats.require(asked.output)  # before anything is watched
     if (case_file := asked.case_file) is not None:
         return _again(case_file, asked)
     judge = _judge(asked)

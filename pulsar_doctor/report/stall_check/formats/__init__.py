@@ -5,6 +5,7 @@ A format's file has `write(checkup, out, wanted)`, and declares whatever is spec
     ENCODING     where its definition knows one encoding only
     FOR_PEOPLE   True: people read it, so it is drawn as a whole and names what could not be read
     CARRIES      what it has a place for, of Carried
+    require      (): raises MissingExtra where it needs what is not installed
     exit_code    (tally, wanted): exit codes of its own
     failure      (why): what stdout carries where nothing could be checked, with exit code 3
 
@@ -41,6 +42,11 @@ FORMATS = tuple(sorted((module.name for module in pkgutil.iter_modules(__path__)
 def module_of(name: str) -> ModuleType:
     """The file of one of FORMATS."""
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def require(name: str) -> None:
+    """Raises MissingExtra where the format needs what is not installed."""
+    getattr(module_of(name), "require", lambda: None)()
 
 
 def is_for_people(name: str) -> bool:

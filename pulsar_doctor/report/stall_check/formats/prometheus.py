@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.report.stall_check.metrics import Metrics
 from pulsar_doctor.report.stall_check.wanted import Wanted
 
 ENCODING = "utf-8"  # by its definition
 
 
+def require() -> None:
+    """Raises MissingExtra where there is no prometheus_client."""
+    importlib.import_module("pulsar_doctor.report.stall_check.metrics")
+
+
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """The same page as `stall-check --listen` has."""
+    from pulsar_doctor.report.stall_check.metrics import Metrics
+
     metrics = Metrics(named=wanted.named)
     for diagnosis in checkup.examined():
         metrics.add(diagnosis)
