@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
+from tempfile import TemporaryDirectory
 
 from fleet import asked_of, cluster
 from measured import table
@@ -32,10 +33,9 @@ TITLES = (
 
 @dataclass(slots=True)
 class Scraped:
-    """What scrapes have shown. rounds: the times at which they began, as the page has them."""
+    """What scrapes have shown."""
 
     seconds: list[float] = field(default_factory=list)
-    rounds: set[str] = field(default_factory=set)
     page: bytes = b""
 
     def add(self, url: str) -> None:
@@ -44,45 +44,56 @@ class Scraped:
         with urllib.request.urlopen(url, timeout=30) as answer:
             self.page = answer.read()
         self.seconds.append(time.perf_counter() - began)
-        self.rounds |= set(re.findall(r"checked_at_seconds\S+ (\S+)", self.page.decode()))
 
 
 @contextmanager
-def watching(admin_url: str, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The watch; where it is scraped."""
+def watching(
+    admin_url: str, out: Path, *more: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The watch, which writes its rounds to a file; where it is scraped."""
     command = (
         sys.executable, "-m", "pulsar_doctor", "stall-check", "--all", "--watch", "--admin-url",
         admin_url, "--listen", f"{LOOPBACK}:0", *more,
     )  # fmt: skip
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1]
-    ) as process:
+    here = Path(__file__).parents[1]
+    with (
+        out.open("wb") as written,
+        subprocess.Popen(command, stdout=written, stderr=subprocess.PIPE, cwd=here) as process,
+    ):
         assert process.stderr
-        line = process.stderr.readline().decode()
-        yield process, line.split()[2]
-        process.send_signal(signal.SIGINT)
-        process.stderr.read()
+        try:
+            yield process, process.stderr.readline().decode().split()[2].rstrip(",")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.stderr.read()
+
+
+def rounds_in(out: Path) -> int:
+    """How many rounds have ended: the last line of each counts the subscriptions."""
+    return len(re.findall(rb"Z  \d+ subscriptions?:", out.read_bytes()))
 
 
 def measure(subscriptions: int, seconds: float, pause: float, more: Sequence[str]) -> list[str]:
     """One row. pause: between two scrapes, in seconds; more than `seconds`: one at the end."""
-    with cluster(subscriptions, subscriptions // 100) as there:
-        admin_url = f"http://{LOOPBACK}:{there['ports'][0]}"
-        with watching(admin_url, *more) as (process, url):
+    with cluster(subscriptions, subscriptions // 100) as there, TemporaryDirectory() as folder:
+        admin_url, out = f"http://{LOOPBACK}:{there['ports'][0]}", Path(folder) / "rounds"
+        with watching(admin_url, out, *more) as (process, url):
             scraped, until = Scraped(), time.monotonic() + seconds
             while time.monotonic() < until:
                 time.sleep(min(pause, max(0.0, until - time.monotonic())))
                 scraped.add(url)
+            ended = rounds_in(out)
+            while rounds_in(out) == ended:  # no request of a round that has just begun
+                time.sleep(0.05)
             os.kill(process.pid, signal.SIGSTOP)
+            rounds = ended + 1
             asked = sum(asked_of(there)["asked"].values())
             peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
             os.kill(process.pid, signal.SIGCONT)
-    rounds = max(1, len(scraped.rounds)) if pause < seconds else 0
     times = quantiles([*scraped.seconds, *scraped.seconds], n=100)
     lines = scraped.page.decode().splitlines()
     return [
-        "yes" if rounds else "no", f"{seconds:.0f}", str(rounds or "-"),
-        f"{asked / rounds:.0f}" if rounds else f"{asked} in all",
+        "yes" if pause < seconds else "no", f"{seconds:.0f}", str(rounds), f"{asked / rounds:.0f}",
         f"{int(peak[1]) / 1024:.0f}" if peak else "", str(len(scraped.seconds)),
         f"{times[49] * 1000:.1f}", f"{times[98] * 1000:.1f}",
         str(sum(not line.startswith("#") for line in lines)), f"{len(scraped.page) / 1000:.0f}",
