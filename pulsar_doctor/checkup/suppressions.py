@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from fnmatch import fnmatchcase
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,44 +27,28 @@ KEYS = (*REQUIRED, "subscription", "cause")
 
 
 @dataclass(frozen=True, slots=True)
-class SuppressionRow:
-    """One entry. The patterns are those of a shell, with *, ? and [ ]."""
-
-    topic: str
-    subscription: str
-    suppression: Suppression
-
-    def names(self, of: Diagnosis) -> bool:
-        """Whether both patterns match; that of a topic matches its partitions, too."""
-        topics = {of.topic, of.whole, full_name(of.topic, of.partition)}
-        pattern = _full(self.topic)
-        return fnmatchcase(of.subscription, self.subscription) and any(
-            fnmatchcase(each, pattern) for each in topics
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Suppressions:
     """All entries of a file."""
 
-    entries: tuple[SuppressionRow, ...] = ()
+    entries: tuple[Suppression, ...] = ()
 
     def of(self, diagnosis: Diagnosis) -> Suppression | None:
         """What suppresses this verdict now; None: nothing, or it is healthy."""
         if diagnosis.status == "healthy" or not self.entries:
             return None
-        there = [each.suppression for each in self.entries if each.names(diagnosis)]
-        now, unknown = datetime.now(UTC), diagnosis.status == "unknown"
-        valid = [each for each in there if each.until > now]
-        return covering(diagnosis.findings, valid, unknown=unknown)
+        of, now_ms = diagnosis, time.time() * 1000
+        topics = of.topic, of.whole, full_name(of.topic, of.partition)
+        there = (each for each in self.entries if each.until_ms > now_ms)
+        valid = [each for each in there if each.names(topics, of.subscription)]
+        return covering(of.findings, valid, unknown=of.status == "unknown")
 
     def expired(self) -> Iterator[str]:
         """A sentence for each entry that has ended."""
         for each in self.entries:
-            if each.suppression.until <= datetime.now(UTC):
+            if each.until_ms <= time.time() * 1000:
                 yield printable(
                     f"the suppression of {each.subscription} on {each.topic} has ended "
-                    f"({each.suppression}); delete it, or give it another end"
+                    f"({each}); delete it, or give it another end"
                 )
 
 
@@ -86,7 +70,7 @@ def read(file: Path | None) -> Suppressions:
         raise InputError(f"{where}: {error}") from None
 
 
-def _entry(table: Any, lines: list[str], number: int) -> SuppressionRow:
+def _entry(table: Any, lines: list[str], number: int) -> Suppression:
     try:
         return _of_table(table)
     except InputError as error:
@@ -94,7 +78,7 @@ def _entry(table: Any, lines: list[str], number: int) -> SuppressionRow:
         raise InputError(f"line {_line(lines, number, key)}: {key} {why}") from None
 
 
-def _of_table(table: dict[str, Any]) -> SuppressionRow:
+def _of_table(table: dict[str, Any]) -> Suppression:
     """InputError says `key: why`."""
     for key in (*(each for each in REQUIRED if each not in table), *table):
         if key not in KEYS:
@@ -108,8 +92,9 @@ def _of_table(table: dict[str, Any]) -> SuppressionRow:
             named([cause])
         except InputError as error:
             raise InputError(f"cause: is wrong, {error}") from None
-    suppression = Suppression(cause, _end_ms(table["until"]), table["why"])
-    return SuppressionRow(table["topic"], table.get("subscription", "*"), suppression)
+    until_ms = _end_ms(table["until"])
+    topic, subscription = _full(table["topic"]), table.get("subscription", "*")
+    return Suppression(topic, subscription, cause, until_ms, table["why"])
 
 
 def _end_ms(until: Any) -> int:
@@ -117,8 +102,12 @@ def _end_ms(until: Any) -> int:
     if not isinstance(until, date):
         raise InputError("until: is not a date without quotes, such as 2027-01-31")
     if not isinstance(until, datetime):
-        until = datetime.combine(until, time(23, 59, 59))
-    return int(until.replace(tzinfo=until.tzinfo or UTC).timestamp() * 1000)
+        until = datetime(until.year, until.month, until.day, 23, 59, 59)
+    try:
+        moment = until.replace(tzinfo=until.tzinfo or UTC).astimezone(UTC)
+    except OverflowError:
+        raise InputError("until: is no moment of the years 1 to 9999") from None
+    return int(moment.timestamp() * 1000)
 
 
 def _full(pattern: str) -> str:

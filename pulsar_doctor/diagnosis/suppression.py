@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from fnmatch import fnmatchcase
 
 from pulsar_doctor.diagnosis.answers import Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """One entry of a file of suppressions, without what it applies to."""
+    """One entry of a file of suppressions. The patterns are those of a shell: *, ? and [ ]."""
 
+    topic: str  # pattern of full names
+    subscription: str  # pattern
     cause: str | None  # None: every cause, and what is unknown
     until_ms: int  # since the epoch
     why: str
 
     def __str__(self) -> str:
-        return f"until {self.until:%Y-%m-%d %H:%M} UTC: {self.why}"
+        until = datetime.fromtimestamp(self.until_ms / 1000, UTC)
+        return f"until {until:%Y-%m-%d %H:%M} UTC: {self.why}"
 
-    @property
-    def until(self) -> datetime:
-        """Its last moment."""
-        return datetime.fromtimestamp(self.until_ms / 1000, UTC)
-
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, str]:
         """As JSON."""
-        return {"until": f"{self.until:%Y-%m-%dT%H:%M:%SZ}", "why": self.why}
+        until = datetime.fromtimestamp(self.until_ms / 1000, UTC)
+        return {"until": f"{until:%Y-%m-%dT%H:%M:%SZ}", "why": self.why}
+
+    def names(self, topics: Iterable[str], subscription: str) -> bool:
+        """Whether it is about that subscription. topics: the full names of the same topic."""
+        topic = any(fnmatchcase(each, self.topic) for each in topics)
+        return topic and fnmatchcase(subscription, self.subscription)
 
 
 def covering(
@@ -40,7 +44,7 @@ def covering(
     cause that is certain, so that only an entry for every cause covers it.
     """
     codes = {each.code for each in findings if each.severity != "info"}
-    of_any = [each for each in entries if each.cause is None]
+    of_any = any(each.cause is None for each in entries)
     wanted: set[str | None] = {None} if unknown or of_any or not codes else {*codes}
     used = [each for each in entries if each.cause in wanted]
     if not used or wanted - {each.cause for each in used}:

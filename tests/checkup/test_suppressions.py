@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.report.checkups import checkup, finding, verdict, written
 
 FOREVER, OVER = "until = 2999-12-31", "until = 2026-01-31"
 ENTRY = f'[[suppress]]\ntopic = "orders"\n{FOREVER}\nwhy = "moved by 42"\n'
-QUIET = Suppression(None, 32_503_680_000_000, "moved | by 42")
+QUIET = Suppression("*", "*", None, 32_503_680_000_000, "moved | by 42")
 STATE = str(Path(__file__).parents[1] / "states/4.0.8/prefetch-hogging.jsonl.gz")
 
 
@@ -85,8 +86,8 @@ def test_one_that_has_ended_suppresses_nothing_and_is_a_warning(tmp_path: Path) 
     found = suppressions(tmp_path, ENTRY.replace(FOREVER, OVER))
     assert found.of(verdict("stalled")) is None
     assert [*found.expired()] == [
-        "the suppression of * on orders has ended (until 2026-01-31 23:59 UTC: moved by 42); "
-        "delete it, or give it another end"
+        "the suppression of * on persistent://public/default/orders has ended (until 2026-01-31 "
+        "23:59 UTC: moved by 42); delete it, or give it another end"
     ]
     assert [*suppressions(tmp_path, ENTRY).expired()] == []
 
@@ -100,6 +101,7 @@ def test_one_that_has_ended_suppresses_nothing_and_is_a_warning(tmp_path: Path) 
         (ENTRY + ENTRY.replace("why", "wy"), "line 5: why is missing"),
         (ENTRY + "causes = 'x'", "line 5: causes is not known; did you mean cause?"),
         (ENTRY.replace("2999-12-31", '"2999-12-31"'), "line 3: until is not a date without quotes"),
+        (ENTRY.replace("2999-12-31", "0001-01-01T00:00:00+14:00"), "line 3: until is no moment"),
         (ENTRY.replace("2999-12-31", "07:30:00"), "line 3: until is not a date without quotes"),
         (ENTRY.replace('"moved by 42"', '"  "'), "line 4: why is not a text in quotes"),
         (ENTRY.replace('"orders"', "7"), "line 2: topic is not a text in quotes"),
@@ -185,3 +187,18 @@ def test_those_that_are_suppressed_are_a_group_of_their_own() -> None:
     text = written("table", run)
     assert text.count("20 subscriptions: permits-exhausted") == 2
     assert not Wanted().fails(replace(loud[0], suppressed=QUIET))
+
+
+def test_on_the_command_line(run: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "quiet.toml"
+    still = ENTRY.replace("orders", "prefetch-*")
+    file.write_text(still + ENTRY.replace(FOREVER, OVER))
+    told = ("stall-check", "--stats", STATE, "--suppressions", str(file))
+    code, out, err = run(*told)
+    assert (code, "1 stalled; 1 suppressed" in out) == (0, True)
+    assert err.startswith("pulsar-doctor: the suppression of * on persistent://public/default/ord")
+    assert run("stall-check", "--stats", STATE)[0] == 1
+    file.write_text(still.replace("2999", "soon"))
+    code, out, err = run(*told)
+    assert (code, out) == (2, "")
+    assert "is not TOML: Invalid value (at line 3, column 9)" in err
