@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,6 +47,10 @@ def _suppressed(of: Diagnosis) -> str:
     return "true" if of.suppressed else ""
 
 
+def _status(of: Diagnosis) -> Series:
+    yield (of.status, _suppressed(of)), 1
+
+
 def _findings(of: Diagnosis) -> Series:
     """Several consumers may share a cause, which is one series."""
     found = (each for each in of.findings if each.severity != "info")
@@ -57,23 +61,6 @@ def _findings(of: Diagnosis) -> Series:
 def _suspect(of: Diagnosis) -> Series:
     if of.status == "unknown":
         yield from (((each.code,), each.probability) for each in of.suspects[:1])
-
-
-def _oldest(of: Diagnosis) -> Series:
-    yield (), None if (of.oldest_seconds or 0) < 0 else of.oldest_seconds
-
-
-def _ranges(of: Diagnosis) -> Series:
-    yield (), of.ranges.count if of.ranges else None
-
-
-def _ranges_limit(of: Diagnosis) -> Series:
-    yield (), of.ranges.known_limit if of.ranges else None
-
-
-def _growth(of: Diagnosis) -> Series:
-    growth = of.balance.growth if of.balance else None
-    yield (), growth.about if growth else None
 
 
 def _limits(of: Diagnosis) -> Series:
@@ -88,9 +75,19 @@ def _places(of: Diagnosis) -> Series:
     yield from (((name,), count or None) for name, count in entries.items())
 
 
-def _rest(of: Diagnosis) -> Series:
+def _numbers(of: Diagnosis) -> dict[str, float | None]:
+    """One number each, by the end of its name."""
     places = of.account.places if of.account else ()
-    yield (), max((each.rest.least for each in places if each.rest), default=None)
+    growth = of.balance.growth if of.balance else None
+    return {
+        "backlog_entries": of.backlog,
+        "oldest_message_seconds": None if (of.oldest_seconds or 0) < 0 else of.oldest_seconds,
+        "next_flow_seconds": of.flow_seconds,
+        "ranges": of.ranges.count if of.ranges else None,
+        "ranges_limit": of.ranges.known_limit if of.ranges else None,
+        "growth_messages_per_second": growth.about if growth else None,
+        "rest_seconds": max((each.rest.least for each in places if each.rest), default=None),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +95,13 @@ class Metric:
     """One metric. All are gauges."""
 
     meaning: str
-    labels: LabelValues = ()
-    series: Callable[[Diagnosis], Series] = field(default=lambda _: iter(()), repr=False)
+    labels: LabelValues = ()  # beside cluster, and NAMES where it is of a subscription
+    series: Callable[[Diagnosis], Series] | None = None  # None: of the whole, or in _numbers
 
 
+SINGLE = "subscription_"  # before the names of numbers
 OF_SUBSCRIPTION = {
-    "subscription_status": Metric(
-        "1 for the verdict on it.",
-        ("status", "suppressed"), lambda of: iter([((of.status, _suppressed(of)), 1)]),
-    ),
+    "subscription_status": Metric("1 for the verdict on it.", ("status", "suppressed"), _status),
     "finding": Metric(
         "1 for each cause that was found; more: pulsar-doctor explain CAUSE.",
         ("cause", "severity", "suppressed"), _findings,
@@ -114,32 +109,21 @@ OF_SUBSCRIPTION = {
     "suspect_probability": Metric(
         "How likely the first suspect of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
     ),
-    "subscription_backlog_entries": Metric(
-        "Entries in the backlog.", (), lambda of: iter([((), of.backlog)])
-    ),
-    "subscription_oldest_message_seconds": Metric(
-        "Age of its oldest unacknowledged message.", (), _oldest
-    ),
+    "subscription_backlog_entries": Metric("Entries in the backlog."),
+    "subscription_oldest_message_seconds": Metric("Age of its oldest unacknowledged message."),
     "subscription_next_flow_seconds": Metric(
-        "Until its last consumer asks for more messages, at most, at its pace.",
-        (), lambda of: iter([((), of.flow_seconds)]),
+        "Until its last consumer asks for more messages, at most, at its pace."
     ),
-    "subscription_ranges": Metric("Acknowledged ranges behind mark-delete.", (), _ranges),
-    "subscription_ranges_limit": Metric(
-        "How many of these ranges the broker keeps when it loads the topic.", (), _ranges_limit
-    ),
-    "subscription_growth_messages_per_second": Metric(
-        "What comes in less what is sent for the first time.", (), _growth
-    ),
+    "subscription_ranges": Metric("Acknowledged ranges behind mark-delete."),
+    "subscription_ranges_limit": Metric("How many ranges the broker keeps over a load."),
+    "subscription_growth_messages_per_second": Metric("What comes in less what is newly sent."),
     "subscription_limit_seconds": Metric(
         "Until it reaches a limit at its present pace.", ("limit",), _limits
     ),
     "subscription_place_entries": Metric(
         "Where the entries of its backlog are, at least.", ("place",), _places
     ),
-    "subscription_rest_seconds": Metric(
-        "For how long at least one of these places has not moved.", (), _rest
-    ),
+    "subscription_rest_seconds": Metric("For how long at least one of these has not moved."),
 }  # fmt: skip
 TOTALS = {
     "subscriptions": Metric(
@@ -152,6 +136,15 @@ TOTALS = {
     "checked_at_seconds": Metric("When the round began, in seconds since 1970."),
 }
 METRICS = TOTALS | OF_SUBSCRIPTION
+
+
+def _series(of: Diagnosis) -> Iterator[tuple[str, LabelValues, float]]:
+    """All of one subscription, with their own labels; nothing of what is not reported."""
+    for name, metric in OF_SUBSCRIPTION.items():
+        for values, value in metric.series(of) if metric.series else ():
+            if value is not None:
+                yield name, values, value
+    yield from ((SINGLE + name, (), n) for name, n in _numbers(of).items() if n is not None)
 
 
 class Metrics:
@@ -178,12 +171,7 @@ class Metrics:
         if self._used[rank] >= SERIES_MOST or (of.status == "healthy" and not self._named):
             return
         names = namespace, _shown(full_topic(of)), _shown(of.subscription)
-        samples = [
-            (name, names + values, value)
-            for name, metric in OF_SUBSCRIPTION.items()
-            for values, value in metric.series(of)
-            if value is not None
-        ]
+        samples = [(name, names + values, value) for name, values, value in _series(of)]
         self._used[rank] += len(samples)
         self._kept[rank].setdefault(names, samples)
 
