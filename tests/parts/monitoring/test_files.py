@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor import PAGES
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.report.stall_check.metrics import METRICS, NAMES, OF_SUBSCRIPTION, PREFIX
 from tests.parts.monitoring.made import RULES, Rule, dashboard, longest, rules
@@ -74,10 +75,11 @@ def test_an_alert_waits_no_longer_than_its_cause_and_a_stall_at_most_one_round()
             assert max(waits) <= rule.seconds or rule.seconds == 600
 
 
-def test_every_alert_has_a_page(tmp_path: Path) -> None:
+def test_every_alert_has_a_page() -> None:
     for rule in rules():
-        page = rule.runbook.replace("{{ $labels.cause }}", "no-consumer")
-        assert (ROOT / page).is_file()
+        for cause in load():
+            page = rule.runbook.replace("{{ $labels.cause }}", cause.code)
+            assert (ROOT / page).is_file()
 
 
 def test_panels_lie_beside_each_other_and_have_numbers_of_their_own() -> None:
