@@ -175,6 +175,21 @@ def test_ten_thousand_of_which_one_in_a_hundred_is_sick_are_few_series() -> None
     assert len(text) < 300_000
 
 
+def test_what_could_not_be_read_keeps_its_series_and_what_was_read_does_not() -> None:
+    names = ("lost", "lost-partition-1", "cured", "gone")
+    topics = [f"persistent://public/default/{name}" for name in names]
+    first = Metrics(named=False)
+    assert list(first.through([verdict("stalled", topic=topic) for topic in topics]))
+    for unread, kept in ((topics[0], topics[:2]), ("(the rest)", [*topics[:2], topics[3]])):
+        run = checkup([verdict(topic=topics[2])], unreachable=[(unread, "503")])
+        second = Metrics(named=False, before=first)
+        assert list(second.through(run.examined()))
+        samples = parsed(second.text(run))
+        assert [labels["topic"] for labels, _ in of(samples, "finding")] == kept
+        assert sum(value for _, value in of(samples, "subscriptions")) == len(kept) + 1
+        assert of(samples, "subscriptions_cut") == []
+
+
 def test_labels_are_those_that_are_declared_and_hold_no_consumer_and_no_address() -> None:
     secret = "canary"
     findings = (finding(consumer=f"{secret}-1", summary=secret),)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.cli._calls import say
@@ -13,8 +12,6 @@ from pulsar_doctor.wording.gate import complain
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.parts.monitoring.server import LastRound
-    from pulsar_doctor.report.stall_check.metrics import Metrics
 
 RoundHook = Callable[["Checkup"], AbstractContextManager[None]]
 
@@ -37,13 +34,16 @@ def beside(options: Mapping[str, Any], *, named: bool, every_seconds: float) -> 
                 f"{shown(bound)} is not on loopback: whoever reaches it reads the names of topics "
                 "and subscriptions, without a password"
             )
-        yield partial(_published, last, lambda: Metrics(named=named))
+        before: Metrics | None = None
 
+        @contextmanager
+        def published(checkup: Checkup) -> Iterator[None]:
+            """Counts verdicts while others read them; a round that is cut off is not published."""
+            nonlocal before
+            metrics = Metrics(named=named, before=before)
+            checkup.diagnoses = metrics.through(checkup.diagnoses)
+            yield
+            last.publish(metrics.text(checkup))
+            before = metrics
 
-@contextmanager
-def _published(last: LastRound, new: Callable[[], Metrics], checkup: Checkup) -> Iterator[None]:
-    """Counts the verdicts while others read them; a round that is cut off is not published."""
-    metrics = new()
-    checkup.diagnoses = metrics.through(checkup.diagnoses)
-    yield
-    last.publish(metrics.text(checkup))
+        yield published

@@ -22,6 +22,7 @@ from pulsar_doctor.diagnosis.short_form import first_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import needing
 from pulsar_doctor.evidence.values import least
+from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.report.words import full_topic
 
 with needing("metrics", "OpenMetrics"):
@@ -150,12 +151,14 @@ def _series(of: Diagnosis) -> Iterator[tuple[str, LabelValues, float]]:
 class Metrics:
     """The metrics of one round. Changes in place; keeps numbers, no verdicts."""
 
-    def __init__(self, *, named: bool) -> None:
-        """named: healthy subscriptions have series, too."""
+    def __init__(self, *, named: bool, before: Metrics | None = None) -> None:
+        """named: healthy subscriptions have series, too. before: the last round."""
         self._named = named
         self._totals = Counter[Total]()
         self._used = Counter[Rank]()  # series
-        self._kept = defaultdict[Rank, dict[LabelValues, list[MetricSample]]](dict)
+        self._kept = defaultdict[Rank, dict[LabelValues, tuple[Total, list[MetricSample]]]](dict)
+        those = before._kept.values() if before else ()
+        self._before = {names: row for each in those for names, row in each.items()}
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts, each counted as it goes by."""
@@ -165,18 +168,20 @@ class Metrics:
 
     def add(self, of: Diagnosis) -> None:
         """One more subscription."""
-        namespace, cause = _shown(_namespace(of)), first_cause(of)
-        rank = _suppressed(of), STATUSES.index(of.status)
-        self._totals[rank, namespace, cause[0] if cause else ""] += 1
+        names = _shown(_namespace(of)), _shown(full_topic(of)), _shown(of.subscription)
+        rank, cause = (_suppressed(of), STATUSES.index(of.status)), first_cause(of)
+        total = rank, names[0], cause[0] if cause else ""
+        self._totals[total] += 1
+        self._before.pop(names, None)
         if self._used[rank] >= SERIES_MOST or (of.status == "healthy" and not self._named):
             return
-        names = namespace, _shown(full_topic(of)), _shown(of.subscription)
         samples = [(name, names + values, value) for name, values, value in _series(of)]
         self._used[rank] += len(samples)
-        self._kept[rank].setdefault(names, samples)
+        self._kept[rank].setdefault(names, (total, samples))
 
     def text(self, checkup: Checkup) -> str:
         """The whole page, once the checkup was read to its end."""
+        self._keep_unread(checkup)
         cluster = _shown((checkup.cluster and checkup.cluster.name) or "")
         families = {name: _family(name, metric) for name, metric in METRICS.items()}
         for name, values, value in self._samples(checkup):
@@ -184,6 +189,16 @@ class Metrics:
         filled = [family for family in families.values() if family.samples]
         registry: Any = SimpleNamespace(collect=lambda: filled)
         return str(generate_latest(registry), "utf-8")
+
+    def _keep_unread(self, checkup: Checkup) -> None:
+        """A topic that could not be read keeps its series: without them an alert would end."""
+        unread = {_whole(_shown(topic)) for topic, _ in checkup.unreachable}
+        vague = any("://" not in each for each in unread)  # a namespace, a broker, or the rest
+        for names, (total, samples) in self._before.items():
+            if vague or _whole(names[1]) in unread:
+                self._totals[total] += 1
+                self._kept[total[0]][names] = total, samples
+        self._before = {}
 
     def _samples(self, checkup: Checkup) -> Iterator[MetricSample]:
         totals = self._folded()
@@ -206,7 +221,7 @@ class Metrics:
         """The worst first, each subscription wholly or not at all; then how many are left out."""
         left_out = Counter[str]()
         for rank in sorted({rank for rank, *_ in self._totals}):
-            for samples in self._kept[rank].values():
+            for _, samples in self._kept[rank].values():
                 if len(samples) > room:
                     break
                 room -= len(samples)
@@ -223,6 +238,10 @@ def _family(name: str, metric: Metric) -> GaugeMetricFamily:
     return GaugeMetricFamily(
         PREFIX + name, metric.meaning, labels=("cluster", *names, *metric.labels)
     )
+
+
+def _whole(topic: str) -> str:
+    return split_segment(split_partition(topic)[0])[0]
 
 
 def _namespace(of: Diagnosis) -> str:

@@ -133,7 +133,7 @@ def of_the_doctor() -> Iterator[Rule]:
     )  # fmt: skip
     yield Rule(
         "PulsarDoctorTopicsUnread", "pulsar_doctor_topics_unreachable > 0", 5 * MINUTE, "warning",
-        "{{ $value }} topics could not be read: their subscriptions have no alerts", page, group,
+        "{{ $value }} topics could not be read: what is new there has no alert", page, group,
     )  # fmt: skip
     yield Rule(
         "PulsarDoctorSeriesCut", "pulsar_doctor_subscriptions_cut > 0", MINUTE, "critical",
