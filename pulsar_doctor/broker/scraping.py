@@ -20,7 +20,7 @@ from pulsar_doctor.wording.printable import many
 
 TIMEOUT_SECONDS = 10.0
 SCRAPES = 3  # of a buffer that is renewed each minute two are the same
-WHAT = "the metrics"
+WHAT, WANTED = "the metrics", "http://HOST:PORT/metrics/"
 BUFFERED = (
     "the broker buffers its metrics (metricsBufferResponse): they may be a minute old, and all "
     "ages are lower bounds"
@@ -31,7 +31,7 @@ BUFFERED = (
 class MetricsAddress:
     """Where metrics are: the settings that lead there, and the path."""
 
-    url: str  # for a person
+    url: str
     settings: Settings
     path: str
 
@@ -41,22 +41,22 @@ def address_of(url: str, settings: Settings) -> MetricsAddress:
 
     Raises InputError.
     """
-    if "," in url:
-        raise InputError("--metrics takes the address of one broker")
     try:
-        [base] = bases_of(url)
+        bases = bases_of(url)
     except InputError:
+        bases = []
+    if len(bases) != 1 or bases[0].query:
         raise InputError(
-            "--metrics takes http://HOST:PORT/metrics/, without credentials in it"
-        ) from None
+            "--metrics takes http://HOST:PORT/metrics/, without credentials or a query"
+        )
+    [base] = bases
     known = {origin_of(each) for each in bases_of(settings.admin_url)}
     if origin_of(base) not in known:
         settings = replace(settings, auth_plugin=None, auth_params=None,
                            tls_certificate=None, tls_key=None)  # fmt: skip
     path = base.raw_path.decode() if base.path != "/" else "/metrics/"
     origin = str(base.copy_with(raw_path=b"/"))
-    shown = f"{refusals.place(base)}{base.path}"  # a query may hold a token
-    return MetricsAddress(shown, replace(settings, admin_url=origin.rstrip("/")), path)
+    return MetricsAddress(url, replace(settings, admin_url=origin.rstrip("/")), path)
 
 
 async def scrapes(
