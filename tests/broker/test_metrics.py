@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.admin.segment_numbers import composed
 from pulsar_doctor.broker.scrapes import scrapes_in
 from pulsar_doctor.broker.stats import metrics
 from pulsar_doctor.broker.stats.fields import decoded
@@ -152,6 +153,12 @@ def test_a_backslash_that_the_broker_did_not_escape_costs_one_line() -> None:
     [[places]] = [scrape.values() for scrape in reader.scrapes]
     assert [place.subscription for place in places] == ["s"]
     assert reader.unread == 1
+
+
+def test_rates_of_a_segment_are_not_those_of_metrics() -> None:
+    numbers = {"s": {"msgDropRate": 0.5, "msgRateExpired": 0.25, "msgBacklog": 3.0}}
+    found = composed(numbers, None, None, 0)["subscriptions"]["s"]
+    assert found == {"msgBacklog": 3, "blockedSubscriptionOnUnackedMsgs": False}
 
 
 def test_two_scrapes_in_one_text_are_two_samples() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from pulsar_doctor.broker.admin.segment_numbers import FIELDS, TOPIC_LINE
+from pulsar_doctor.broker.stats.metrics import OF_SUBSCRIPTION
 from tests.scalable.replaying import STATES
 
 WANTED = (
@@ -29,7 +29,7 @@ WANTED = (
 def reading(admin: httpx2.Client, topic: str) -> dict[str, Any]:
     listed = admin.get("/admin/v2/broker-stats/topics").json()
     metrics = admin.get("/metrics/")
-    name = "|".join((*FIELDS, TOPIC_LINE))
+    name = "|".join((*(each for each in OF_SUBSCRIPTION if "/" not in each), "subscriptions_count"))
     line = re.compile(rf'pulsar_({name})\{{.*topic="segment://public/default/{topic}/.*')
     return {
         "date_ms": int(parsedate_to_datetime(metrics.headers["Date"]).timestamp() * 1000),

@@ -16,25 +16,16 @@ from typing import Any
 
 from pulsar_doctor.broker.bodies import NAMES_MOST, TooMany
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object
-from pulsar_doctor.broker.stats.metrics import COUNT, MOMENTS, OF_SUBSCRIPTION
+from pulsar_doctor.broker.stats.metrics import COUNT, MOMENTS, MetricsReader, Reported
 from pulsar_doctor.broker.stats.values import epoch_ms
 
-# Rates are those of the list.
-FIELDS = {name: key for name, key in OF_SUBSCRIPTION.items() if "rate" not in name}
-TOPIC_LINE = "subscriptions_count"  # one of each loaded topic
-LINE = re.compile(
-    (
-        rf"\npulsar_({'|'.join((*FIELDS, TOPIC_LINE))})"
-        r'\{[^\n]*?topic="(segment://[^"\n]*/[0-9a-f]{1,8}-[0-9a-f]{1,8}-[0-9]{1,18})"'
-        r'(?:,subscription="((?:[^"\\\n]|\\.)*)")?\} (\S+)'
-    ).encode()
-)
+SEGMENT = re.compile(r"segment://[^\n]*/[0-9a-f]{1,8}-[0-9a-f]{1,8}-[0-9]{1,18}")
 OF_TOPIC = ("publishers", "msgRateIn")
 OF_LIST = ("type", "messageAckRate", "msgRateOut", "msgRateRedeliver")
 CHANGING = ("availablePermits", "unackedMessages", "blockedConsumerOnUnackedMsgs")
 
-# Of each subscription, by the names of a topic's statistics; text where it is no number.
-CountsByName = dict[str, dict[str, int | str]]
+# Of each subscription, by the names of a topic's statistics.
+CountsByName = dict[str, Reported]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +38,20 @@ class ListedStats:
 
 async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, CountsByName]:
     """The numbers of each loaded segment; of whole lines, many at once."""
-    found: dict[str, CountsByName] = {}
-    names = 0
+    reader = MetricsReader(only=b'topic="segment://')
     async for lines in pieces:
-        names += _add(found, lines)
-        if names > NAMES_MOST:
+        reader.feed(lines)
+        if reader.names > NAMES_MOST:
             raise TooMany(NAMES_MOST, "subscriptions of segments")
-    return found
-
-
-def _add(found: dict[str, CountsByName], lines: bytes) -> int:
-    """How many names are new."""
-    new = 0
-    for match in LINE.finditer(lines):
-        metric, topic, subscription, number = (
-            each.decode("utf-8", "replace") for each in match.groups(b"")
-        )
-        new += topic not in found
-        numbers = found.setdefault(topic, {})
-        if subscription and metric != TOPIC_LINE:
-            name = re.sub(r"\\(.)", r"\1", subscription)
-            new += name not in numbers
-            numbers.setdefault(name, {})[FIELDS[metric]] = _number(number)
-    return new
+    return {
+        segment: {
+            place.subscription: values
+            for place, values in places.items()
+            if place.subscription is not None and place.consumer is None
+        }
+        for segment, places in reader.scrapes[-1].items()
+        if SEGMENT.fullmatch(segment)
+    }
 
 
 def composed(
@@ -93,7 +75,8 @@ def composed(
 
 def _whole(subscription: str, values: Mapping[str, Any]) -> Mapping[str, int]:
     told = Fields(values, Fields({}, "the metrics of").where(subscription))
-    return {name: number for name in values if (number := told.whole(name)) is not None}
+    known = (name for name in values if "Rate" not in name)  # rates are those of the list
+    return {name: number for name in known if (number := told.whole(name)) is not None}
 
 
 def _subscription(
@@ -127,11 +110,3 @@ def _consumers(
             if "unackedMessages" in told and "unackedMessages" in subscription:
                 written["unackedMessages"] = subscription["unackedMessages"]
         yield written
-
-
-def _number(text: str) -> int | str:
-    """A value of the metrics; what is no finite number stays as it is, for the error."""
-    try:
-        return int(float(text))
-    except (ValueError, OverflowError):
-        return text

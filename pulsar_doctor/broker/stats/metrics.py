@@ -118,6 +118,7 @@ class MetricsReader:
     Raises InputError where it is more than a broker has.
     """
 
+    only: bytes = b""  # the labels must have
     scrapes: list[dict[str, Places]] = field(default_factory=lambda: [{}])  # by topic
     names: int = 0  # topics, subscriptions and consumers
     lines: int = 0  # that are of a broker's metrics
@@ -129,7 +130,7 @@ class MetricsReader:
         for match in LINE.finditer(lines):
             self.lines += 1
             name, labels, number = match.groups()
-            if name in NAMES:
+            if name in NAMES and self.only in labels:
                 self._take(name.decode(), labels.decode("utf-8", "replace"), number)
 
     def _take(self, name: str, written: str, number: bytes) -> None:
