@@ -1,4 +1,4 @@
-"""Puts the manual pages into a wheel, dated by its build: SOURCE_DATE_EPOCH, else today."""
+"""Puts the glossary into a wheel, and manual pages dated by SOURCE_DATE_EPOCH, else today."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ class ManualPages(BuildHookInterface):  # type: ignore[type-arg]
             dated = Path(self._dated.name, page.name)
             dated.write_text(text, "utf-8")
             build_data["shared_data"][str(dated)] = f"share/man/{page.parent.name}/{page.name}"
+        if version == "standard":  # and no editable one; `mcp` gives it to assistants
+            glossary = "pulsar_doctor/parts/mcp/glossary.md"
+            build_data["force_include"][str(Path(self.root, "docs/glossary.md"))] = glossary
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """After the wheel is written."""

