@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor import PAGES
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.report.stall_check.metrics import METRICS, NAMES, OF_SUBSCRIPTION, PREFIX
 from tests.parts.monitoring.made import RULES, Rule, dashboard, longest, rules
