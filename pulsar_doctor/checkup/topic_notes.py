@@ -60,10 +60,11 @@ class TopicNotes:
     def _letters(self) -> Iterator[tuple[str, str, str, str]]:
         """Of each subscription: its topic, its name, the topic of its letters, what they are."""
         count = Counter(topic for topic, _ in self.subscriptions)
+        own = {f"{topic}-{name}" for topic, name in self.subscriptions}
         for topic, name in self.subscriptions:
             for ending, what in LETTERS.items():
                 yield topic, name, f"{topic}-{name}{ending}", what
-                if count[topic] == 1:
+                if count[topic] == 1 and topic not in own:
                     yield topic, name, f"{topic}{ending}", what
 
     def of_unused(self) -> Iterator[tuple[str, str]]:

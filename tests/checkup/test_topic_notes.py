@@ -82,6 +82,12 @@ def test_of_two_subscriptions_nobody_knows_which_one_puts_its_dead_letters_there
     assert f"{MAIN}-DLQ" in said
 
 
+def test_a_topic_called_like_the_subscription_of_another_one_has_no_part_in_its_letters() -> None:
+    other = window(f"{MAIN}-billing", subscriptions={"audit": waits(0, 1)})
+    notes = topic_notes([USED, other, window(DEAD, msgInCounter=19)])
+    assert [topic for topic, _ in notes.of_letters(None)] == [MAIN]
+
+
 def test_partitions_are_summed() -> None:
     main = [window(MAIN, number, subscriptions={"billing": waits(0, 1)}) for number in (0, 1)]
     dead = [window(DEAD, number, subscriptions={"dead": waits(3)}) for number in (0, 1)]
