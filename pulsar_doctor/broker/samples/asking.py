@@ -87,7 +87,12 @@ def answers_in(content: bytes, name: str) -> list[Plain]:
     """The samples in a text that holds answers of a broker. Raises InputError."""
     read = document_in(content, name)
     plain = of_document(read.document, name)
-    last = replace(plain[-1], notes=read.notes, guess_ms=changed_ms(name), another=read.another)
+    last = replace(
+        plain[-1],
+        notes=(*plain[-1].notes, *read.notes),
+        guess_ms=changed_ms(name),
+        another=read.another,
+    )
     taken_ms = by_its_change(last) if read.taken_ms is None else read.taken_ms
     if taken_ms is not None:
         last = last.at(taken_ms)

@@ -10,7 +10,8 @@ that it counts as not told, and each thing that was done is said. Left out are
 - in a text that is cut off, the value that it is cut in, and a list or object that has just begun.
 
 Several answers with a name in front of each, as a loop of a shell prints them, are topics of these
-names. Without names only the first one is read.
+names. Without names, or where a name comes again, they are a list: samples of one topic where its
+connections show that, or else topics without names.
 
 Internal stats behind the stats, or in front of them, are read with them: the result is a list of
 both. A time in front of the answer is when it was taken: the `Date:` of `curl -i`, or that of the
@@ -45,6 +46,7 @@ LEVELS_MOST = 32  # levels; a broker writes less than ten
 TEXT_BYTES = 16 << 20  # of a text that is read so, character by character
 SHOWN_BYTES = 4000  # of a text that holds no answer, in which its reason is looked for
 LINE_MOST = 500  # characters in front of an answer, in which its time is looked for
+ANSWERS_MOST = 10_000
 MOST_BEGINNINGS = 40  # places where an answer may begin
 
 BEGINNING = re.compile(
@@ -157,7 +159,7 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
         found = _read(reading)
         in_vain += reading.at - begin
         if found is not None and tells_something(found):
-            if ANOTHER in reading.done and (several := _by_names(text, done)) is not None:
+            if ANOTHER in reading.done and (several := _several(text, done)) is not None:
                 return several
             taken_ms = None if PART in reading.done else moment_in(text[:begin])
             reading.done.update(() if taken_ms is None else (CLOCK,))
@@ -170,17 +172,26 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
     return (read[0], read[1] | done, None) if read and tells_something(read[0]) else first
 
 
-def _by_names(text: str, done: set[str]) -> tuple[Any, set[str], int | None] | None:
-    """All answers of a text that has a name in front of each; None where one has none."""
-    answers: dict[str, Any] = {}
-    done, at = done | {NAMED}, 0
+def _several(text: str, done: set[str]) -> tuple[Any, set[str], int | None] | None:
+    """All answers of a text, by the names in front of them, or as a list where one has none.
+
+    None where something between them, or behind, cannot be read.
+    """
+    answers: list[tuple[str | None, Any]] = []
+    done, at = set(done), 0
     while (begin := text.find("{", at)) >= 0:
         reading = Mending(text, begin, done)
-        answer, name = _answer(reading), _name_in(text[at:begin])
-        if not tells_something(answer) or is_internal(answer) or name in (None, *answers):
+        answer = _answer(reading)
+        if not tells_something(answer) or is_internal(answer) or len(answers) == ANSWERS_MOST:
             return None
-        answers[str(name)], at = answer, reading.at
-    return (answers, done, None) if len(answers) > 1 and not FURTHER.search(text, at) else None
+        answers.append((_name_in(text[at:begin]), answer))
+        at = reading.at
+    if len(answers) < 2 or FURTHER.search(text, at):
+        return None
+    named = {name: answer for name, answer in answers if name is not None}
+    if len(named) == len(answers):
+        return named, done | {NAMED}, None
+    return [answer for _, answer in answers], done | {AROUND}, None
 
 
 def _name_in(before: str) -> str | None:

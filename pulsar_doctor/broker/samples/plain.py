@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -47,6 +47,7 @@ from pulsar_doctor.errors import InputError
 
 UNNAMED = ""  # the one topic of a file that does not name it
 UNKNOWN = "unknown"
+NUMBERED = "nothing shows that its answers are of one topic, so each is read as a topic of its own"
 STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 
 
@@ -109,21 +110,33 @@ class Plain:
 def of_document(document: Any, name: str) -> list[Plain]:
     """The samples of a file of `--stats`: one, with its internal stats if it has both, or a list.
 
-    Those of a list are of one topic only if a connection shows that. Raises InputError.
+    Those of a list are of one topic only if a connection shows that; otherwise each is a topic.
+    Raises InputError.
     """
     with located(called(name)):
         stats, internal = answers_of(document)
     if not stats:
         return [plain_stats(document, name)]  # which says what to do with it
     plain = [plain_stats(each, name) for each in stats]
+    of_one = all(_of_one_topic(before, after) for before, after in pairwise(plain))
     if internal is not None:
+        if not of_one:
+            raise InputError(f"{called(name)} has stats of several topics, and internal stats")
         plain[-1] = plain[-1].with_internal(plain_internal(internal, name), name)
-    if not all(_of_one_topic(before, after) for before, after in pairwise(plain)):
-        raise InputError(
-            f"{called(name)} is a list of {len(plain)} answers, and nothing shows that all are of "
-            "one topic: give each in a file of its own"
-        )
-    return plain
+    return plain if of_one else [_apart(plain)]
+
+
+def _apart(answers: Sequence[Plain]) -> Plain:
+    """Answers of several topics as one sample of each; those without a name are numbered."""
+    named = [
+        (topic or f"answer-{number}", sample)
+        for number, each in enumerate(answers, 1)
+        for topic, sample in each.samples.items()
+    ]
+    if len({topic for topic, _ in named}) < len(named):
+        named = [(f"answer-{number}", sample) for number, (_, sample) in enumerate(named, 1)]
+    why = tuple(dict.fromkeys(why for each in answers for why in each.incomplete))
+    return Plain(answers[0].name, PARTITIONS, dict(named), notes=(NUMBERED,), incomplete=why)
 
 
 def _of_one_topic(before: Plain, after: Plain) -> bool:
