@@ -343,6 +343,14 @@ def test_answers_without_names_of_their_own_are_topics(tmp_path: Path, text: str
     assert not found.incomplete
 
 
+def test_numbers_that_are_texts_are_numbers(tmp_path: Path) -> None:
+    texts = re.sub(r": (-?\d+)", r': "\1"', LONG)
+    assert texts != LONG
+    found, _ = read_of(tmp_path, texts.replace('"w-1"', '"17"'))
+    (consumer,) = found.windows[0].window.last.topic.subscriptions["billing"].consumers
+    assert (consumer.available_permits, consumer.consumer_name) == (7, "17")
+
+
 def test_answers_of_one_connection_are_samples_of_one_topic(tmp_path: Path) -> None:
     texts = (json.dumps(with_permits(each, DATED)) for each in (7, 4))
     found, _ = read_of(tmp_path, "\n".join(f"orders\n{each}" for each in texts))

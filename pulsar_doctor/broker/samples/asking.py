@@ -20,6 +20,7 @@ from pulsar_doctor.broker.samples.files import (
     schema_of,
     whole,
 )
+from pulsar_doctor.broker.samples.parts import AS_TEXTS, with_numbers
 from pulsar_doctor.broker.samples.pasted import Pasted, document_in
 from pulsar_doctor.broker.samples.plain import (
     Plain,
@@ -86,6 +87,8 @@ class ReadSamples:
 def answers_in(content: bytes, name: str) -> list[Plain]:
     """The samples in a text that holds answers of a broker. Raises InputError."""
     read = document_in(content, name)
+    if AS_TEXTS.search(content):
+        read = replace(read, document=with_numbers(read.document))
     plain = of_document(read.document, name)
     last = replace(
         plain[-1],

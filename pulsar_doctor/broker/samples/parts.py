@@ -5,7 +5,9 @@ A part is known by the fields that only it has. Where its name is not told it is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from pulsar_doctor.broker.samples.files import (
@@ -15,6 +17,7 @@ from pulsar_doctor.broker.samples.files import (
     by_topic,
 )
 from pulsar_doctor.broker.samples.mending import CONSUMERS, UNTOLD
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 from pulsar_doctor.errors import InputError
 
 UNNAMED_PART = "unknown"
@@ -33,6 +36,36 @@ BY_ELEMENT = {
     "publishers": frozenset({"producerName", "producerId"}),
     "ledgers": frozenset({"ledgerId"}),
 }
+
+# What a broker writes as a text; consoles of vendors write numbers so, too.
+TEXTS = frozenset(
+    re.sub("_([a-z])", lambda letter: letter[1].upper(), each.name)
+    for kind in (ConsumerStats, SubscriptionStats, TopicStats)
+    for each in fields(kind)
+    if str(each.type).startswith("str")
+)
+AS_TEXTS = re.compile(
+    rb'"(?:msgBacklog|availablePermits|unackedMessages|msg(?:In|Out)Counter)"\s{0,20}:\s{0,20}"-?[0-9]'
+)
+NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,20})?")
+
+
+def with_numbers(part: Any) -> Any:
+    """An answer whose numbers are texts, with numbers in all fields that are no texts."""
+    if isinstance(part, list):
+        return [with_numbers(each) for each in part]
+    if not isinstance(part, Mapping):
+        return part
+    return {
+        name: _number(value)
+        if name not in TEXTS and isinstance(value, str) and NUMBER.fullmatch(value)
+        else with_numbers(value)
+        for name, value in part.items()
+    }
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
 
 
 def is_consumer(part: Any) -> bool:
