@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from pulsar_doctor.parts.consume import attach
 from pulsar_doctor.parts.tap.command.expecting import of_the_past
+from pulsar_doctor.parts.tap.ending import CommandEnd
 from tests.made.states import RECORDED, judged, recorded
 from tests.parts.tap.tap_process import running
 from tests.parts.tap.tapped import found
@@ -113,9 +115,22 @@ def test_a_worker_of_another_subscription_is_told_which_one_has_the_messages(bro
     assert "First: subscribe to orders" in ran.stderr
 
 
+ENDED = CommandEnd(0, 30.0, by_itself=False, last_line="")
+
+
+def test_that_the_tap_closed_it_is_the_least_of_what_is_as_bad():
+    diagnosis = judged("redelivery-storm", recorded("4.0.8", "redelivery-storm"))
+    storm = diagnosis.findings[0]
+    closed = replace(storm, code="closed-unacknowledged")
+    for by_itself, first in ((False, storm.code), (True, closed.code)):
+        ended = replace(ENDED, by_itself=by_itself)
+        past = of_the_past(replace(diagnosis, findings=(closed, storm)), ended)
+        assert past.findings[0].code == first
+
+
 def test_nothing_is_advised_about_a_process_that_has_ended():
     for version, name in RECORDED:
-        past = of_the_past(judged(name, recorded(version, name)))
+        past = of_the_past(judged(name, recorded(version, name)), ENDED)
         actions = [action for finding in past.findings for action in finding.actions]
         assert {action.when for action in actions} <= {"today", "later"}
         assert all(finding.remedy for finding in past.findings)

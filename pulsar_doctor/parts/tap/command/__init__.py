@@ -239,7 +239,7 @@ def _judged(
         return [], True
     diagnoses = _diagnoses(timeline, changes, outcome.broker)
     if outcome.command:
-        diagnoses = [*map(of_the_past, diagnoses)]
+        diagnoses = [of_the_past(each, outcome.command) for each in diagnoses]
     for diagnosis in diagnoses:
         if diagnosis.status != "healthy":
             outcome.note(diagnosis.status)

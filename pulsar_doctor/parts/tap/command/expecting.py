@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pulsar_doctor.diagnosis.answers import SEVERITIES
 from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.gate import stdout
@@ -17,6 +18,7 @@ from pulsar_doctor.wording.printable import printable
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.expected import Expectation
+    from pulsar_doctor.diagnosis.answers import Finding
     from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.parts.tap.command.options import TapRequest
     from pulsar_doctor.parts.tap.ending import CommandEnd, EndPlan
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.parts.tap.relaying import Relay
     from pulsar_doctor.parts.tap.running import TapOutcome
 
+CLOSED = "closed-unacknowledged"  # the cause that speaks of a consumer's end
 GONE = "its process has ended; `trace summary` shows what each consumer did"
 
 
@@ -83,14 +86,21 @@ def _of_command(each: Expectation, ended: CommandEnd | None) -> Expectation:
     return each.beside(before=ended.sentence, action="" if each.delivered else alone)
 
 
-def of_the_past(diagnosis: Diagnosis) -> Diagnosis:
-    """Without advice for a process that has ended: what is left are settings and design."""
+def of_the_past(diagnosis: Diagnosis, ended: CommandEnd) -> Diagnosis:
+    """Without advice for a process that has ended: what is left are settings and design.
+
+    Where the tap ended it, that it was closed is the least of what is as bad.
+    """
     findings = []
-    for each in diagnosis.findings:
+    for each in sorted(diagnosis.findings, key=lambda each: _of_the_end(each, ended)):
         left = tuple(action for action in each.actions if action.when != "now")
         findings.append(replace(each, actions=left, remedy=left[0].text if left else GONE))
     suspects = tuple(replace(each, decide=None, remedy=None) for each in diagnosis.suspects)
     return replace(diagnosis, findings=tuple(findings), suspects=suspects)
+
+
+def _of_the_end(each: Finding, ended: CommandEnd) -> tuple[int, bool]:
+    return SEVERITIES.index(each.severity), not ended.by_itself and each.code == CLOSED
 
 
 def _beside_others(
