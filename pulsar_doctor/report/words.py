@@ -47,8 +47,8 @@ def counted(counts: Mapping[Status, int]) -> str:
 
 def totals(counts: Counter[Status], tally: Tally) -> str:
     """`4 subscriptions: 1 stalled, 3 healthy; 1 suppressed`."""
-    told = ": ".join(filter(None, (many(counts.total(), "subscription"), counted(counts))))
-    return f"{told}{suppressed(tally)}"
+    words = ": ".join(filter(None, (many(counts.total(), "subscription"), counted(counts))))
+    return f"{words}{suppressed(tally)}"
 
 
 def suppressed(tally: Tally) -> str:

@@ -156,7 +156,7 @@ def command(asked: StallCheckRequest) -> int:
 def _check(asked: StallCheckRequest) -> int:
     refuse_contradictions(asked)
     for name in () if asked.watch else given("WATCH"):
-        raise InputError(f"--{name} goes on with --watch; add it")
+        raise InputError(f"--{name} needs --watch; add it")
     formats.require(asked.output)  # before anything is watched
     if (case_file := asked.case_file) is not None:
         return _again(case_file, asked)

@@ -29,7 +29,7 @@ Exit codes: 0 printed; 2 wrong usage.
 def command(what: str) -> int:
     """Prints alert rules for Prometheus, or a dashboard for Grafana.
 
-    They are made for what `stall-check --watch --listen` answers. Each alert names the page of its
+    They are made for what `stall-check --watch --listen` answers. Each alert names the page of the
     cause, and waits as long as the thresholds of that cause suggest.
     """
     out = stdout()

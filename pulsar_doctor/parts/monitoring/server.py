@@ -1,4 +1,4 @@
-"""Answers scrapes from the page of the last round; nothing is asked of a broker for them.
+"""Answers scrapes from the page of the last round; no scrape sends a request to a broker.
 
 The page is one value that is replaced whole, so that an answer costs what it takes to send it.
 """

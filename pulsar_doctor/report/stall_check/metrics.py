@@ -39,7 +39,7 @@ PREFIX = "pulsar_doctor_"
 LabelValues = tuple[str, ...]  # of labels
 Series = Iterator[tuple[LabelValues, float | None]]  # None: not reported, so there is no series
 MetricSample = tuple[str, LabelValues, float]
-Rank = tuple[str, int]  # "true" where it is suppressed, the place of its status: worst first
+Rank = tuple[str, int]  # "true" where it is suppressed, the place of the status: worst first
 Total = tuple[Rank, str, str]  # with namespace and cause
 
 
@@ -77,7 +77,7 @@ def _places(of: Diagnosis) -> Series:
 
 
 def _numbers(of: Diagnosis) -> dict[str, float | None]:
-    """One number each, by the end of its name."""
+    """One number each, by the end of the name."""
     places = of.account.places if of.account else ()
     growth = of.balance.growth if of.balance else None
     return {
@@ -111,7 +111,7 @@ OF_SUBSCRIPTION = {
         "How likely the first suspect of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
     ),
     "subscription_backlog_entries": Metric("Entries in the backlog."),
-    "subscription_oldest_message_seconds": Metric("Age of its oldest unacknowledged message."),
+    "subscription_oldest_message_seconds": Metric("Age of the oldest unacknowledged message."),
     "subscription_next_flow_seconds": Metric(
         "Until its last consumer asks for more messages, at most, at its pace."
     ),
@@ -122,7 +122,7 @@ OF_SUBSCRIPTION = {
         "Until it reaches a limit at its present pace.", ("limit",), _limits
     ),
     "subscription_place_entries": Metric(
-        "Where the entries of its backlog are, at least.", ("place",), _places
+        "Where the entries of the backlog are, at least.", ("place",), _places
     ),
     "subscription_rest_seconds": Metric("For how long at least one of these has not moved."),
 }  # fmt: skip
@@ -161,7 +161,7 @@ class Metrics:
         self._before = {names: row for each in those for names, row in each.items()}
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-        """The same verdicts, each counted as it goes by."""
+        """The same verdicts, each counted as it passes."""
         for diagnosis in diagnoses:
             self.add(diagnosis)
             yield diagnosis

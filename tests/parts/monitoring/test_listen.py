@@ -11,8 +11,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
@@ -196,3 +197,9 @@ def test_where_a_round_fails_the_last_one_stays() -> None:
         eventually(lambda: len(broker.asked) > asked + 3, 30)
         assert "pulsar_doctor_finding" in before
         assert get(port, "/metrics")[2] == before
+
+
+def test_without_a_watch_there_is_nothing_to_answer(run: Callable[..., Any]) -> None:
+    code, out, err = run("stall-check", "--all", "--listen", "127.0.0.1:0")
+    assert (code, out) == (2, "")
+    assert "--listen needs --watch; add it" in err
