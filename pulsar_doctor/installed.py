@@ -6,8 +6,8 @@ The core imports no part. It looks in the folder of each part for modules and fi
     offers          read at the start, so it imports nothing heavy; its table CONNECTION has options
                     of all subcommands that connect, WATCH those of `stall-check --watch`, with
                     what click needs
-    rounds          `beside(options, named, every_seconds)`: what each round of a watch is shown
-                    within, where one of these options is given
+    rounds          `beside(options, named, every)`: what the verdicts of each round of a watch pass
+                    through, where one of these options is given
     schemas         its table SCHEMAS has JSON documents, and functions that make their schemas
     documents.json  the schemas of other documents in short, see report/schemas.py
 

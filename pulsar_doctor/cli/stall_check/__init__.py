@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.one_by_one import Progress
     from pulsar_doctor.checkup.recorded import ReadTrace
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.cli.stall_check.watching import Around, Shown
+    from pulsar_doctor.cli.stall_check.watching import Shown
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.report.progress import ProgressBar
 
+    RoundHook = Callable[[Checkup, Iterable[Diagnosis]], Iterable[Diagnosis]]
     Talk = tuple[Callable[[str], None], Progress | None]
 
 
@@ -332,7 +334,10 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:
         checkup = _of_broker(where, judge, asked, talk=(tell, progress), kept=kept)
         require_something(checkup, asked)
-        return steadying.through(checkup, alone=formats.carries(asked.output, "steady"))
+        steadying.through(checkup, alone=formats.carries(asked.output, "steady"))
+        for each in hooks:
+            checkup.diagnoses = each(checkup, checkup.diagnoses)
+        return checkup
 
     def show(checkup: Checkup) -> None:
         write(checkup, asked)
@@ -340,28 +345,20 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
             say(str(change))
 
     screen = formats.is_for_people(asked.output)
-    every = asked.every_seconds
-    with _shown(head(where, asked), show, screen=screen) as rounds, _beside(asked) as around:
-        return watch(
-            check, rounds, around, every_seconds=every, code=lambda tally: code(tally, asked)
-        )
-
-
-def _alone(_: Checkup) -> AbstractContextManager[None]:
-    return nullcontext()
+    with _shown(head(where, asked), show, screen=screen) as rounds, _beside(asked) as hooks:
+        every = asked.every_seconds
+        return watch(check, rounds, every_seconds=every, code=lambda tally: code(tally, asked))
 
 
 @contextmanager
-def _beside(request: StallCheckRequest) -> Iterator[Around]:
-    """What each round is shown within: as the part says that has the option, such as --listen."""
-    options = given("WATCH")
+def _beside(request: StallCheckRequest) -> Iterator[list[RoundHook]]:
+    """What verdicts pass through: of the parts with an option that was given, such as --listen."""
+    options, every = given("WATCH"), request.every_seconds
+    parts = installed.having("rounds") if options else ()
     with ExitStack() as stack:
-        around: Around = _alone
-        for part in installed.having("rounds") if options else ():
-            beside = installed.load(part, "rounds").beside
-            named, every = not request.fleet, request.every_seconds
-            around = stack.enter_context(beside(options, named=named, every_seconds=every))
-        yield around
+        all_of_them = (installed.load(part, "rounds").beside for part in parts)
+        named = not request.fleet
+        yield [stack.enter_context(each(options, named=named, every=every)) for each in all_of_them]
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from pulsar_doctor.cli._calls import say
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.result import Checkup, Tally
 
 Say = Callable[[str], None]
-Around = Callable[["Checkup"], AbstractContextManager[None]]  # that a round is shown within
 Check = Callable[[Say, "Progress | None"], "Checkup"]
 
 
@@ -57,14 +55,7 @@ class WrittenRounds:
         """Nothing shows it."""
 
 
-def watch(
-    check: Check,
-    shown: Shown,
-    around: Around,
-    *,
-    every_seconds: float,
-    code: Callable[[Tally], int],
-) -> int:
+def watch(check: Check, shown: Shown, *, every_seconds: float, code: Callable[[Tally], int]) -> int:
     """Ctrl-C and SIGTERM are the normal end, with the last check's code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` leaves it ignored
     # The same way out for both: asyncio has its own for SIGINT while it runs.
@@ -75,8 +66,7 @@ def watch(
             due = time.monotonic() + every_seconds
             try:
                 checkup = check(shown.note, shown.progress)
-                with around(checkup):
-                    shown.show(checkup)
+                shown.show(checkup)
                 last = code(checkup.tally)
             except InputError:
                 raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.cli._calls import say
@@ -12,21 +12,31 @@ from pulsar_doctor.wording.gate import complain
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.result import Checkup
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
 
-RoundHook = Callable[["Checkup"], AbstractContextManager[None]]
+    Published = Callable[[Checkup, Iterable[Diagnosis]], Iterator[Diagnosis]]
 
 
 @contextmanager
-def beside(options: Mapping[str, Any], *, named: bool, every_seconds: float) -> Iterator[RoundHook]:
-    """Listens as long as the watch lasts; yields what each round is shown within.
+def beside(options: Mapping[str, Any], *, named: bool, every: float) -> Iterator[Published]:
+    """Listens as long as the watch lasts; yields what the verdicts of each round pass through.
 
-    options: of the call. named: healthy subscriptions have series, too.
+    options: of the call. named: healthy subscriptions have series, too. every: seconds.
     """
     from pulsar_doctor.parts.monitoring.server import LastRound, address_of, is_loopback, served
     from pulsar_doctor.report.stall_check.metrics import Metrics
 
     host, port = address_of(options["listen"])
-    last = LastRound(every_seconds)
+    last = LastRound(every)
+    before: Metrics | None = None
+
+    def published(checkup: Checkup, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        nonlocal before
+        metrics = Metrics(named=named, before=before)
+        yield from metrics.through(diagnoses)
+        last.publish(metrics.text(checkup))  # not of a round that is cut off
+        before = metrics
+
     with served(last, host, port) as bound:
         say(f"metrics at http://{shown(bound)}/metrics, after the first round")
         if not is_loopback(bound[0]):
@@ -34,16 +44,4 @@ def beside(options: Mapping[str, Any], *, named: bool, every_seconds: float) -> 
                 f"{shown(bound)} is not on loopback: whoever reaches it reads the names of topics "
                 "and subscriptions, without a password"
             )
-        before: Metrics | None = None
-
-        @contextmanager
-        def published(checkup: Checkup) -> Iterator[None]:
-            """Counts verdicts while others read them; a round that is cut off is not published."""
-            nonlocal before
-            metrics = Metrics(named=named, before=before)
-            checkup.diagnoses = metrics.through(checkup.diagnoses)
-            yield
-            last.publish(metrics.text(checkup))
-            before = metrics
-
         yield published
