@@ -11,12 +11,10 @@ from pulsar_doctor.broker.admin import refusals
 from pulsar_doctor.broker.admin.cluster import bases_of, origin_of
 from pulsar_doctor.broker.admin.http import Http, clock_ms
 from pulsar_doctor.broker.samples.plain import Plain
-from pulsar_doctor.broker.samples.plain_windows import left_out
 from pulsar_doctor.broker.scrapes import samples_of
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.metrics import MetricsReader
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.wording.printable import many
 
 TIMEOUT_SECONDS = 10.0
 SCRAPES = 3  # of a buffer that is renewed each minute two are the same
@@ -76,18 +74,10 @@ async def scrapes(
             progress(at + 1, count)
     finally:
         await http.close()
-    samples = _whole(list(found.values()), address.url)
+    samples = list(found.values())
     if len(found) == count:
         return samples, ()
     return [each.at(None) for each in samples], (BUFFERED,)
-
-
-def _whole(samples: list[Plain], url: str) -> list[Plain]:
-    """What was there before and is not there any more may be at another broker."""
-    if gone := left_out(samples):
-        why = f"{url} has {many(len(gone), 'topic')} no more that it had before"
-        samples[-1] = replace(samples[-1], incomplete=(*samples[-1].incomplete, why))
-    return samples
 
 
 async def _scrape(http: Http, address: MetricsAddress) -> tuple[bytes, Plain]:

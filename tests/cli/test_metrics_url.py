@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -82,7 +83,18 @@ def test_topics_that_are_not_there_any_more_leave_the_verdict_incomplete(check: 
     rows = [row for row in SECOND.splitlines(True) if b"logs-no-consumer" not in row]
     with answering(FIRST, SECOND, b"".join(rows)) as broker:
         found = check(broker, "--metrics", f"{broker.url}/metrics/", *QUICK, "-o", "json")
-    assert "has 1 topic no more that it had before" in found.document["unreachable"][0]["reason"]
+    assert "has 1 topic less than before" in found.document["unreachable"][0]["reason"]
+
+
+def test_metrics_beside_statistics_are_named_as_not_read(check: Check, tmp_path: Path) -> None:
+    stats = json.loads(gzip.decompress((FOLDER / "statistics.json.gz").read_bytes()))
+    (tmp_path / "stats.json").write_text(json.dumps(stats["healthy-idle"][0]["stats"]), "utf-8")
+    (tmp_path / "metrics.txt").write_bytes(FIRST)
+    files = [str(tmp_path / name) for name in ("stats.json", "metrics.txt")]
+    found = check(None, "--stats", files[0], "--stats", files[1], "-o", "json")
+    assert (found.code, list(found.statuses.values())) == (3, ["healthy"])
+    reason = found.document["unreachable"][0]["reason"]
+    assert reason.startswith(f"metrics are not read beside statistics: give {files[1]} alone")
 
 
 def test_what_metrics_cannot_do_is_refused(check: Check) -> None:

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.files import (
+    METRICS,
     STDIN,
     called,
     changed_ms,
@@ -42,7 +43,7 @@ from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.wording.printable import many
+from pulsar_doctor.wording.printable import listed, many
 
 ReadsFile = Callable[[bytes, str], list[Plain]]  # of the content of a file, and its name
 
@@ -137,13 +138,17 @@ def of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> R
     if len(asked.named) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
     interval_ms = None if asked.apart_seconds is None else round(asked.apart_seconds * 1000)
+    given, why = without_metrics(given)
     sorted_ = in_time(given)
     files = once(sorted_) if interval_ms is None else sorted_
     placed = files if at_ms is None else timed(files, at_ms, interval_ms)
     windows = plain_windows(placed, asked.named, interval_ms)
     gone = left_out(files)
     notes = [note for plain in files for note in plain.notes]
-    notes += [f"{called(files[-1].name)} has no {', '.join(gone)}: left out"] if gone else []
+    if gone and files[-1].kind == METRICS:  # another broker may have them now
+        why = (*why, f"{called(files[-1].name)} has {many(len(gone), 'topic')} less than before")
+    elif gone:
+        notes.append(f"{called(files[-1].name)} has no {', '.join(gone)}: left out")
     if sorted_ != list(given):
         names = ", then ".join(called(each.name) for each in sorted_)
         notes.append(f"the files were not given in order of time; by their content it is {names}")
@@ -159,7 +164,16 @@ def of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> R
     another = (
         f"{called(each.name)} has another answer, not read" for each in given if each.another
     )
-    return ReadSamples(tuple(windows), tuple(notes), (*files[-1].incomplete, *another))
+    return ReadSamples(tuple(windows), tuple(notes), (*files[-1].incomplete, *another, *why))
+
+
+def without_metrics(given: Sequence[Plain]) -> tuple[Sequence[Plain], tuple[str, ...]]:
+    """Beside statistics metrics are not read: they report less. Why topics are missing so."""
+    stats = [each for each in given if each.kind != METRICS]
+    if not stats or len(stats) == len(given):
+        return given, ()
+    left = dict.fromkeys(called(each.name) for each in given if each.kind == METRICS)
+    return stats, (f"metrics are not read beside statistics: give {listed([*left], 3)} alone",)
 
 
 def _several(windows: Sequence[TopicWindow]) -> Iterator[Window]:
