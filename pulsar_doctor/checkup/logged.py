@@ -27,7 +27,7 @@ class Logged:
     logs: Sequence[Brought]
 
     def joined(self, diagnosis: Diagnosis) -> Diagnosis:
-        """With what the logs show of its suspected causes. The status stays: no line decides it."""
+        """With what the logs show of suspected causes. The status stays: no line decides it."""
         lines = chain.from_iterable(each.known for each in self.logs)
         about = [each for each in lines if _is_about(each, diagnosis)]
         suspects = tuple(_with(each, about) for each in diagnosis.suspects)
@@ -50,7 +50,7 @@ def _note(file: str, lines: Sequence[KnownLine]) -> tuple[str, str]:
 
 
 def _is_about(line: KnownLine, diagnosis: Diagnosis) -> bool:
-    """By its topic, or one of its partitions, and by its subscription if it names one of them.
+    """By the topic, or a partition of it, and by the subscription if the line names one.
 
     Of statistics that do not name their topic, by the subscription alone.
     """

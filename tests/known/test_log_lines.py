@@ -118,8 +118,8 @@ def test_a_log_joins_the_verdict_of_statistics_and_does_not_change_it(
     [before], [after] = (each.document["subscriptions"] for each in (alone, both))
     assert (after["status"], alone.code) == (before["status"], both.code)
     assert SECRET not in both.out + both.err
-    told = "the message listener threw an exception"
-    assert f"{log}: {TOPIC}: {told}" in both.out + both.err
+    means = "the message listener threw an exception"
+    assert f"{log}: {TOPIC}: {means}" in both.out + both.err
     if name != "healthy-idle":
         assert "log" in after["suspects"][0]["for"]
     shown = check(None, "--stats", str(document), "--stats", str(log))

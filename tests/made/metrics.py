@@ -31,10 +31,10 @@ def _rows(topic: str, stats: Any, consumers: bool) -> Iterator[str]:
             yield from _lines(metrics.OF_CONSUMER, one, label, 0)
 
 
-def _lines(table: Mapping[str, str], told: Any, labels: str, count: int) -> Iterator[str]:
+def _lines(table: Mapping[str, str], stats: Any, labels: str, count: int) -> Iterator[str]:
     for name, key in table.items():
         series, _, reason = name.partition("/")
-        value = count if key == COUNT else told.get(key)
+        value = count if key == COUNT else stats.get(key)
         if value is None and key == "unackedMessages":
             value = 0
         if value is not None:

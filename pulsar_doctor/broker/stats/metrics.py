@@ -1,4 +1,4 @@
-"""Reads a broker's metrics, the text that Prometheus scrapes, as statistics of its topics.
+"""Reads a broker's metrics, the text that Prometheus scrapes, as statistics of topics.
 
 They become documents as `topics stats` writes them, so that both are judged by the same values.
 Metrics report less, and a value that they do not report is left out:
@@ -201,20 +201,20 @@ def _number(text: bytes) -> float | None:
 
 def document(topic: str, places: Places) -> dict[str, Any]:
     """The statistics of one topic, as `topics stats` would write them."""
-    told = _written(places.get(MetricPlace(), {}))
+    stats = _written(places.get(MetricPlace(), {}))
     consumers: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
     for place, values in places.items():
         if place.consumer is not None:
             name, number = place.consumer
             one = {"consumerName": name, "consumerId": number, **_written(values)}
             consumers[place.subscription].append(one)
-    told["subscriptions"] = subscriptions = {
+    stats["subscriptions"] = subscriptions = {
         place.subscription: _subscription(values, consumers[place.subscription])
         for place, values in places.items()
         if place.subscription is not None and place.consumer is None
     }
-    _take_out_what_counts_nothing(topic, told, subscriptions.values())
-    return told
+    _take_out_what_counts_nothing(topic, stats, subscriptions.values())
+    return stats
 
 
 def missing(places: Places) -> int:
@@ -239,10 +239,10 @@ def _subscription(values: Reported, consumers: list[dict[str, Any]]) -> dict[str
 
 
 def _take_out_what_counts_nothing(
-    topic: str, told: Mapping[str, Any], subscriptions: Collection[dict[str, Any]]
+    topic: str, stats: Mapping[str, Any], subscriptions: Collection[dict[str, Any]]
 ) -> None:
     """A rate of what is dropped, which only a topic that stores nothing has; a 0 that is wrong."""
-    behind = told.get("backlogSize") != 0 and not any(
+    behind = stats.get("backlogSize") != 0 and not any(
         each.get("msgBacklog") for each in subscriptions
     )
     for each in subscriptions:

@@ -1,7 +1,7 @@
 """Finds known lines in logs of clients and brokers: what they mean, since when, and of which topic.
 
-A line is described by the sentence of its row and by its times. Nothing else of it is returned but
-the names of its topic and subscription: a log may hold payloads, tokens and keys.
+A line is described by the sentence of the row that knows it, and by its times. Nothing else is
+returned but the names of the topic and the subscription: a log may hold payloads, tokens and keys.
 """
 
 from __future__ import annotations
