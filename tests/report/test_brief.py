@@ -158,6 +158,7 @@ def test_names_of_a_hundred_thousand_characters() -> None:
         (checkup([verdict("warning"), verdict()]), "warning"),
         (checkup([verdict("unknown"), verdict("stalled")]), "stalled"),
         (checkup([verdict()]), "healthy"),
+        (checkup([verdict()], only=frozenset({"stalled"})), "healthy"),
     ],
 )
 def test_it_is_never_healthy_where_the_exit_code_is_3(run: Any, status: str) -> None:

@@ -44,12 +44,12 @@ SEEN = "seen"
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
     """Its lines, no longer than the console is wide. before, beside: in the headline."""
-    rows = () if alike.status == "healthy" else (*block_rows(pen, alike), *_pace(alike))
+    rows = () if alike.status == "healthy" else (*block_rows(pen, alike), *slow_rows(alike))
     lines = [line for row in rows for line in row_lines(pen, row, _indent(row))]
     return [*_heading(pen, alike, before, beside), *lines]
 
 
-def _pace(alike: Alike) -> Iterator[ScreenRow]:
+def slow_rows(alike: Alike) -> Iterator[ScreenRow]:
     """What sets the pace and what helps, where messages move too slowly."""
     pace = alike.shown.pace
     if alike.status == "warning" and pace is not None and pace.levers:

@@ -7,6 +7,7 @@ room is left out, the last and the least first, and `cut` says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
@@ -14,7 +15,7 @@ from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.diagnosis.short_form import suspected_cause
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.after_lines import AfterLines
-from pulsar_doctor.report.stall_check.block import block_rows
+from pulsar_doctor.report.stall_check.block import block_rows, slow_rows
 from pulsar_doctor.report.stall_check.details import healthy_rows
 from pulsar_doctor.report.stall_check.header import header
 from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow
@@ -43,20 +44,14 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """The document, once everything is judged."""
     since, pen = AfterLines(), Pen(console_on(out), tells_backlog=True)
     fleet = tree_of(since.through(checkup.examined()))
-    entries = [_rows(pen, each) for each in _apart(fleet)]
+    entries = [_rows(pen, each) for each in fleet.entries]
     head = _head(checkup, fleet, since)
-    wrong = len(entries) + sum(map(len, filter(None, (head["unread"], head["notes"]))))
+    wrong = len(entries) + sum(len(head[name]) for name in ("after", "unread", "notes"))
     room = min(BYTES_MOST, BYTES_EACH * max(1, wrong))
     for text in _shorter_and_shorter(head, entries):
         if len(text) < room:
             break
     out.write(f"{text}\n")
-
-
-def _apart(fleet: JudgedFleet) -> Iterator[Alike]:
-    """What the screen shows, in its order: many of one cause, or each subscription."""
-    for group in fleet.grouped():
-        yield from [group] if group.count > 1 else group.of.alike()
 
 
 def _rows(pen: Pen, alike: Alike) -> list[ScreenRow]:
@@ -75,7 +70,7 @@ def _rows(pen: Pen, alike: Alike) -> list[ScreenRow]:
     }
     named = kept | {name: text for name, text in more.items() if text}
     rows = (ScreenRow(name, text) for name, text in named.items())
-    return [*rows, *block_rows(pen, shown), *_beside(shown)]
+    return [*rows, *block_rows(pen, shown), *slow_rows(shown), *_beside(shown)]
 
 
 def _certainty(alike: Alike) -> str:
@@ -115,7 +110,7 @@ def _head(checkup: Checkup, fleet: JudgedFleet, since: AfterLines) -> dict[str, 
     }
     return {
         "schema": SCHEMA,
-        "status": _status(checkup, fleet),
+        "status": _status(checkup),
         "counts": "" if alone else counts_line(fleet, checkup.tally),
         "checked": header(checkup),
         "partial": checkup.stopped,
@@ -129,9 +124,9 @@ def _few(texts: Sequence[str]) -> list[str]:
     return [*texts[:LISTED_MOST], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _status(checkup: Checkup, fleet: JudgedFleet) -> str:
+def _status(checkup: Checkup) -> str:
     """The worst; unknown, and never healthy, where something was not read or nothing was judged."""
-    counts = fleet.counts
+    counts = Counter(checkup.tally.counts)
     counts["unknown"] += bool(checkup.unreachable or checkup.stopped or not counts.total())
     return next(status for status in STATUSES if counts[status])
 
@@ -167,21 +162,16 @@ def _text(head: dict[str, Any], shown: list[dict[str, str]], count: int, most: i
     cut = [f"{count - len(shown)} of {count} that are not healthy"] if len(shown) < count else []
     cut += ["texts that end in …"] if most < TEXT_BYTES[0] else []
     cut += [ELSEWHERE] if cut else []
-    document = _all_clipped(head, most) | {"subscriptions": shown}
-    document |= {"cut": "; ".join(cut)} if cut else {}
-    return json_text(document, between=",\n ")
+    last = {"subscriptions": shown} | ({"cut": "; ".join(cut)} if cut else {})
+    clipped = {name: _clipped(value, most) for name, value in head.items() if value}
+    return json_text(clipped | last, between=",\n ")
 
 
-def _all_clipped(value: Any, most: int) -> Any:
-    if isinstance(value, dict):
-        return {name: _all_clipped(each, most) for name, each in value.items() if each}
-    if isinstance(value, list):
-        return [_all_clipped(each, most) for each in value]
-    return _clipped(value, most) if isinstance(value, str) else value
-
-
-def _clipped(text: str, most: int) -> str:
-    while (size := _size(text)) > most:
+def _clipped(text: Any, most: int) -> Any:
+    """A text, or each of a list, in so many bytes."""
+    if isinstance(text, list):
+        return [_clipped(each, most) for each in text]
+    while isinstance(text, str) and (size := _size(text)) > most:
         text = f"{text[: len(text) * most // size - 1]}…"
     return text
 
