@@ -90,12 +90,12 @@ def _environment() -> dict[str, str]:
 def result(code: int, out: str, err: str) -> CallToolResult:
     """What an assistant reads: JSON, in which no text from outside can pass for a field."""
     code = code if code in MEANS else 3
-    told: dict[str, Any] = {"exit_code": code, "means": MEANS[code]}
+    answer: dict[str, Any] = {"exit_code": code, "means": MEANS[code]}
     if out:
-        told["data"] = loads(out) if out.startswith("{") else printable_lines(out[:DATA_MOST])
+        answer["data"] = loads(out) if out.startswith("{") else printable_lines(out[:DATA_MOST])
     if len(out) > DATA_MOST:
-        told["cut"] = f"after {DATA_MOST} of {len(out)} characters; name less"
+        answer["cut"] = f"after {DATA_MOST} of {len(out)} characters; name less"
     if err:
-        told["messages"] = [printable(each) for each in err[:MESSAGES_MOST].splitlines()]
-    text = TextContent(type="text", text=json_text(told | {"note": NOTE}))
+        answer["messages"] = [printable(each) for each in err[:MESSAGES_MOST].splitlines()]
+    text = TextContent(type="text", text=json_text(answer | {"note": NOTE}))
     return CallToolResult(content=[text], is_error=not out)
