@@ -45,6 +45,7 @@ NEEDED = {
     "known-issues match": ["FILE"],
     "context use": ["NAME"],
     "completion": ["bash"],
+    "monitoring": ["rules"],
 }
 
 SAMPLES = {  # of what an option takes, by the name of its type
@@ -58,6 +59,7 @@ SAMPLES = {  # of what an option takes, by the name of its type
     "spread": "20%",
     "time": "2026-08-01T12:00:00Z",
 }
+CHECKED = {"only": "stalled"}  # texts that are checked as they are typed
 
 
 def typed(name: str, *arguments: str) -> dict[str, Any]:
@@ -133,7 +135,11 @@ def test_what_is_not_typed_has_the_type_of_its_field(name: str) -> None:
 def test_what_is_typed_has_the_type_of_its_field(name: str) -> None:
     hints = takes(COMMANDS[name])
     for option in options(COMMANDS[name]):
-        sample = [] if option.is_flag else [SAMPLES.get(option.type.name, "a=b")]
+        sample = (
+            []
+            if option.is_flag
+            else [SAMPLES.get(option.type.name, CHECKED.get(option.name or "", "a=b"))]
+        )
         if isinstance(option.type, click.Choice):
             sample = [option.type.choices[-1]]
         given = typed(name, option.opts[-1], *sample)

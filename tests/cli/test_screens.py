@@ -75,6 +75,7 @@ ELSEWHERE = {  # subcommands that are not here, and why
     "sandbox status": "prints addresses, of a broker",
     "completion": "a script, and asks the shell for its version", "context use": "prints nothing",
     "report": "writes a page, and prints its name", "monitoring": "files for other programs",
+    "mcp": "a server",
 }  # fmt: skip
 AS_IT_IS = ("a schema", "help", "help of stall-check")  # at any width
 

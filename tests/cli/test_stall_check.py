@@ -176,6 +176,7 @@ WHOLE = {
         }
     ],
     "window_seconds": 60.014,
+    "suppressed": 0,
     "cluster": None,
     "samples": 0,
     "subscriptions": [

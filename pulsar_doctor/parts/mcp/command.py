@@ -44,7 +44,7 @@ def command(contexts: tuple[str, ...], port: int | None, limit: float) -> None:
 
     \b
     pulsar-doctor mcp --allow-context prod
-    pulsar-doctor mcp --allow-context prod --allow-context staging --time-limit 30s
+    pulsar-doctor mcp --allow-context prod --allow-context staging
     pulsar-doctor mcp --http 8765
 
     With --http, every user of this machine can connect; the headers Host and Origin are checked, so
