@@ -85,7 +85,7 @@ def test_each_subcommand_has_a_group_and_a_manual_page(name: str) -> None:
     if name in ("known-issues", "sandbox", "trace", "context"):  # options are those of its commands
         wanted = wanted - {"OPTIONS"} | {"COMMANDS"}
     # These read and write nothing.
-    if name not in ("completion", "explain", "monitoring", "schema"):
+    if name not in ("completion", "demo", "explain", "mcp", "monitoring", "schema"):
         wanted |= {"FILES"}
     assert wanted <= set(headings)
 
