@@ -5,11 +5,11 @@ from __future__ import annotations
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.checkup.kinds import Brought
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, dumps, has_any
+from pulsar_doctor.evidence.dumps.thread_dump import CHARACTERS_MOST, ThreadDump, dumps, has_any
 from pulsar_doctor.wording.printable import many
 
 WHAT = "thread dumps (jstack, jcmd, goroutines, py-spy, faulthandler)"
-CUT = "has a thread dump that is cut off: there may be more threads"
+CUT = "has a thread dump that is cut off, or too long: there may be more threads"
 
 
 def is_mine(text: str) -> bool:
@@ -22,7 +22,8 @@ def read(text: str, name: str) -> Brought:
     found = dumps(text)
     if not found:
         raise InputError(f"{called(name)} begins as a thread dump, and holds no thread")
-    cut = (f"{called(name)} {CUT}",) if not all(each.whole for each in found) else ()
+    is_cut = len(text) > CHARACTERS_MOST or not all(each.whole for each in found)
+    cut = (f"{called(name)} {CUT}",) if is_cut else ()
     return Brought(name, _words(found), dumps=tuple(found), incomplete=cut)
 
 

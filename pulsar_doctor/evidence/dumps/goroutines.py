@@ -87,6 +87,8 @@ def dumps(text: str) -> list[dict[int, Goroutine]]:
     """Each dump of a text; one begins where a goroutine comes again."""
     found: list[dict[int, Goroutine]] = []
     for block in text.replace("\r\n", "\n").split("\n\n"):
+        if "goroutine " not in block:
+            continue
         lines = block.strip("\n").split("\n")
         start = next((at for at, line in enumerate(lines) if HEAD.match(line)), None)
         if start is None or (head := HEAD.match(lines[start])) is None:

@@ -62,7 +62,9 @@ class ThreadDump:
 def dumps(text: str) -> list[ThreadDump]:
     """All dumps in a text, the first one first; none where it has none."""
     ends = frozenset(END.findall(text))
-    return [replace(each, ends=ends) for reader in READERS for each in reader(_bare(text))]
+    text = _bare(text)
+    readers = (reader for reader, marks in READERS.items() if _has(text, marks))
+    return [replace(each, ends=ends) for reader in readers for each in reader(text)]
 
 
 def has_any(text: str) -> bool:
@@ -77,7 +79,11 @@ def _bare(text: str) -> str:
 
 
 def _is_bare(text: str) -> bool:
-    return any(mark.search(text) for mark in MARKS)
+    return any(_has(text, marks) for marks in READERS.values())
+
+
+def _has(text: str, marks: Sequence[re.Pattern[str]]) -> bool:
+    return any(mark.search(text) for mark in marks)
 
 
 def told(these: Sequence[ThreadDump], apart_seconds: float | None = None) -> ProcessTold:
@@ -112,7 +118,7 @@ def _goroutines(text: str) -> list[ThreadDump]:
 
 
 def _python(text: str) -> list[ThreadDump]:
-    read = python_text.dumps(iter(text.splitlines()))
+    read = python_text.dumps(line for line in text.splitlines() if line)
     return [
         ThreadDump("python", "Python", frozenset((each["key"],) for each in one),
                    tuple(map(python.thread, one)))
@@ -165,8 +171,11 @@ def _stayed(
     return replace(now, seconds=apart, since_look=True) if same else now
 
 
-READERS = (_hotspot, _goroutines, _python)
-MARKS = (hotspot.MARK, to_file.MARK, goroutines.MARK, python_text.MARK)
+READERS: Mapping[Callable[[str], list[ThreadDump]], tuple[re.Pattern[str], ...]] = {
+    _hotspot: (hotspot.MARK, to_file.MARK),
+    _goroutines: (goroutines.MARK,),
+    _python: (python_text.MARK,),
+}
 TOLD: Mapping[str, Callable[[ProcessTold, Any, Any, float | None], ProcessTold]] = {
     "jvm": _java_told, "go": _go_told, "python": _python_told,
 }  # fmt: skip
