@@ -1,1 +1,1 @@
-"""pulsar-doctor for assistants: a server of the Model Context Protocol whose tools only read."""
+"""pulsar-doctor for assistants: a server of the Model Context Protocol with read-only tools."""

@@ -54,8 +54,8 @@ class Tools:
     ) -> CallToolResult:  # fmt: skip
         """Explains why subscriptions are stuck, from a text that somebody pasted; needs no cluster.
 
-        kind: what `pulsar-admin topics stats` (or partitioned-stats) printed, what `topics
-        stats-internal` printed, or a case of pulsar-doctor.
+        kind `stats`: what `pulsar-admin topics stats` printed, metrics of a broker, a thread dump
+        of a client, or a log; or what `topics stats-internal` printed; or a case of pulsar-doctor.
         """
         line = self._source(f"--{kind}", document or " ", "", topic, subscription)
         return await self.doctor.answer(ctx, *BRIEF, *line, pasted=document)
