@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
@@ -70,16 +71,24 @@ def fitting(observed: Observed, broker: str | None) -> tuple[KnownIssue, ...]:
 def fits_of(name: str, broker: str | None) -> list[tuple[SubscriptionView, tuple[KnownIssue, ...]]]:
     """Each subscription of a file of statistics or a page, and the issues that it fits.
 
-    broker: its version; by default what the file has. Raises InputError.
+    broker: its version; by default what the file has. Raises InputError, DoctorError.
     """
     if name.endswith((".html", ".htm")):
         case = read_case(name)
         views, version = [each.whole for each in case.subscriptions], case.head.broker_version
     else:
-        read = recognise(SampleFiles([name])).samples
+        read = _statistics_of([name])
         observed = (each for window in read.windows for each in window.subscriptions())
         views, version = [*map(subscription_view, observed)], read.broker_version
     return [(view, on_broker(matching(view), broker or version)) for view in views]
+
+
+def _statistics_of(names: Sequence[str]) -> ReadSamples:
+    """The samples of files. Raises DoctorError where they hold none, such as dumps and logs."""
+    found = recognise(SampleFiles(list(names)))
+    if found.brought and not found.samples.windows:
+        raise DoctorError(f"{'; '.join(found.lines)}: no statistics, which known issues need")
+    return found.samples
 
 
 def in_use(topics: Iterable[TopicWindow], broker: str | None) -> list[InUse]:
@@ -118,7 +127,7 @@ def _to(used: InUse, fix: Version) -> Upgrade:
 
 def of_files(stats_files: Sequence[str], broker: str | None) -> list[InUse]:
     """By files of statistics. broker: its version; by default what a file of `--save` reports."""
-    read = recognise(SampleFiles(list(stats_files))).samples
+    read = _statistics_of(stats_files)
     return in_use(read.windows, broker or read.broker_version)
 
 

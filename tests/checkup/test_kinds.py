@@ -127,6 +127,13 @@ def test_what_is_no_kind_is_wrong_usage_and_says_what_is(tmp_path: Path) -> None
         recognise(SampleFiles([str(text)]))
 
 
+def test_known_issues_need_statistics_beside_a_dump() -> None:
+    (dump,) = of("java-deadlock", "jcmd2.txt")
+    done = answered("known-issues", "match", str(dump))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "a thread dump of Java with 11 threads: no statistics" in done.stderr
+
+
 def test_a_dump_that_is_cut_off_is_never_whole(tmp_path: Path) -> None:
     cut, (stats, whole) = tmp_path / "cut.txt", of("java-healthy", "stats2.json", "jstack2.txt")
     cut.write_text(whole.read_text()[:-1200])
