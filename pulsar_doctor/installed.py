@@ -1,6 +1,6 @@
 """Finds the parts that are installed, each a folder of parts/, and what they offer to the core.
 
-The core imports no part. It looks in the folder of each part for modules and files of these names:
+The core imports no part. It searches the folder of each part for modules and files of these names:
 
     command         its subcommand: `command`, and `GROUP`, below which --help lists it
     offers          read at the start, so it imports nothing heavy; its table CONNECTION has options

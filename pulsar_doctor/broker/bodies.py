@@ -2,7 +2,7 @@
 
 What is packed may be a thousand times as long as what is sent, it may unpack to nothing, and a body
 may have no end: limits hold for what comes in and for what comes out. Only gzip and deflate are
-unpacked, once: nothing else is asked for.
+unpacked, once: nothing else is requested.
 """
 
 from __future__ import annotations

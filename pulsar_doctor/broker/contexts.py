@@ -1,6 +1,6 @@
 """Reads named clusters (contexts) from our own file and from pulsarctl's.
 
-Ours is `contexts.toml`, where each context is a table whose keys are named as the connection
+Ours is `contexts.toml`, where each context is a table with keys named as the connection
 options: `[prod]`, `admin-url = "https://…"`. pulsarctl (streamnative/pulsarctl, pkg/cmdutils) keeps
 its contexts in ~/.config/pulsar/config, which is YAML. Its tokens are used from there, and never
 written anywhere else. Where both files have a name, ours counts.
@@ -54,7 +54,7 @@ class ClusterContext:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """All contexts by name, and the name of the current one; None: there is none."""
+    """Every context by name, and the name of the current one; None: there is none."""
 
     by_name: Mapping[str, ClusterContext]
     current: str | None
@@ -152,7 +152,7 @@ def _settings(
 
 
 def _of_pulsarctl(file: Path) -> tuple[dict[str, ClusterContext], str | None]:
-    """Its contexts, and its current one."""
+    """The contexts of pulsarctl's file, and its current one."""
     if not _is_there(file):
         return {}, None
     document = _yaml_of(file)
@@ -173,7 +173,7 @@ def _of_pulsarctl(file: Path) -> tuple[dict[str, ClusterContext], str | None]:
 def _yaml_of(file: Path) -> Any:
     """What YAML of texts holds. Raises InputError, which never quotes it: it has tokens.
 
-    An alias is short, and what it stands for may fill the memory. A tag names how a text is read,
+    An alias is short, and what it expands to may fill the memory. A tag names how a text is read,
     which may fail or take long. pulsarctl writes neither.
     """
     with needing("pulsarctl", f"reading the contexts of pulsarctl in {file}"):

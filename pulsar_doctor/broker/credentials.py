@@ -61,7 +61,7 @@ class Fixed:
         self.certificate = certificate
 
     async def headers(self) -> dict[str, str]:
-        """As read now."""
+        """The headers with the credentials as read now."""
         return self._read()
 
 
@@ -101,13 +101,13 @@ class ClientCredentials:
                 patience = AnswerPatience(TOKEN, ISSUER_SECONDS)
                 endpoint = await self._endpoint(http, patience)
                 request = http.build_request("POST", endpoint, data=self._form)
-                status, told = await _short(http, request, patience)
+                status, body = await _short(http, request, patience)
             if status != 200:
                 raise DoctorError(
                     f"the OAuth2 issuer {host} refuses these client credentials "
                     f"({status}); see the key file, audience and scope"
                 )
-            sold = json.loads(told)
+            sold = json.loads(body)
             return clean(str(sold["access_token"]), "OAuth2"), float(sold.get("expires_in", 0))
         except NO_TOKEN as error:
             raise DoctorError(
@@ -122,8 +122,8 @@ class ClientCredentials:
 
     async def _endpoint(self, http: httpx2.AsyncClient, patience: AnswerPatience) -> str:
         known = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
-        _, told = await _short(http, http.build_request("GET", known), patience)
-        endpoint = str(json.loads(told)["token_endpoint"])
+        _, body = await _short(http, http.build_request("GET", known), patience)
+        endpoint = str(json.loads(body)["token_endpoint"])
         if self._issuer.startswith("https:") and not endpoint.startswith("https:"):
             raise DoctorError("the OAuth2 issuer names a token endpoint without TLS: not asked")
         return endpoint
@@ -178,7 +178,7 @@ def _header(settings: Settings) -> Credentials:
 
 def _read_anew(source: str, as_headers: Callable[[str], dict[str, str]]) -> Credentials:
     read = token_source(source)
-    read()  # what cannot be read is said before anything is requested
+    read()  # what cannot be read is reported before anything is requested
     return Fixed(lambda: as_headers(read()))
 
 
@@ -192,8 +192,8 @@ def _basic(settings: Settings) -> Credentials:
         user, colon, password = params.removeprefix("basic:").partition(":")
         if not colon:
             raise InputError("basic authentication takes --auth-params user:password")
-    told = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
-    return Fixed(lambda: {"Authorization": f"Basic {told}", METHOD: "basic"})
+    encoded = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+    return Fixed(lambda: {"Authorization": f"Basic {encoded}", METHOD: "basic"})
 
 
 def _tls(settings: Settings) -> Credentials:

@@ -40,7 +40,7 @@ def open_input(path: Path) -> io.BufferedReader:
 
 
 def text_of(path: Path, what: str, most: int = TEXT_BYTES) -> str:
-    """All of a small text. what: "the token file". most: bytes. Raises InputError."""
+    """Reads the whole of a small text. what: "the token file". most: bytes. Raises InputError."""
     try:
         with open_input(path) as file:
             content = file.read(most + 1)

@@ -28,7 +28,7 @@ class TooSlow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """Of one kind of answers."""
+    """The limits of one kind of answers."""
 
     what: str
     bytes_most: int  # unpacked
@@ -54,7 +54,7 @@ class AnswerPatience:
         self._waited = 0.0
 
     async def of(self, step: Awaitable[T], response: httpx2.Response | None = None) -> T:
-        """One step on the network. response: that whose body is read. Raises TooSlow."""
+        """One step on the network. response: the one with the body that is read. Raises TooSlow."""
         clock = asyncio.get_running_loop().time
         began = clock()
         try:

@@ -1,4 +1,4 @@
-"""Which files of broker statistics the user asked to read."""
+"""Which files of broker statistics the user wants to read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SampleFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """Every file name."""
         return (*self.stats_files, *self.internal_files)
 
     def __bool__(self) -> bool:

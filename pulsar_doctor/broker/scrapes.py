@@ -42,7 +42,7 @@ def scrapes_in(text: str, name: str) -> list[Plain]:
 
 
 def samples_of(reader: MetricsReader, name: str, *, cut: bool = False) -> list[Plain]:
-    """One of each scrape. cut: whether the text ends within a line. Raises InputError."""
+    """One sample of each scrape. cut: whether the text ends within a line. Raises InputError."""
     found = [
         Plain(name, METRICS, topics, incomplete=tuple(_gaps(reader, scrape, name, cut=cut)))
         for scrape in reader.scrapes

@@ -183,7 +183,7 @@ def _sources(
 def _client_conf(
     options: Mapping[str, Any], environ: Mapping[str, str]
 ) -> tuple[Path, dict[str, str | None]] | None:
-    """Its path, and what it has of our settings; None where none is named."""
+    """The path of client.conf and what it has of our settings; None where none is named."""
     named = (
         options.get("client_conf")
         or environ.get(PREFIX + "CLIENT_CONF")
@@ -199,7 +199,7 @@ def for_own_processes(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process of ours: what Python and OpenSSL need, and nothing else.
 
     Whoever may read a process may read its environment, and it is inherited as long as anything
-    runs. What such a process needs of our settings it is told by pipe.
+    runs. What such a process needs of our settings it gets by pipe.
     """
     return {name: value for name, value in environ.items() if INHERITED.fullmatch(name)}
 

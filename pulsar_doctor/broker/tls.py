@@ -42,7 +42,7 @@ def show(context: ssl.SSLContext, files: tuple[File, File], what: str) -> None:
     """Has it show a certificate, of which these are the file and its key's. Raises InputError."""
     certificate, key = files
     try:
-        # A password would be asked for on the terminal: an encrypted key is an error here.
+        # OpenSSL would prompt for a password on the terminal: an encrypted key is an error here.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ssl.SSLError) as error:
         why = error.strerror or error

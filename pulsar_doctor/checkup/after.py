@@ -1,7 +1,7 @@
 """Whether a remedy has worked: compares an earlier sample with the present one.
 
 Verdicts are compared, and beside them the numbers that moved. A consumer that connected anew is
-another one to the broker: its counters began again, which is said and never taken for progress.
+another one to the broker: its counters began again, which is reported and never taken for progress.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Earlier:
 def compared(
     was: Observed, before: Diagnosis, observed: Observed, now: Diagnosis, *, file: str
 ) -> After:
-    """What became of one subscription. file: which told what was before."""
+    """What became of one subscription. file: which has the earlier state."""
     seconds = _seconds(was, observed)
     why_not = _incomparable(was, observed, seconds, file)
     if why_not:
@@ -122,13 +122,13 @@ def _first(before: Diagnosis) -> str:
 
 
 def _reason(diagnosis: Diagnosis) -> str:
-    return printable(diagnosis.not_told[0]) if diagnosis.not_told else "not decided"
+    return printable(diagnosis.unknowns[0]) if diagnosis.unknowns else "not decided"
 
 
 def _incomparable(
     was: Observed, observed: Observed, seconds: float | None, file: str
 ) -> str | None:
-    """Why nothing can be said; None where both are readings of one thing in their order."""
+    """Why the two cannot be compared; None where both are readings of one thing in their order."""
     earlier, later = was.window.last, observed.window.last
     if earlier.topic == later.topic and not seconds:
         return f"{file} holds the very reading that is judged; take another one"
@@ -139,7 +139,11 @@ def _incomparable(
 
 def _seconds(was: Observed, observed: Observed) -> float | None:
     earlier, later = was.window.last, observed.window.last
-    if not (earlier.now_told and later.now_told) or earlier.now_ms is None or later.now_ms is None:
+    if (
+        not (earlier.now_known and later.now_known)
+        or earlier.now_ms is None
+        or later.now_ms is None
+    ):
         return None
     return (later.now_ms - earlier.now_ms) / 1000
 

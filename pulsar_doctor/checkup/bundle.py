@@ -103,7 +103,7 @@ def of_live(
 def bundle_of(
     checkup: Checkup, samples: bytes, settings: Mapping[str, str], judge: Judge, parts: BundleParts
 ) -> dict[str, bytes]:
-    """Its files. samples: a file of --save; settings: as `allowed` lets through."""
+    """The files of a bundle. samples: a file of --save; settings: as `allowed` lets through."""
     names = parts.names
     if judge.process is not None:
         judge.process.conclude(checkup, judge.diagnosed)
@@ -130,7 +130,7 @@ async def _settings(request: LiveRequest) -> dict[str, str]:
 
 
 def allowed(reported: Mapping[str, Any]) -> dict[str, str]:
-    """Of a broker's configuration what decides about deliveries, and is no text."""
+    """The settings of a broker's configuration that decide about deliveries, and are not text."""
     texts = {name: str(reported[name]) for name in sorted(ALLOWED & reported.keys())}
     return {name: text for name, text in texts.items() if VALUE.fullmatch(text)}
 

@@ -13,7 +13,7 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -33,7 +33,7 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.facts import FactTable
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
+from pulsar_doctor.wording.typed_json import Misread, of_json, to_json, written_as
 
 SCHEMA = "pulsar-doctor/case/"
 VERSION = 1
@@ -51,13 +51,13 @@ class Judged:
 
     view: SubscriptionView
     sources: tuple[ReportedBy, ...]
-    looks: tuple[DecideStep, ...] | None = None
+    decide_steps: tuple[DecideStep, ...] | None = field(default=None, metadata=written_as("looks"))
     after: After | None = None
     facts: tuple[Fact, ...] | None = None  # None: no broker's statistics were read
 
     @property
     def whole(self) -> SubscriptionView:
-        """Its view with these facts."""
+        """The judged view with these facts."""
         if self.facts is None:
             return self.view
         return replace(self.view, facts=FactTable({row[:2]: row[2:] for row in self.facts}))
@@ -176,11 +176,11 @@ def _judged(diagnosis: Diagnosis) -> Judged:
     facts = None
     if view.facts is not None:
         facts = tuple((*place, *row) for place, row in view.facts.kept().rows.items())
-    return Judged(view, diagnosis.sources, diagnosis.looks, diagnosis.after, facts)
+    return Judged(view, diagnosis.sources, diagnosis.decide_steps, diagnosis.after, facts)
 
 
 def _same_head(case: SavedCase) -> Checkup:
-    """All but the verdicts; what else cannot be read is added to a list of its own."""
+    """The earlier document's head without the verdicts; what is unreadable has its own list."""
     return replace(case.head, unreachable=[*case.head.unreachable])
 
 
@@ -193,7 +193,7 @@ def _diagnosed(judged: Judged, judge: Judge, name: str) -> Diagnosis:
 
 def _judged_again(judged: Judged, judge: Judge) -> Diagnosis:
     found = judge.diagnosed(judged.whole, judged.sources)
-    return replace(found, looks=judged.looks, after=judged.after)
+    return replace(found, decide_steps=judged.decide_steps, after=judged.after)
 
 
 def _reported(value: Any) -> Any:

@@ -1,7 +1,8 @@
 """Samples undecided topics again, the cheapest step first, until they are decided (--decide).
 
 Only reads, and only topics that have just been read: first their ledgers, cursors and limits, where
-these were not asked for, then over longer and longer windows, which add to the samples that are
+these
+were not requested, then over longer and longer windows, which add to the samples that are
 there. Ctrl-C ends it with what is known by then.
 """
 
@@ -15,7 +16,7 @@ from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch, sample
 from pulsar_doctor.broker.sampling.joining import joined
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, TopicWindow
+from pulsar_doctor.broker.stats.observed import NO_LIMITS, TopicWindow
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.one_by_one import Stopping
 from pulsar_doctor.diagnosis.decide_step import DecideStep
@@ -29,7 +30,7 @@ FIRST_SECONDS = 10.0  # the next window is twice as long
 LEAST_SECONDS = 2.0  # a shorter one brings nothing
 READING_SECONDS = 1.0  # about what one reading takes, as it is announced
 NAMED_MOST = 3
-TOLD_MOST = 20  # verdicts that turned, each with a line
+LINES_MOST = 20  # verdicts that turned, each with a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Deciding:
     windows: list[TopicWindow]  # of topics that were just read
     began: float  # when the first sample did, by the event loop's clock
     stopping: Stopping = field(default_factory=Stopping)
-    _looks: dict[VerdictKey, list[DecideStep]] = field(default_factory=dict, init=False)
+    _taken: dict[VerdictKey, list[DecideStep]] = field(default_factory=dict, init=False)
 
     async def run(self) -> None:
         """Makes one step after the other, until all is decided or the time is over."""
@@ -63,20 +64,20 @@ class Deciding:
                 open_ = [each for each in open_ if lacks_something(each)]
                 if not open_:
                     continue
-            if not open_ or self.stopping.asked:
+            if not open_ or self.stopping.requested:
                 break
             await self._step(kind, seconds, open_)
         self._say_what_is_left()
 
     def verdicts(self) -> Iterator[Diagnosis]:
-        """On all windows, each with the looks that were taken for it."""
+        """The verdicts on all windows, each with the samples that were taken for it."""
         for window in self.windows:
             for diagnosis in self.judge.verdicts(window):
-                looks = tuple(self._looks.get((full(window), diagnosis.subscription), ()))
-                yield replace(diagnosis, looks=looks)
+                steps = tuple(self._taken.get((full(window), diagnosis.subscription), ()))
+                yield replace(diagnosis, decide_steps=steps)
 
     def _steps(self) -> Iterator[tuple[str, float]]:
-        """The time that is left is asked for each."""
+        """The steps that are due; each gets the time that is left."""
         if self._left() >= READING_SECONDS:
             yield CURSORS, 0.0
         length = FIRST_SECONDS
@@ -127,23 +128,23 @@ class Deciding:
 
     def _tell(self, before: dict[VerdictKey, Diagnosis], step: str, took: float) -> None:
         """What a step has brought, for each verdict that it was made for."""
-        told, elapsed = [], duration(self._now() - self.began)
+        lines, elapsed = [], duration(self._now() - self.began)
         for window in self.windows:
             for now in self.judge.verdicts(window):
                 key = full(window), now.subscription
                 if key in before:
                     look = DecideStep(step, took, before[key].status, now.status)
-                    self._looks.setdefault(key, []).append(look)
+                    self._taken.setdefault(key, []).append(look)
                     if now.status != "unknown":
-                        told.append(f"{place(key)}: unknown -> {in_short(now)}; {elapsed}")
-        for line in told[:TOLD_MOST]:
+                        lines.append(f"{place(key)}: unknown -> {in_short(now)}; {elapsed}")
+        for line in lines[:LINES_MOST]:
             self.patience.say(line)
-        if len(told) > TOLD_MOST:
-            self.patience.say(f"and {len(told) - TOLD_MOST} more are decided")
+        if len(lines) > LINES_MOST:
+            self.patience.say(f"and {len(lines) - LINES_MOST} more are decided")
 
     def _say_what_is_left(self) -> None:
         left = [each for window in self.windows for each in self._unknown(window)]
-        why = "stopped" if self.stopping.asked else "the time is over (see --decide-within)"
+        why = "stopped" if self.stopping.requested else "the time is over (see --decide-within)"
         if len(left) > NAMED_MOST:
             more = f"; at most {TOPICS_MOST} topics are looked at" if self._too_many() else ""
             self.patience.say(f"{_named(map(key_of, left))}: still unknown, {why}{more}")
@@ -166,8 +167,8 @@ WINDOW = "watches {seconds} more"
 
 
 def lacks_something(window: TopicWindow) -> bool:
-    """Whether its ledgers and cursors, or what the cluster allows, were not told so far."""
-    return window.window.last.internal is None or window.limits == NOTHING_TOLD
+    """Whether its ledgers and cursors, or what the cluster allows, were not reported so far."""
+    return window.window.last.internal is None or window.limits == NO_LIMITS
 
 
 def _named(keys: Iterable[VerdictKey]) -> str:

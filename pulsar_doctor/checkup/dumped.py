@@ -1,9 +1,9 @@
 """Joins thread dumps that somebody brings with what a broker reports of the same incident.
 
 A dump names no consumer and no address, unless the log around it does. So it is taken to be of the
-consumers whose client writes such dumps, where they share one address; or else of the one address
-whose consumers hold messages and do not go on, where one dump alone shows a thread that may be why.
-Otherwise it decides nothing, and what it shows is a note.
+consumers with a client that writes such dumps, where they share one address; or else of the one
+address with consumers that hold messages and do not go on, where one dump alone shows a thread that
+may be why. Otherwise it decides nothing, and what it shows is a note.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pulsar_doctor.diagnosis.actions.threads import sentence
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.by_process import named, seated
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, told
-from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
+from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, process_of
+from pulsar_doctor.evidence.process_report import ProcessReport, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.clients import clients_of
 from pulsar_doctor.wording.printable import many
@@ -26,20 +26,22 @@ from pulsar_doctor.wording.printable import many
 DUMPED_BY = {"jvm": "jcmd", "go": "pprof", "python": "py-spy"}  # as the table of clients calls it
 NOTES_MOST = 6  # of one process
 BY_PROCESS = {"listener-stuck", "nobody-receives", "receive-deadlock", "pool-stuck"}  # causes
-GOES_ON = "whether a thread hangs for good is not decided: bring a dump of a minute later as well"
+STILL_MOVES = (
+    "whether a thread hangs for good is not decided: bring a dump of a minute later as well"
+)
 FIRST = ("listens", "acknowledges", "receives", "application")
 
 
 @dataclass(frozen=True, slots=True)
 class Dumped:
-    """All processes of which there are dumps."""
+    """Every process of which there are dumps."""
 
-    processes: tuple[ProcessTold, ...]
+    processes: tuple[ProcessReport, ...]
     ends: tuple[frozenset[str], ...]  # of each, as far as a log names them
 
     @classmethod
     def of(cls, dumps: Iterable[ThreadDump], apart_seconds: float | None) -> Dumped:
-        """Those of one process belong together. apart_seconds: from one to the next, if known."""
+        """Collects dumps of one process. apart_seconds: from one to the next, if known."""
         processes: list[list[ThreadDump]] = []
         for each in dumps:
             same = next((those for those in processes if each.is_of(those[0])), None)
@@ -48,7 +50,7 @@ class Dumped:
             else:
                 same.append(each)
         ends = (frozenset().union(*(each.ends for each in those)) for those in processes)
-        found = (told(in_order(those), apart_seconds) for those in processes)
+        found = (process_of(in_order(those), apart_seconds) for those in processes)
         return cls(tuple(found), tuple(ends))
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
@@ -64,7 +66,7 @@ class Dumped:
 
     def _fitting(
         self, view: SubscriptionView, kind: str
-    ) -> tuple[ProcessTold | None, Sequence[ConsumerView]]:
+    ) -> tuple[ProcessReport | None, Sequence[ConsumerView]]:
         """The process of this kind, and the consumers that it is taken to have."""
         these = [each for each in self.processes if each.kind == kind]
         for process, ends in zip(self.processes, self.ends, strict=True):
@@ -89,7 +91,7 @@ class Dumped:
         for each in verdicts:
             by_dumps = any(one.code in BY_PROCESS for one in each.findings)
             if by_dumps and each.status == "warning":
-                checkup.unreachable.append((REST, GOES_ON))
+                checkup.unreachable.append((REST, STILL_MOVES))
             decided |= by_dumps
             yield each
         if not decided:
@@ -102,7 +104,7 @@ class Dumped:
             yield from islice(_notes(each), NOTES_MOST)
 
 
-def is_blocked(process: ProcessTold) -> bool:
+def is_blocked(process: ProcessReport) -> bool:
     """Whether one of its threads may be why a consumer does not go on."""
     roles = {each.role for each in process.threads}
     works = bool(roles & {"listens", "acknowledges"}) or any(
@@ -118,11 +120,11 @@ def _is_dumped_by(consumer: ConsumerView, tool: str) -> bool:
 
 
 def _rests(consumer: ConsumerView) -> bool:
-    """Whether it holds messages, and nothing shows that it goes on."""
+    """Whether it holds messages, and nothing shows that it moves."""
     return not (consumer.holds_nothing or consumer.moved or consumer.works)
 
 
-def _notes(process: ProcessTold) -> Iterator[str]:
+def _notes(process: ProcessReport) -> Iterator[str]:
     where = f"the thread dump of {process.name}"
     for names in process.deadlocks:
         yield f"{where}: deadlock, {' and '.join(names)} wait for each other"

@@ -36,7 +36,7 @@ class Expectation:
 
     option: str
     met: bool | None  # None: the trace does not show it
-    said: str  # what was seen, with numbers
+    seen: str  # what was seen, with numbers
     action: str = ""  # what to do first
     topic: str | None = None  # where most is missing (so are the next two); None: nowhere
     subscription: str | None = None
@@ -47,11 +47,11 @@ class Expectation:
 
     def beside(self, *more: str, before: str = "", action: str = "") -> Expectation:
         """With more that was seen, and perhaps with another action."""
-        texts = filter(None, (before, self.said, *more))
-        return replace(self, said="; ".join(texts), action=action or self.action)
+        texts = filter(None, (before, self.seen, *more))
+        return replace(self, seen="; ".join(texts), action=action or self.action)
 
     @property
     def sentence(self) -> str:
         """Which it is, and why it is not met."""
         how = {True: "is met", False: "is not met", None: "cannot be decided"}[self.met]
-        return f"{self.option} {how}: {self.said}"
+        return f"{self.option} {how}: {self.seen}"

@@ -52,8 +52,8 @@ class TraceSeen:
     def acked(self, until_us: int | None) -> dict[tuple[str, str], Acked]:
         """By topic and subscription."""
         index_acks = self.trace.meta.storing.batch_index_acks
-        told = of_rows(self.trace.rows(), until_us=until_us, batch_index_acks=index_acks)
-        return {key: each.acked() for key, each in told.items()}
+        found = of_rows(self.trace.rows(), until_us=until_us, batch_index_acks=index_acks)
+        return {key: each.acked() for key, each in found.items()}
 
 
 def seen_in(folder: Path, begun_us: int, *, lost: bool = False, is_over: bool = True) -> TraceSeen:
@@ -93,8 +93,8 @@ def _consumers(expected: Expected, seen: TraceSeen, wanted: int) -> Expectation:
     option, came = f"--expect-consumers {wanted}", f"{most} of {many(wanted, 'consumer')} came"
     if most >= wanted:
         return Expectation(option, True, f"{many(most, 'consumer')} came{expected.in_time}")
-    said = came if most else "; ".join(_why_nobody(seen))
-    return Expectation(option, None if seen.lost else False, f"{said}{expected.in_time}", ADDRESS)
+    text = came if most else "; ".join(_why_nobody(seen))
+    return Expectation(option, None if seen.lost else False, f"{text}{expected.in_time}", ADDRESS)
 
 
 def most_at_once(consumers: Sequence[Consumer], until_us: int | None) -> int:
@@ -138,35 +138,35 @@ def _all(expected: Expected, seen: TraceSeen) -> Expectation:
     least = sum(each.open_least for each in accounts.values())
     most = sum(each.open_most for each in accounts.values())
     delay_us = max((row.ack_delay_us or 0 for row in seen.trace.rows()), default=0)
-    told = _counted("--expect-acked all", accounts, seen)
-    if told.said == NAMELESS:
-        return told
-    if not told.delivered:
+    expectation = _counted("--expect-acked all", accounts, seen)
+    if expectation.seen == NAMELESS:
+        return expectation
+    if not expectation.delivered:
         nothing = "no message was delivered"
-        return replace(told, met=None if seen.lost else False, said=nothing, action=MESSAGES)
+        return replace(expectation, met=None if seen.lost else False, seen=nothing, action=MESSAGES)
     if late_us is not None and delay_us > late_us:
-        said = f"a message was acknowledged {duration(delay_us / 1e6)} after its delivery"
-        return replace(told, met=False, said=f"{said}, not{expected.in_time}")
+        text = f"a message was acknowledged {duration(delay_us / 1e6)} after its delivery"
+        return replace(expectation, met=False, seen=f"{text}, not{expected.in_time}")
     if not seen.is_over and late_us is not None:
         since = [each.since_us for each in accounts.values() if each.since_us is not None]
         if min(since, default=seen.now_us) > seen.now_us - late_us:
-            return replace(told, met=True)
+            return replace(expectation, met=True)
     if most == 0 and not seen.lost:
-        return replace(told, met=True)
-    return replace(told, met=False if least and not seen.lost else None)
+        return replace(expectation, met=True)
+    return replace(expectation, met=False if least and not seen.lost else None)
 
 
 def _so_many(expected: Expected, seen: TraceSeen, wanted: int) -> Expectation:
-    told = _counted(f"--expect-acked {wanted}", seen.acked(seen.until_us(expected)), seen)
-    if told.said == NAMELESS:
-        return told
-    told = replace(told, said=f"{told.said}{expected.in_time}")
-    assert told.acknowledged_least is not None
-    assert told.acknowledged_most is not None
-    if told.acknowledged_least >= wanted:
-        return replace(told, met=True)
-    unknown = seen.lost or told.acknowledged_most >= wanted
-    return replace(told, met=None if unknown else False)
+    expectation = _counted(f"--expect-acked {wanted}", seen.acked(seen.until_us(expected)), seen)
+    if expectation.seen == NAMELESS:
+        return expectation
+    expectation = replace(expectation, seen=f"{expectation.seen}{expected.in_time}")
+    assert expectation.acknowledged_least is not None
+    assert expectation.acknowledged_most is not None
+    if expectation.acknowledged_least >= wanted:
+        return replace(expectation, met=True)
+    unknown = seen.lost or expectation.acknowledged_most >= wanted
+    return replace(expectation, met=None if unknown else False)
 
 
 def _counted(
@@ -179,15 +179,15 @@ def _counted(
     least = delivered - sum(each.open_most for each in accounts.values())
     most = delivered - sum(each.open_least for each in accounts.values())
     number = str(least) if least == most else f"{least} to {most}"
-    said = f"{number} of {many(delivered, 'delivered message')} acknowledged"
-    told = Expectation(
-        option, None, said, delivered=delivered, acknowledged_least=least, acknowledged_most=most
+    text = f"{number} of {many(delivered, 'delivered message')} acknowledged"
+    expectation = Expectation(
+        option, None, text, delivered=delivered, acknowledged_least=least, acknowledged_most=most
     )
     key = max(
         accounts, key=lambda key: (accounts[key].open_least, accounts[key].open_most), default=None
     )
     if key is None or not accounts[key].open_most:
-        return told
+        return expectation
     topic, subscription = key
     holders = accounts[key].holders
     holder = max(holders, key=lambda name: holders[name], default=None)
@@ -196,8 +196,8 @@ def _counted(
     where = printable(f"{who}{subscription} on {topic}")
     how = _how(seen, key, holder) if has else ""
     return replace(
-        told,
-        said=f"{said}; {where} holds {has}{how}" if has else f"{said}; see {where}",
+        expectation,
+        seen=f"{text}; {where} holds {has}{how}" if has else f"{text}; see {where}",
         topic=topic,
         subscription=subscription,
         consumer=holder,

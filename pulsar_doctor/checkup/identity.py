@@ -18,17 +18,17 @@ Identify = Callable[[], Awaitable[Cluster]]
 @asynccontextmanager
 async def identified(admin: Admin) -> AsyncIterator[Identify]:
     """Asks for the version while other questions run; what is given tells, at their end."""
-    asked = asyncio.create_task(admin.version())
+    question = asyncio.create_task(admin.version())
 
-    async def told() -> Cluster:
-        await asyncio.wait([asked], timeout=PATIENCE_SECONDS)
-        known = asked.done() and not asked.cancelled() and asked.exception() is None
-        return cluster_of(admin, asked.result() if known else None)
+    async def cluster() -> Cluster:
+        await asyncio.wait([question], timeout=PATIENCE_SECONDS)
+        known = question.done() and not question.cancelled() and question.exception() is None
+        return cluster_of(admin, question.result() if known else None)
 
     try:
-        yield told
+        yield cluster
     finally:
-        asked.cancel()
+        question.cancel()
 
 
 def cluster_of(admin: Admin, version: str | None) -> Cluster:

@@ -10,7 +10,7 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, named, seated, subscription_views
-from pulsar_doctor.evidence.process_told import ProcessTold
+from pulsar_doctor.evidence.process_report import ProcessReport
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.wording.addresses import shown
@@ -22,15 +22,15 @@ Judging = Callable[[SubscriptionView, Iterable[ReportedBy]], Diagnosis]
 class InProcess:
     """One process. Its capture ends at the first verdict: the broker's window is over then."""
 
-    begun: ProcessTold  # first report
-    finish: Callable[[], ProcessTold]  # samples it again and returns all
+    begun: ProcessReport  # first report
+    finish: Callable[[], ProcessReport]  # samples it again and returns all
     # ends the capture of the connections and returns what it has shown
     captured: Callable[[], Sequence[Subscription]] = tuple
     not_captured: list[str] = field(default_factory=list)  # why it has shown nothing
-    _told: ProcessTold | None = field(default=None, init=False)
+    _report: ProcessReport | None = field(default=None, init=False)
     _wires: Sequence[Subscription] = field(default=(), init=False)
     _views: list[SubscriptionView] = field(default_factory=list, init=False)
-    _told_of: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _shown_in: set[tuple[str, str]] = field(default_factory=set, init=False)
     _on: frozenset[tuple[str, str]] = field(default=frozenset(), init=False)
     # Its addresses as brokers write them, with the consumers that were met at each.
     _addresses: dict[str | None, list[str]] = field(default_factory=dict, init=False)
@@ -41,24 +41,24 @@ class InProcess:
         self._addresses = {f"/{shown(each)}": [] for each in ends}
 
     @property
-    def told(self) -> ProcessTold:
-        """All that it has told, both looks."""
-        if self._told is None:
+    def report(self) -> ProcessReport:
+        """The whole report of the process, from both inspections."""
+        if self._report is None:
             self._wires = self.captured()
-            told = self.finish()
-            self._told = replace(told, not_told=(*told.not_told, *self.not_captured))
-            self._views = subscription_views(self._told)
-        return self._told
+            report = self.finish()
+            self._report = replace(report, unknowns=(*report.unknowns, *self.not_captured))
+            self._views = subscription_views(self._report)
+        return self._report
 
     @property
     def wires(self) -> Sequence[Subscription]:
         """What went over its connections while it was looked at."""
-        assert self.told is not None
+        assert self.report is not None
         return self._wires
 
     @property
     def topics(self) -> list[str]:
-        """Full names of topics and partitions that its consumers are on, as it told at first."""
+        """Full names of topics and partitions that its consumers are on, by its first report."""
         return list(dict.fromkeys(map(_topic, subscription_views(self.begun))))
 
     def concerns(self, observed: Observed) -> bool:
@@ -68,7 +68,7 @@ class InProcess:
         return any(each.address in self._addresses for each in observed.now.consumers or ())
 
     def meet(self, those: Iterable[Observed]) -> None:
-        """All consumers in it that will be judged, so that each is known beside the others."""
+        """Takes the consumers that will be judged, to know each beside the others."""
         for observed in those:
             topic = full_name(observed.topic, observed.partition)
             for each in observed.now.consumers or ():
@@ -76,26 +76,26 @@ class InProcess:
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view by other sources with what it tells; the same view where it tells nothing."""
-        told, at = self.told, _place(view)
-        self._told_of.add(at)
-        view = _with_trips(view, told)
+        report, at = self.report, _place(view)
+        self._shown_in.add(at)
+        view = _with_trips(view, report)
         for inside in self._views:
             if _place(inside) == at:
                 return looked_into(view, inside)
-        return view if told.looks else seated(view, told, self._addresses)
+        return view if report.inspections else seated(view, report, self._addresses)
 
     def conclude(self, checkup: Checkup, judged: Judging) -> None:
-        """Adds to the verdicts what no broker reports of it, and what it has told."""
+        """Adds to the verdicts what no broker reports of it, and its own report."""
         checkup.diagnoses = [*checkup.diagnoses, *self.alone(judged)]
-        checkup.process = self.told
+        checkup.process = self.report
 
     def alone(self, judged: Judging) -> list[Diagnosis]:
-        """The verdicts by itself and its packets alone, on what no broker has told of."""
+        """The verdicts by itself and its packets alone, on what no broker has reported."""
         captured = {_place(view): view for view in map(by_wire.subscription_view, self.wires)}
         inside = {_place(view): view for view in self._views}
         found = []
         for at in dict.fromkeys([*inside, *captured]):
-            if at in self._told_of:
+            if at in self._shown_in:
                 continue
             views: dict[ReportedBy, SubscriptionView] = {}
             if at in captured:
@@ -109,7 +109,7 @@ class InProcess:
         return found
 
 
-def _with_trips(view: SubscriptionView, process: ProcessTold) -> SubscriptionView:
+def _with_trips(view: SubscriptionView, process: ProcessReport) -> SubscriptionView:
     """The view with the round trips of the process's connections."""
     trips = {f"/{shown(each.local)}": each.round_trip_us for each in process.connections or ()}
     consumers = (

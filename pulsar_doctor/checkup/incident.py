@@ -67,7 +67,7 @@ def of_recordings(those: Recordings, judge: Judge, say: Say, say_more: Say) -> I
         return _shown(_of_files(those, judge, say))
     trace = read_trace(those.folder, say=say, say_more=say_more, proven_only=those.proven_only)
     if those.files:
-        both = replace(judge, wires=trace.wires, wires_by=trace.told_by)
+        both = replace(judge, wires=trace.wires, wires_by=trace.reported_by)
         sampled = _of_files(those, both, say)
     else:
         checkup = of_trace(trace, those.files.named, judge)
@@ -119,7 +119,7 @@ def _of_files(those: Recordings, judge: Judge, say: Say) -> Incident:
 
 
 def _of_samples(checkup: Checkup, read: ReadSamples, judge: Judge) -> Incident:
-    drawn = timelines_of_samples(each for window in read.windows for each in judge.asked(window))
+    drawn = timelines_of_samples(each for window in read.windows for each in judge.wanted(window))
     found = holes_in(read.windows, judge.subscription)
     notes = *drawn.notes, *(why for _, why in found.unreachable)
     return Incident(checkup, replace(drawn, notes=notes), tuple(found.accounts))

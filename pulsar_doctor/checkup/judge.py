@@ -22,7 +22,7 @@ from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Subscription, full_name
 from pulsar_doctor.wording.printable import listed
 
-NOTHING = SubscriptionStats()  # of a topic whose internal stats alone were given
+NOTHING = SubscriptionStats()  # of a topic given by its internal stats alone
 Glance = tuple[SubscriptionView, Sequence[Place]]  # and where its messages are
 NAMED_MOST = 10  # of what is there, where something else was requested
 
@@ -52,20 +52,20 @@ class Judge:
     keep_views: bool = False  # each verdict keeps the view that it was made from, for a case
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
-        """On each subscription of a topic or partition that is asked for."""
-        return map(self.verdict, self.asked(window))
+        """Returns a verdict on each requested subscription of a topic or partition."""
+        return map(self.verdict, self.wanted(window))
 
     def is_decided(self, windows: Sequence[TopicWindow]) -> bool:
-        """Whether the broker's own flags have said enough: more samples would not change it.
+        """Whether the broker's own flags show enough: more samples would not change it.
 
         A flag alone is not enough: one that has just been set needs the rest of the window.
         """
         if self.process is not None or self.captured is not None:
             return False  # which are read again, or end, when the window is over
-        asked = [observed for window in windows for observed in self.asked(window)]
-        return bool(asked) and all(
+        wanted = [observed for window in windows for observed in self.wanted(window)]
+        return bool(wanted) and all(
             is_blocked(observed) and self.verdict(observed).status == "stalled"
-            for observed in asked
+            for observed in wanted
         )
 
     def missing(self, windows: Sequence[TopicWindow]) -> str | None:
@@ -113,9 +113,9 @@ class Judge:
 
     def has(self, window: TopicWindow) -> bool:
         """Whether one of its subscriptions is requested."""
-        return any(True for _ in self.asked(window))
+        return any(True for _ in self.wanted(window))
 
-    def asked(self, window: TopicWindow) -> Iterator[Observed]:
+    def wanted(self, window: TopicWindow) -> Iterator[Observed]:
         """The requested subscriptions of it."""
         for observed in window.judged():
             if not self._concerns(observed):
@@ -164,9 +164,9 @@ class Judge:
         return replace(view, consumers=tuple(consumers))
 
     def judged(self, windows: Iterable[TopicWindow]) -> Iterator[tuple[Observed, Diagnosis]]:
-        """Each subscription that is asked for, with its verdict."""
+        """Each subscription that is requested, with its verdict."""
         for window in windows:
-            for observed in self.asked(window):
+            for observed in self.wanted(window):
                 yield observed, self.verdict(observed)
 
     def _wire(self, observed: Observed) -> Subscription | None:
@@ -200,19 +200,19 @@ class Triage:
         """
         if self.judge.process is not None:
             return not self.judge.has(window)
-        asked = list(self.judge.asked(window))
+        wanted = list(self.judge.wanted(window))
         if replicates(window.window.last.topic):
             return False
-        views = [by_stats.subscription_view(each) for each in asked]
+        views = [by_stats.subscription_view(each) for each in wanted]
         glances = [(view, occupied(view)) for view in views]
         if not all(is_settled(*each, self.within_seconds) for each in glances):
-            return False  # before the causes are asked, which takes most of the time
-        pairs = zip(asked, glances, strict=True)
+            return False  # before the causes are checked, which takes most of the time
+        pairs = zip(wanted, glances, strict=True)
         self._window, self._verdicts = window, [self.judge.verdict(*pair) for pair in pairs]
         return all(each.status == "healthy" and not each.suspects for each in self._verdicts)
 
     def verdicts(self, window: TopicWindow) -> list[Diagnosis]:
-        """On each subscription that is asked for."""
+        """Returns a verdict on each requested subscription."""
         return self._verdicts if window is self._window else list(self.judge.verdicts(window))
 
 
@@ -223,7 +223,7 @@ def replicates(topic: TopicStats) -> bool:
 
 
 def _reported_by(observed: Observed) -> Iterator[ReportedBy]:
-    """Which of the broker's documents told something of it."""
+    """Which of the broker's documents reported something on it."""
     if any(stats not in (None, NOTHING) for stats in observed.course.values):
         yield "stats"
     if any(cursor is not None for cursor in observed.cursor.values):
@@ -254,7 +254,7 @@ def named(those: Sequence[Subscription | Observed | SubscriptionView]) -> str:
 
 
 def _topic(window: TopicWindow) -> str:
-    """As a sentence has it; a file may not name its topic."""
+    """The topic in words; a file may not name its topic."""
     return f"topic {full(window)}" if "/" in full(window) else "the topic"
 
 

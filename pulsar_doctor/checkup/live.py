@@ -98,7 +98,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     """The verdicts on topics of a live broker, sampled over one window.
 
     What could not be read is in `unreachable`. Raises DoctorError where all could be read and none
-    has the subscription that is asked for, InputError for what is no name.
+    has the subscription that is requested, InputError for what is no name.
     """
     admin, _ = request.admin(), [topic_name(topic) for topic in topics]  # before a file is replaced
     with ExitStack() as stack:
@@ -122,7 +122,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     say_missing(judge.missing(sampled.windows), request, alone=not sampled.unread)
     checkup = _checkup(sampled, decided or list(_verdicts(sampled, judge)), judge)
     checkup.cluster = cluster
-    checkup.stopped = stopping.asked
+    checkup.stopped = stopping.requested
     checkup.not_loaded += sampled.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
     checkup.notes += kinds(sampled)
@@ -189,7 +189,7 @@ async def _sample(
     watch: Watch,
     stopping: Stopping,
 ) -> tuple[Sampled, list[Diagnosis], Cluster]:
-    """What was read, the verdicts where it was looked again, and who was asked."""
+    """What was read, the verdicts where it was read again, and which cluster answered."""
     async with admin, identified(admin) as identify:
         if request.decide_seconds is None:
             sampled = await _until_stopped(admin, topics, request, watch, stopping)
@@ -224,10 +224,10 @@ def deciding_of(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) 
 
 
 def _verdicts(sampled: Sampled, judge: Judge) -> Iterator[Diagnosis]:
-    asked = [observed for window in sampled.windows for observed in judge.asked(window)]
+    wanted = [observed for window in sampled.windows for observed in judge.wanted(window)]
     if judge.process is not None:
-        judge.process.meet(asked)
-    return map(judge.verdict, asked)
+        judge.process.meet(wanted)
+    return map(judge.verdict, wanted)
 
 
 def _checkup(sampled: Sampled, diagnoses: list[Diagnosis], judge: Judge) -> Checkup:

@@ -1,7 +1,7 @@
 """Samples named topics, and explains those that have no verdict.
 
 A topic that does not exist gets the names that are written alike; one that exists and has no
-subscription is told apart from one whose partitions nobody has used, and from one that keeps
+subscription is distinguished from one with partitions that nobody has used, and from one that keeps
 nothing. Nothing but what was named is loaded for that.
 """
 
@@ -30,7 +30,7 @@ KEEPS_NOTHING = (
 async def sample_named(
     admin: Admin, topics: Sequence[str], plan: SamplingPlan, watch: Watch = NOBODY
 ) -> Sampled:
-    """As `sampling.sample`; of a topic that does not exist the reason names those written alike.
+    """Samples topics as `sampling.sample` does; the reason for a missing topic names similar ones.
 
     A scalable topic is read segment by segment, also where only its plain name was given.
     """
@@ -45,7 +45,7 @@ async def sample_named(
         found = {str(replace(topic_name(each).of_all_segments, domain=DOMAINS[0])) for each in more}
         plain = [topic for topic in plain if topic not in found]
         sampled = await sample(admin, [*plain, *parts, *more], plan, watch)
-    unread = await asyncio.gather(*(_told(admin, each) for each in sampled.unread))
+    unread = await asyncio.gather(*(_explained(admin, each) for each in sampled.unread))
     return replace(sampled, unread=(*missing, *unread))
 
 
@@ -66,7 +66,7 @@ async def _segments_of(admin: Admin, names: Sequence[TopicName]) -> tuple[list[s
     return found, missing
 
 
-async def _told(admin: Admin, unread: Unread) -> Unread:
+async def _explained(admin: Admin, unread: Unread) -> Unread:
     name = topic_name(unread.topic)
     if not unread.gone or unread.reason.startswith(DURING) or name.domain not in DOMAINS:
         return unread
@@ -75,7 +75,7 @@ async def _told(admin: Admin, unread: Unread) -> Unread:
 
 
 def kinds(sampled: Sampled) -> Iterator[tuple[str, str]]:
-    """Topics of which more is to be said than verdicts: the full name, and a sentence."""
+    """Topics that need a sentence beside their verdicts: the full name, and the sentence."""
     unread = {each.topic for each in sampled.unread}
     unread |= {split_partition(topic)[0] for topic in unread}
     for topic, partitions in sampled.partitions.items():
@@ -84,9 +84,9 @@ def kinds(sampled: Sampled) -> Iterator[tuple[str, str]]:
                 unread.add(scalable)  # once, and not of each segment
                 yield scalable, f"{scalable} exists and has no subscription"
             continue
-        said = "" if topic in unread else "; it ".join(_kind(sampled, topic, partitions))
-        if said:
-            yield topic, f"{topic} {said}"
+        text = "" if topic in unread else "; it ".join(_kind(sampled, topic, partitions))
+        if text:
+            yield topic, f"{topic} {text}"
 
 
 def _has_any(sampled: Sampled, scalable: str) -> bool:
@@ -107,7 +107,7 @@ def _kind(sampled: Sampled, topic: str, partitions: int | None) -> Iterator[str]
 
 
 def _unused(partitions: int, read: int) -> str:
-    """Of a topic without any subscription. read: partitions that exist by more than their name."""
+    """Explains a topic without any subscription. read: partitions that have more than a name."""
     if partitions == 1:
         return f"has 1 partition, which {'has no subscription' if read else NOT_USED}"
     if not read:

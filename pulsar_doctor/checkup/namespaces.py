@@ -30,10 +30,11 @@ AT_ONCE = 256  # verdicts: to enter the event loop takes as long as to judge
 
 
 def of_fleet(request: LiveRequest, scope: Scope, judge: Judge) -> Checkup:
-    """The verdicts on whole namespaces, as they come; what could not be read is told by the end.
+    """The verdicts on whole namespaces, as they come; what could not be read is reported by the
+    end.
 
     Raises DoctorError where nothing can be known of the cluster, or where all could be read and no
-    topic has the subscription that is asked for. InputError for what is not a namespace.
+    topic has the subscription that is requested. InputError for what is not a namespace.
     """
     _ = [namespace_path(each) for each in scope.namespaces]
     checkup = Checkup("broker", ())
@@ -128,7 +129,7 @@ async def _judged(
                 continue
             checkup.took(window.window)
             for diagnosis in verdicts:
-                yield replace(diagnosis, looks=()) if deciding else diagnosis
+                yield replace(diagnosis, decide_steps=()) if deciding else diagnosis
         if deciding and deciding.windows:
             await deciding.run()
             for diagnosis in deciding.verdicts():

@@ -21,7 +21,7 @@ FIRST = 64  # verdicts that are made before a report begins: input that is refus
 
 
 class Progress(Protocol):
-    """Is told how many are done, how many are planned, and of what."""
+    """Hears how many are done, how many are planned, and of what."""
 
     def __call__(self, done: int, planned: int, what: str) -> None:
         """One step."""
@@ -37,7 +37,7 @@ class Stopping:
     """
 
     def __init__(self, in_vain: Callable[[], bool] = lambda: False) -> None:
-        self.asked = False
+        self.requested = False
         self._in_vain = in_vain
         self._now: asyncio.Event | None = None
 
@@ -59,7 +59,7 @@ class Stopping:
 
     @contextmanager
     def between_steps(self) -> Iterator[None]:
-        """Outside of an event loop: whoever takes steps sees in `asked` that no more are wanted."""
+        """Outside of an event loop: sets `requested` when Ctrl-C comes between two steps."""
         before = signal.getsignal(signal.SIGINT)
         if before is signal.SIG_IGN or current_thread() is not main_thread():
             yield
@@ -72,9 +72,9 @@ class Stopping:
 
     def _ask(self) -> None:
         """A second Ctrl-C does not wait for a broker that does not answer."""
-        if self.asked or self._in_vain():
+        if self.requested or self._in_vain():
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
         if self._now is not None:
             self._now.set()
 
@@ -82,7 +82,7 @@ class Stopping:
 def one_by_one(
     verdicts: Iterable[Diagnosis], checkup: Checkup, planned: int, progress: Progress | None
 ) -> Iterable[Diagnosis]:
-    """The verdicts as they are made; all at once where nobody is told how many there are.
+    """The verdicts as they are made; all at once where nobody hears how many there are.
 
     planned: how many there will be.
     """
@@ -98,7 +98,7 @@ def begun(verdicts: Iterator[Diagnosis], checkup: Checkup, first: int) -> Iterab
 
 
 def _to_the_end(verdicts: Iterator[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
-    """The verdicts; what fails on the way is told in the report, which must come to its end."""
+    """The verdicts; what fails on the way is shown in the report, which must come to its end."""
     try:
         yield from verdicts
     except DoctorError as error:
@@ -115,7 +115,7 @@ def _counted(
                 yield diagnosis
                 if planned > FIRST:  # fewer are there at once
                     progress(number, planned, "subscriptions")
-                if stopping.asked and number < planned:
+                if stopping.requested and number < planned:
                     checkup.stopped = True
                     left = f"{planned - number} of {planned} subscriptions were not judged"
                     checkup.unreachable.append((REST, f"{left}: stopped by Ctrl-C"))

@@ -42,36 +42,36 @@ class ReadTrace:
     until_ms: int
     seconds: float
     timeline: Timeline  # the ledgers at its end
-    told_by: ReportedBy = "trace"
+    reported_by: ReportedBy = "trace"
     notes: tuple[str, ...] = ()  # what it lacks, and what else is worth knowing
     broker_version: str | None = None  # reported when the trace began; None: not reported
 
 
 def read_trace(folder: Path, *, say: Say, say_more: Say, proven_only: bool = False) -> ReadTrace:
-    """A trace as it stands, read once. Raises MissingExtra, TraceError."""
+    """A trace in its present state, read once. Raises MissingExtra, TraceError."""
     trace = open_folder(folder, say, proven_only=proven_only)
     timeline = trace.timeline()
     say_more(f"{timeline.next_seq} commands of {len(timeline.consumers)} consumers")
     began_ns = max(trace.meta.clocks.get("mono_ns", timeline.now_ns), trace.expired().until_ns)
     seconds = max(0, timeline.now_ns - began_ns) / 1e9
-    told_by: ReportedBy = "capture" if trace.meta.capture else "trace"
+    reported_by: ReportedBy = "capture" if trace.meta.capture else "trace"
     until_ms, notes = timeline.now_us // 1000, tuple(trace.notes)
     version = trace.meta.broker_version
     wires = timeline.subscriptions()
-    return ReadTrace(folder, wires, until_ms, seconds, timeline, told_by, notes, version)
+    return ReadTrace(folder, wires, until_ms, seconds, timeline, reported_by, notes, version)
 
 
 def of_trace(read: ReadTrace, topics: Sequence[str], judge: Judge) -> Checkup:
     """The verdicts on what went over the wire. Raises DoctorError for what is not there."""
-    wires = _asked_for(read.folder, read.wires, topics, judge.subscription)
+    wires = _wanted(read.folder, read.wires, topics, judge.subscription)
     views = map(by_wire.subscription_view, wires)
-    diagnoses = [judge.diagnosed(view, [read.told_by]) for view in views]
+    diagnoses = [judge.diagnosed(view, [read.reported_by]) for view in views]
     began_ms = read.until_ms - round(read.seconds * 1000)
     taken = Taken(began_ms, read.until_ms, exact=True)
     return Checkup("trace", diagnoses, read.seconds, files=(str(read.folder),), taken=taken)
 
 
-def _asked_for(
+def _wanted(
     folder: Path, wires: Sequence[Subscription], topics: Sequence[str], subscription: str | None
 ) -> list[Subscription]:
     """What the arguments name; DoctorError where one of them names nothing."""
@@ -127,15 +127,15 @@ def of_recognised(
     checkup.notes += logged.notes
     judged = (each for window in windows for each in judge.verdicts(window))
     verdicts = dumped.noted(judged, checkup)
-    planned = sum(1 for window in windows for _ in judge.asked(window))
+    planned = sum(1 for window in windows for _ in judge.wanted(window))
     checkup.diagnoses = one_by_one(map(logged.joined, verdicts), checkup, planned, progress)
     return checkup
 
 
 def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
-    """What a file kept, to be compared with what is there now. topics: as they were asked for.
+    """What a file kept, to be compared with what is there now. topics: as they were requested.
 
-    Raises InputError where it cannot be read, or has nothing of what is asked for.
+    Raises InputError where it cannot be read, or has nothing of what is requested.
     """
     try:
         kept = read_files(SampleFiles([file], named=topics))
@@ -158,4 +158,4 @@ def _taken(windows: Sequence[TopicWindow]) -> Taken | None:
     moments = [sample.now_ms for sample in samples if sample.now_ms is not None]
     if not moments:
         return None
-    return Taken(min(moments), max(moments), all(sample.now_told for sample in samples))
+    return Taken(min(moments), max(moments), all(sample.now_known for sample in samples))

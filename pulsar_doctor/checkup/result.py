@@ -14,7 +14,7 @@ from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.known.matching import on_broker
 from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn, Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, reader_rests, stall_is_likely
-from pulsar_doctor.evidence.process_told import ProcessTold
+from pulsar_doctor.evidence.process_report import ProcessReport
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
 REST = "(the rest)"  # of a fleet or a file, in place of a topic's name
@@ -81,7 +81,7 @@ class Tally:
 
     @property
     def subscriptions(self) -> int:
-        """All that were judged."""
+        """How many subscriptions were judged."""
         return sum(self.counts.values())
 
 
@@ -110,7 +110,7 @@ class Checkup:
     files: tuple[str, ...] = ()  # names of what was read
     taken: Taken | None = None  # None: not reported
     guess_ms: int | None = None  # when they may have been taken, by the last one's own time
-    process: ProcessTold | None = None  # of `examine`
+    process: ProcessReport | None = None  # of `examine`
     skipped: tuple[str, ...] = ()  # codes of causes that were left out
     stopped: bool = False  # by Ctrl-C within a window: this was certain by then
     expectations: tuple[Expectation, ...] = field(default=(), compare=False)  # of `tap`
@@ -135,7 +135,7 @@ class Checkup:
         self.window_seconds = max(self.window_seconds, (window.span_ms or 0) / 1000)
 
     def examined(self) -> Iterator[Diagnosis]:
-        """The verdicts, one by one, each counted as it goes by; in a watch, the steady ones."""
+        """The verdicts, one by one, each counted as it passes; in a watch, the steady ones."""
         for diagnosis in self.diagnoses:
             steady = diagnosis.steady
             shown = diagnosis.status if steady is None else steady.status
@@ -160,7 +160,7 @@ class Checkup:
 
     @property
     def sources(self) -> list[ReportedBy]:
-        """What told something of the verdicts up to now, always in the same order."""
+        """What contributed to the verdicts up to now, always in the same order."""
         return [each for each in get_args(ReportedBy) if each in self._sources]
 
     @property

@@ -1,7 +1,8 @@
 """Keeps the verdicts of a watch steady: worse at once, better after two rounds.
 
-What is shown is the worse of this round's verdict and the one before it. So something new is told
-at once, and it goes when two rounds in a row do not find it. What is unknown takes nothing back.
+What is shown is the worse of this round's verdict and the one before it. So something new is shown
+at once, and it disappears when two rounds in a row do not find it. What is unknown takes nothing
+back.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ KEYS = (*REQUIRED, "subscription", "cause")
 
 @dataclass(frozen=True, slots=True)
 class Suppressions:
-    """All entries of a file."""
+    """Every entry of a file."""
 
     entries: tuple[Suppression, ...] = ()
 
@@ -53,7 +53,7 @@ class Suppressions:
 
 
 def read(file: Path | None) -> Suppressions:
-    """Those of a file; None: of the one beside the contexts, if there is one. Raises InputError."""
+    """The entries of a file; None: of the one beside the contexts. Raises InputError."""
     where = file or own_file().with_name(NAME)
     found = tables_of(where, "the suppressions in", required=file is not None)
     if found is None:
@@ -111,7 +111,7 @@ def _end_ms(until: Any) -> int:
 
 
 def _full(pattern: str) -> str:
-    """As TOPIC is read: `orders` is a topic of public/default."""
+    """The full name of TOPIC as it is read: `orders` is a topic of public/default."""
     if "://" in pattern:
         return pattern
     return f"{PERSISTENT}{'' if '/' in pattern else 'public/default/'}{pattern}"

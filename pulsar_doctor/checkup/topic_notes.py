@@ -58,7 +58,7 @@ class TopicNotes:
                 yield topic, f"{name} on {topic}: {text}"
 
     def _letters(self) -> Iterator[tuple[str, str, str, str]]:
-        """Of each subscription: its topic, its name, the topic of its letters, what they are."""
+        """For each subscription: its topic, its name, the topic of its letters, what they are."""
         count = Counter(topic for topic, _ in self.subscriptions)
         own = {f"{topic}-{name}" for topic, name in self.subscriptions}
         for topic, name in self.subscriptions:
@@ -83,7 +83,7 @@ class TopicNotes:
 
 
 def topic_notes(windows: Iterable[TopicWindow]) -> TopicNotes:
-    """Those of all these topics."""
+    """The notes on all these topics."""
     gathered = TopicNotes()
     for each in windows:
         gathered.add(each)

@@ -91,7 +91,7 @@ def live_request(where: Settings, plan: SamplingPlan, save: Path | None = None) 
     from pulsar_doctor.checkup.live import LiveRequest
     from pulsar_doctor.report.progress import ProgressBar
 
-    progress = ProgressBar(quiet=told("quiet"))
+    progress = ProgressBar(quiet=is_given("quiet"))
     return LiveRequest(where, plan, save=save, say=say, progress=progress)
 
 
@@ -118,7 +118,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def checks(changes: Sequence[str] = ()) -> tuple[Sequence[Cause], CauseLimits]:
-    """All causes and their thresholds, with the changes of --set. InputError for a wrong one."""
+    """Every cause and its thresholds, with the changes of --set. InputError for a wrong one."""
     from pulsar_doctor.diagnosis.causes import load
     from pulsar_doctor.diagnosis.limits import limits_of
 
@@ -127,7 +127,7 @@ def checks(changes: Sequence[str] = ()) -> tuple[Sequence[Cause], CauseLimits]:
 
 
 def end_as_with_ctrl_c() -> None:
-    """So that what has to be done at the end is done where we are told to end, too."""
+    """So that what has to be done at the end is done where a signal ends us, too."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -150,20 +150,20 @@ def how_much(name: str) -> int:
     return int(click.get_current_context().find_root().ensure_object(dict).get(name) or 0)
 
 
-def told(name: str) -> bool:
+def is_given(name: str) -> bool:
     """Whether one of --verbose and --quiet was given."""
     return how_much(name) > 0
 
 
 def say(text: str) -> None:
     """Talk, on stderr; nothing under --quiet."""
-    if not told("quiet"):
+    if not is_given("quiet"):
         warn(text)
 
 
 def say_more(text: str) -> None:
     """Talk that only --verbose wants to hear."""
-    if told("verbose"):
+    if is_given("verbose"):
         say(text)
 
 

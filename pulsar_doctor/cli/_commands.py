@@ -48,13 +48,13 @@ class ConnectionOption(click.Option):
 
 
 class TalkOption(click.Option):
-    """How much is said: the last options of --help."""
+    """How much is printed: the last options of --help."""
 
     heading = "Verbosity"
 
 
 class Sections(click.Command):
-    """A command whose --help is one sentence, a few examples, and its options under headings.
+    """A command with a --help of one sentence, a few examples, and its options under headings.
 
     With --verbose before it, --help prints the whole description.
     """
@@ -77,7 +77,7 @@ class Sections(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Where everything is said; or, where it is, the command's own end."""
+        """Where the whole help is; or, where it is, the command's own end."""
         if _is_verbose(ctx):
             super().format_epilog(ctx, formatter)
             return
@@ -85,7 +85,7 @@ class Sections(click.Command):
         formatter.write_text(WHOLE.format(ctx.command_path))
 
     def examples(self) -> Iterator[str]:
-        """The command lines of the description and of what stands at its end."""
+        """The command lines of the description and of its end."""
         for paragraph in f"{self.help or ''}\n\n{self.epilog or ''}".split("\n\n"):
             mark, *lines = [line.strip() for line in paragraph.strip().splitlines()] or [""]
             if mark == "\b":

@@ -65,7 +65,7 @@ def _offered(item: CompletionItem[Any]) -> bool:
 
 
 def offering(names: Callable[[click.Context, str], Iterable[str]]) -> Complete:
-    """Those that begin with what is typed; none where they cannot be had. None is an option."""
+    """The candidates that begin with what is typed; none where they cannot be had."""
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
         with suppress(DoctorError, OSError, TimeoutError):

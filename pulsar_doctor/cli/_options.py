@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    # The same option stands at the program and at its subcommand; the one nearer to the end wins.
+    # The same option is at the program and at its subcommand; the one nearer to the end wins.
     if value is not None and param.name is not None:
         ctx.find_root().ensure_object(dict)[param.name] = value
 

@@ -130,7 +130,7 @@ def _process(request: BundleRequest) -> InProcess | None:
     if request.attach and (does := examining.will_do(meant)):
         say(f"--attach {does}")
     looking = examining.Looking.at(meant.pid, inside=request.attach)
-    return InProcess(looking.told(), looking.again)
+    return InProcess(looking.report(), looking.again)
 
 
 def _capturing(

@@ -119,5 +119,5 @@ def _in_full(cause: Cause) -> Iterator[str]:
 
 def _set(cause: Cause, threshold: Threshold) -> str:
     value = f"{threshold.default:g}"
-    said = f"{value}s" if threshold.unit == "seconds" else f"{value}  ({threshold.unit})"
-    return f"{cause.code}.{threshold.name}={said}"
+    text = f"{value}s" if threshold.unit == "seconds" else f"{value}  ({threshold.unit})"
+    return f"{cause.code}.{threshold.name}={text}"

@@ -89,7 +89,7 @@ class HolesRequest:
 @click.command(cls=Sections)
 @taking(HolesRequest)
 @connection_options
-def command(asked: HolesRequest) -> int:
+def command(request: HolesRequest) -> int:
     """Shows holes between acknowledged messages, and their cost.
 
     Everything up to mark-delete is acknowledged. Acknowledgements out of order leave ranges behind
@@ -117,28 +117,28 @@ def command(asked: HolesRequest) -> int:
     ack-hole too; 2 wrong usage or input that cannot be read; 3 where something could not be read.
     Holes are no stall: --fail-on stalled never gives 1 here.
     """
-    _refuse_contradictions(asked)
-    return _report(_found(asked), asked)
+    _refuse_contradictions(request)
+    return _report(_found(request), request)
 
 
-def _refuse_contradictions(asked: HolesRequest) -> None:
+def _refuse_contradictions(request: HolesRequest) -> None:
     """Raises InputError where the arguments do not say one thing."""
-    trace = asked.trace_dir is not None
-    if trace and asked.files:
+    trace = request.trace_dir is not None
+    if trace and request.files:
         raise InputError("--trace and files of stats are two sources; give one of them")
-    if asked.namespaces and (asked.topics or asked.files or trace):
+    if request.namespaces and (request.topics or request.files or trace):
         raise InputError("--namespace asks a broker for all topics; leave it out, or all else")
-    if asked.files.at is not None and not (asked.files or trace):
+    if request.files.at is not None and not (request.files or trace):
         raise InputError("--at is the time of a file or in a trace; it needs one")
-    if asked.batch_index_acks is not None and not trace:
+    if request.batch_index_acks is not None and not trace:
         raise InputError("--batch-index-acks is about a trace; it needs --trace DIR")
-    if not (asked.topics or asked.files or trace or asked.namespaces):
+    if not (request.topics or request.files or trace or request.namespaces):
         raise InputError(
             "name a TOPIC, or give --namespace NS, --internal-stats FILE or --trace DIR"
         )
 
 
-def _found(asked: HolesRequest) -> Acknowledged:
+def _found(request: HolesRequest) -> Acknowledged:
     from pulsar_doctor.broker.samples import moment_ms
     from pulsar_doctor.checkup.holes.from_stats import (
         holes_of_files,
@@ -147,32 +147,32 @@ def _found(asked: HolesRequest) -> Acknowledged:
     )
     from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
 
-    at_ms = None if asked.files.at is None else moment_ms(asked.files.at)
-    if asked.trace_dir is not None:
-        at_us, kept = None if at_ms is None else at_ms * 1000, asked.batch_index_acks
+    at_ms = None if request.files.at is None else moment_ms(request.files.at)
+    if request.trace_dir is not None:
+        at_us, kept = None if at_ms is None else at_ms * 1000, request.batch_index_acks
         return holes_of_trace(
-            asked.trace_dir,
-            asked.topics,
-            asked.subscription,
+            request.trace_dir,
+            request.topics,
+            request.subscription,
             at_us,
             batch_index_acks=None if kept is None else kept == "yes",
         )
-    if asked.files:
-        return holes_of_files(replace(asked.files, named=asked.topics), asked.subscription)
+    if request.files:
+        return holes_of_files(replace(request.files, named=request.topics), request.subscription)
     with connected(settings(headed=True)) as where:
-        if asked.namespaces:
-            return holes_of_namespaces(where, asked.namespaces, asked.subscription)
-        return holes_of_topics(where, asked.topics, asked.subscription)
+        if request.namespaces:
+            return holes_of_namespaces(where, request.namespaces, request.subscription)
+        return holes_of_topics(where, request.topics, request.subscription)
 
 
-def _report(found: Acknowledged, asked: HolesRequest) -> int:
+def _report(found: Acknowledged, request: HolesRequest) -> int:
     """Writes what was found; returns the exit code."""
     from pulsar_doctor.report.holes import document, table
     from pulsar_doctor.report.stall_check.unread import sentences
 
     for note in found.notes:
         say(note)
-    if asked.output == "json":
+    if request.output == "json":
         for _, kind in found.kinds:
             say(kind)
         document.write(found, stdout())
@@ -184,6 +184,6 @@ def _report(found: Acknowledged, asked: HolesRequest) -> int:
         complain(sentence)
     accounts = [*found.accounts, *(cursor.account for cursor in found.cursors)]
     statuses = {account.status for account in accounts}
-    if statuses & FAILS[asked.fail_on]:
+    if statuses & FAILS[request.fail_on]:
         return 1
     return DoctorError.exit_code if found.unreachable or "unknown" in statuses else 0

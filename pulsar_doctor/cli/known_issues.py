@@ -178,7 +178,7 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     pulsar-doctor known-issues match stats.json -s billing -o json
     """
     from pulsar_doctor.checkup.versions import fits_of
-    from pulsar_doctor.report.known_issues import GRADES, said
+    from pulsar_doctor.report.known_issues import GRADES, sentence_of
     from pulsar_doctor.report.paper import print_page
 
     fits = fits_of(file, broker_version)
@@ -193,7 +193,7 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
         return
     for view, known in found:
         for each in known:
-            print_page(f"{GRADES[each.grade]:<9}  {view.subscription}: {said(each)}")
+            print_page(f"{GRADES[each.grade]:<9}  {view.subscription}: {sentence_of(each)}")
     if not any(known for _, known in found):
         print_page("no known issue fits")
 

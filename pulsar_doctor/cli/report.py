@@ -116,7 +116,7 @@ def command(request: ReportRequest) -> int:
 
 
 def _incident(request: ReportRequest, judge: Judge) -> Incident:
-    """Of recordings, or of topics that are watched now."""
+    """Reads the incident from recordings, or from topics that are watched now."""
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.incident import of_live, of_recordings
 

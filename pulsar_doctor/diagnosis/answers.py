@@ -33,7 +33,7 @@ class Action:
     brief: str | None = None  # the text with its risk in one line; None: `text` is short enough
 
     def document(self) -> dict[str, str | None]:
-        """As every JSON has it."""
+        """The action as JSON."""
         return {
             "when": self.when,
             "text": self.text,
@@ -87,7 +87,7 @@ class Probe:
     harmless: bool = True  # it only reads what the broker reports
 
     def document(self) -> dict[str, str | float | bool | None]:
-        """As every JSON has it."""
+        """The probe as JSON."""
         return {
             "text": self.text,
             "command": self.command,
@@ -111,7 +111,7 @@ class Suspect:
     where: Whereabouts | None = None
     remedy: str | None = None  # what to do once it turns out to be this
     stalls: bool = False  # it can be a stall
-    alike: str | None = None  # a cause that looks the same from outside, as probable as this one
+    alike: str | None = None  # a cause that is the same from outside, as probable as this one
 
     @property
     def explain(self) -> str:
@@ -124,7 +124,7 @@ class Suspect:
         return f"{self.alike} or {self.code}" if self.alike else self.code
 
     def document(self) -> dict[str, object]:
-        """As every JSON has it."""
+        """The suspect as JSON."""
         return {
             "code": self.code,
             "alike": self.alike,
@@ -192,7 +192,7 @@ HIDING = (
 
 @dataclass(frozen=True, slots=True)
 class TooProbable(Unknown):
-    """Nothing stands against healthy but the probability of a problem."""
+    """Nothing contradicts healthy but the probability of a problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS, PAUSE_SECO
 from pulsar_doctor.evidence.ack_wait import acks_to_release
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import exact, least, most
 from pulsar_doctor.wording.durations import duration
 
 APART_MS = 30_000  # by so much a neighbour's sign of life is later
@@ -42,7 +42,7 @@ class _Of:
 def of_consumers(
     view: SubscriptionView, silent: Collection[str | None] = ()
 ) -> list[tuple[ConsumerView, Clues]]:
-    """Those that are served, each with its clues by key. silent: labels of silent ones."""
+    """Every served consumer with its clues by key. silent: labels of silent ones."""
     everybody = _everybody(view.consumers or ())
     return [
         (each, observed_by(OBSERVERS, _Of(view, everybody, each, each.label in silent), each))
@@ -52,7 +52,7 @@ def of_consumers(
 
 def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
     signs = ((_sign(each), each) for each in there)
-    told = ((age, each) for age, each in signs if age is not None)
+    known = ((age, each) for age, each in signs if age is not None)
     called: dict[str, list[ConsumerView]] = {}
     for each in there:
         if each.name:
@@ -61,7 +61,7 @@ def _everybody(there: Sequence[ConsumerView]) -> _Everybody:
         count=len(there),
         held=sum(most(each.unacked_messages) or 0 for each in there),
         idle=[each for each in there if each.may_receive and each.holds_nothing],
-        liveliest=nsmallest(2, told, key=lambda sign: sign[0].ms),
+        liveliest=nsmallest(2, known, key=lambda sign: sign[0].ms),
         called=called,
     )
 
@@ -83,7 +83,7 @@ def _permits(of: _Of) -> Found:
         yield "not_below_zero"
     if each.without_permits and each.holds_nothing and not each.surely_singly:
         yield "empty_handed"
-    if each.never_asked:
+    if each.never_sent_flow:
         yield "never_asked"
 
 
@@ -97,13 +97,13 @@ def _held(of: _Of) -> Found:
         yield "holds_one"
     elif held:
         yield "holds_some"
-    if each.holds_nothing and _has_asked(each):
+    if each.holds_nothing and _has_sent_flow(each):
         yield "took_all"
     if each.one_by_one and not each.holds_nothing:
         yield "holds_requested"
 
 
-def _has_asked(each: ConsumerView) -> bool:
+def _has_sent_flow(each: ConsumerView) -> bool:
     """Whether it is known that a FLOW came."""
     sent = (least(each.permits_granted) or 0) > 0 or (least(each.msg_out_counter) or 0) > 0
     return sent or bool(each.flows)
@@ -125,7 +125,7 @@ def _share(of: _Of) -> Found:
 
 def _acks(of: _Of) -> Found:
     each = of.consumer
-    sent = told(each.msg_out_counter) or least(each.unacked_messages) or 0
+    sent = exact(each.msg_out_counter) or least(each.unacked_messages) or 0
     if each.never_acked and sent > IN_HAND.default:
         yield "never_acked_many", {"sent": sent}
     elif each.never_acked and sent > 1:
@@ -136,7 +136,7 @@ def _acks(of: _Of) -> Found:
     if each.acked and lately:
         yield "acks_lately"
     if (
-        told(each.permits_granted) is not None
+        exact(each.permits_granted) is not None
         and each.permits_granted == each.receiver_queue_size
         and sent > 1
     ):
@@ -200,7 +200,7 @@ def _motion(of: _Of) -> Found:
         yield "acks_come"
     elif each.moved is False and seconds and seconds >= PAUSE_SECONDS:
         yield "still", {"seconds": duration(seconds)}
-    if each.asked_lately is not None:
+    if each.last_request is not None:
         yield "asks"
     if each.works and not of.silent:
         yield "works"
@@ -238,12 +238,12 @@ def _queue(of: _Of) -> Found:
         yield "owes_flow" if owed > threshold else "owes_little"
     if (least(each.receiver_queue_size) or 0) > 1:
         yield "queues_several"
-    if (told(each.available_permits) or 0) > 1:
+    if (exact(each.available_permits) or 0) > 1:
         yield "several_permits"
-    known = each.unacked_messages is not None and told(each.permits_granted) is not None
+    known = each.unacked_messages is not None and exact(each.permits_granted) is not None
     if known and not (each.batch_for_one or each.one_by_one):
         yield "no_batch_for_one"
-    exactly = told(each.permits_owed)
+    exactly = exact(each.permits_owed)
     if exactly is not None and threshold and exactly < threshold:
         yield "owes_few"
 
@@ -258,7 +258,7 @@ def _keys(of: _Of) -> Found:
     each, view = of.consumer, of.view
     if view.type != "Key_Shared":
         return
-    replay = told(view.replay) or 0
+    replay = exact(view.replay) or 0
     if each.keys_wait or (each.draining_hashes is not None and each.draining_hashes.hashes):
         yield "keys_drain"
     elif replay and not each.holds_nothing and not each.may_receive:

@@ -1,6 +1,6 @@
 """Adds to a finding where its consumer is, since when it lasts, and who is affected.
 
-A cause decides; what is told beside that is the same for every cause, so it is told here, once.
+A cause decides; what is shown beside that is the same for every cause, so it is added here, once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def with_context(
 
 
 def consumers_of(view: SubscriptionView) -> tuple[ReportedConsumer, ...] | None:
-    """Every consumer with its numbers; None where they are not told."""
+    """Every consumer with its numbers; None where they are not reported."""
     if view.consumers is None:
         return None
     return tuple(ReportedConsumer(*VALUES(each)) for each in view.consumers)
@@ -55,13 +55,13 @@ def _named(view: SubscriptionView, finding: Finding) -> ConsumerView | None:
     """The consumer that a finding names; None where it has gone."""
     called = [each for each in view.consumers or () if each.label == finding.consumer]
     if len(called) > 1:  # of one name, one of which has left: the finding tells which
-        said = {each.value for each in finding.evidence if each.name == "address"}
-        called = [each for each in called if each.address in said]
+        addresses = {each.value for each in finding.evidence if each.name == "address"}
+        called = [each for each in called if each.address in addresses]
     return called[0] if len(called) == 1 else None
 
 
 def _since(view: SubscriptionView, finding: Finding, named: ConsumerView | None) -> str | None:
-    """At the latest, as RFC 3339; None of a consumer that works, whose silence is its rhythm."""
+    """At the latest, as RFC 3339; None of a consumer that works, as silence is its rhythm."""
     if view.moment_ms is None or (named is not None and named.works):
         return None
     ages = (each.value for each in finding.evidence if each.name in LASTING)

@@ -15,5 +15,5 @@ class DecideStep:
     after: str  # status of the verdict
 
     def document(self) -> dict[str, str | float]:
-        """As every JSON has it."""
+        """The step as JSON."""
         return asdict(self)

@@ -10,12 +10,12 @@ from pulsar_doctor.wording.printable import many
 
 Outcome = Literal["worked", "not yet", "worse", "was well", "cannot be compared"]
 Became = Literal["same", "reconnected", "new", "gone"]
-CONSUMERS_TOLD_MOST = 5  # in the sentence
+CONSUMERS_NAMED_MOST = 5  # in the sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A number then and now. None: not told, or nobody there to have it."""
+    """A number then and now. None: not reported, or nobody there to have it."""
 
     name: str
     before: int | None
@@ -25,9 +25,9 @@ class Shift:
         """`available permits 0 -> 100`, or `… still 0`."""
         name = self.name.replace("_", " ")
         if self.before is None:  # nobody was there to have it, or it was not reported
-            return f"{name} {_told(self.now)}"
+            return f"{name} {_shown(self.now)}"
         return f"{name} still {self.now}" if self.before == self.now else (
-            f"{name} {self.before} -> {_told(self.now)}"
+            f"{name} {self.before} -> {_shown(self.now)}"
         )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ class ConsumerAfter:
     acked: bool | None = None  # an ack came since; None: not known
 
     def __str__(self) -> str:
-        """As a person says it."""
+        """The shift of a consumer in words."""
         is_ = {"same": "is the same one", "reconnected": "has connected anew", "new": "is new"}
         if self.became == "gone":
             return f"{self.consumer} has gone"
@@ -56,7 +56,7 @@ class ConsumerAfter:
         return f"{self.consumer} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
 
     def document(self) -> dict[str, object]:
-        """As every JSON has it."""
+        """The consumer's shift as JSON."""
         return {
             "consumer": self.consumer,
             "became": self.became,
@@ -80,14 +80,14 @@ class After:
     def __str__(self) -> str:
         """`worked: stalled permits-exhausted of worker-1 -> healthy, 2 min later; backlog …`."""
         later = f", {duration(self.seconds)} later" if self.seconds is not None else ""
-        told = [str(each) for each in (*self.shifts, *self.consumers[:CONSUMERS_TOLD_MOST])]
-        if len(self.consumers) > CONSUMERS_TOLD_MOST:
-            more = len(self.consumers) - CONSUMERS_TOLD_MOST
-            told.append(f"and {many(more, 'more consumer')}")
-        return "; ".join((f"{self.outcome}: {self.why}{later}", *told))
+        lines = [str(each) for each in (*self.shifts, *self.consumers[:CONSUMERS_NAMED_MOST])]
+        if len(self.consumers) > CONSUMERS_NAMED_MOST:
+            more = len(self.consumers) - CONSUMERS_NAMED_MOST
+            lines.append(f"and {many(more, 'more consumer')}")
+        return "; ".join((f"{self.outcome}: {self.why}{later}", *lines))
 
     def document(self) -> dict[str, object]:
-        """As every JSON has it."""
+        """The comparison as JSON."""
         return {
             "outcome": self.outcome,
             "text": str(self),
@@ -98,5 +98,5 @@ class After:
         }
 
 
-def _told(number: int | None) -> str:
+def _shown(number: int | None) -> str:
     return "not reported" if number is None else str(number)

@@ -44,10 +44,10 @@ something waits on one of them. In a trace alone:
 - on a non-persistent topic no consumer has had permits for `first_ack_within`, so what was
   published meanwhile was dropped.
 
-Statistics of one moment hold the last acknowledgement and averages of a life. By them a rest looks
-like a hang: between two checkpoints, while a batch is collected, in one long job. Such a state is
-unknown once it takes longer than these times; a longer watch (`--window`) or a trace sees how far
-apart the acknowledgements are. A hang that begins looks healthy until then.
+Statistics of one moment hold the last acknowledgement and averages of a life. By them a rest
+resembles a hang: between two checkpoints, while a batch is collected, in one long job. Such a state
+is unknown once it takes longer than these times; a longer watch (`--window`) or a trace sees how
+far apart the acknowledgements are. A hang that begins seems healthy until then.
 
 Where nothing needs to move, all is consumed or nobody promised to consume it, only messages that
 are held without a backlog, or dropped, count. Where something rests too long, the probability that

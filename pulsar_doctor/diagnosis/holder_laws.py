@@ -23,7 +23,7 @@ from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import Sentence, say
@@ -232,10 +232,10 @@ def _rests_beside_others(view: SubscriptionView, within: float) -> Iterator[Sile
 def rest_beside_others(
     view: SubscriptionView, pause: float, more_than: int = 0
 ) -> Iterator[tuple[ConsumerView, Sentence]]:
-    """Who has held more messages than that for so many seconds while the others go on, and how.
+    """Who has held more messages than that for so many seconds while the others work, and how.
 
     Sinks that acknowledge at checkpoints rest together, and of others one sees no rhythm. One job
-    of minutes among short ones looks the same.
+    of minutes among short ones is the same from outside.
     """
     pauses = {each.number: each.unusual_after for each in view.served}
     others = [each for each in view.served if pauses[each.number] is not None]
@@ -288,7 +288,7 @@ def counted_below_zero(view: SubscriptionView, within: float) -> Iterator[Rests]
 
     Where the backlog is 0, the consumers' own numbers suffice. Source: apache/pulsar #26416, #5755.
     """
-    counted, consumers = told(view.unacked), view.consumers
+    counted, consumers = exact(view.unacked), view.consumers
     known = consumers is not None and None not in [each.unacked_messages for each in consumers]
     if counted is not None and counted < 0 and not (view.nothing_to_move and known):
         yield Rests(worded("counted_below_zero", view))

@@ -1,6 +1,6 @@
 """Who is affected by a finding, and how much: what waits, who is idle, what fills up when.
 
-Only what the view knows, bounds as bounds, and no number that the finding's summary has said.
+Only what the view knows, bounds as bounds, and no number that the finding's summary has named.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.subscription import (
     UnackedLimit,
     replay_waits,
 )
-from pulsar_doctor.evidence.values import Count, exactly, least, told
+from pulsar_doctor.evidence.values import Count, exact, exactly, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say, values_in
@@ -82,7 +82,7 @@ def _waiting(case: _Case) -> Iterator[str]:
     elif behind:
         verb = "is" if backlog == 1 else "are"
         yield say("{:entries} {} not acknowledged", backlog, verb)
-    replay = told(view.replay)
+    replay = exact(view.replay)
     if case.news(replay) and (left is None or replay != left.least):
         wait = "waits" if replay == 1 else "wait"
         yield say("{} {} {}", replay, wait, replay_waits(view.type))
@@ -156,22 +156,22 @@ def _limit(case: _Case) -> Iterator[str]:
 
 
 def _limit_of_consumer(case: _Case, named: ConsumerView) -> Iterator[str]:
-    """Where its limit is not told, that of broker.conf, of one that never acknowledges."""
+    """Uses of the consumer's limit; if not reported, that of broker.conf where it acks nothing."""
     limit, held = named.max_unacked_messages_per_consumer, named.unacked_messages
-    whose = say("its limit of {:unacknowledged messages}", limit)
+    limit_text = say("its limit of {:unacknowledged messages}", limit)
     if limit is None and named.never_acked:
         limit = UNACKED_DEFAULTS["consumer"]
         most = "the {:unacknowledged messages} that brokers allow a consumer by default"
-        whose = say(most, limit)
+        limit_text = say(most, limit)
     if case.news(limit):
-        yield from _used("it has", held, limit, (whose, _growth(case.view, named)))
+        yield from _used("it has", held, limit, (limit_text, _growth(case.view, named)))
 
 
 def _limit_of_subscription(case: _Case, limit: UnackedLimit) -> Iterator[str]:
     if case.news(limit.most):
-        whose = say("the subscription's limit of {}", limit.most)
+        limit_text = say("the subscription's limit of {}", limit.most)
         growth = _growth_of_all(case.view, limit)
-        yield from _used("all consumers have", case.view.unacked, limit.most, (whose, growth))
+        yield from _used("all consumers have", case.view.unacked, limit.most, (limit_text, growth))
 
 
 def _ranges(case: _Case) -> Iterator[str]:
@@ -179,20 +179,22 @@ def _ranges(case: _Case) -> Iterator[str]:
     ranges, who = case.view.ranges, "acknowledged ranges have"
     limit = ranges.known_limit if ranges is not None and case.view.durable is not False else None
     if ranges is not None and limit and 2 * ranges.count >= limit and case.news(limit):
-        whose = say("the {} that the broker keeps over a restart", limit)
-        yield from _used(who, exactly(ranges.count), limit, (whose, None))
+        limit_text = say("the {} that the broker keeps over a restart", limit)
+        yield from _used(who, exactly(ranges.count), limit, (limit_text, None))
 
 
 def _used(who: str, held: Count | None, limit: int, of: tuple[str, float | None]) -> Iterator[str]:
-    """of: whose limit that is; and by how many messages a second it fills, None: not reported."""
-    count, (whose, growth) = least(held), of
+    """of: the owner of the limit; and the messages a second that fill it, None: not reported."""
+    count, (limit_text, growth) = least(held), of
     if count is None or not 0 < count < limit:
         return
     fills = None if not growth else duration((limit - count) / growth)
     full = fills and say(", full in about {} at this rate", fills)
     if count / limit >= (SHARE_LEAST if full else SHARE_MUCH):
-        bound = "" if told(held) is not None else "at least "
-        yield say("{} used {}{} of {}{}", who, bound, f"{count / limit:.0%}", whose, full or "")
+        bound = "" if exact(held) is not None else "at least "
+        yield say(
+            "{} used {}{} of {}{}", who, bound, f"{count / limit:.0%}", limit_text, full or ""
+        )
 
 
 def _growth(view: SubscriptionView, named: ConsumerView) -> float | None:
@@ -200,7 +202,7 @@ def _growth(view: SubscriptionView, named: ConsumerView) -> float | None:
 
     In the window; of one that never acknowledged any, all that it is sent.
     """
-    if told(named.unacked_messages) is None:
+    if exact(named.unacked_messages) is None:
         return None
     done = 0 if named.acked is False or named.never_acked else named.done
     if view.watched_seconds and named.delivered is not None and done is not None:

@@ -14,7 +14,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import most, told
+from pulsar_doctor.evidence.values import exact, most
 
 
 def kept_for_keys(view: SubscriptionView) -> int:
@@ -55,7 +55,7 @@ def between_deliveries(view: SubscriptionView, consumer: ConsumerView, wait: Ack
     It has held what is waited for since before the last consumer joined, and for no longer than it
     took to send all that it holds at the pace of now.
     """
-    quiet, rate, held = wait.acks.quiet, consumer.msg_rate_out, told(consumer.unacked_messages)
+    quiet, rate, held = wait.acks.quiet, consumer.msg_rate_out, exact(consumer.unacked_messages)
     if wait.seconds is not None or quiet is None or not rate or not held:
         return wait
     others = [each for each in view.served if each.number != consumer.number]

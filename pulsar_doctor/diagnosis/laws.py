@@ -3,7 +3,7 @@
 Each law answers for one place: messages that a consumer holds, those that could be sent, those
 that nobody has, and, by a trace alone, what the wire does not show. It names what has rested for
 longer, however unlikely a problem is. A number that is not reported breaks no law by itself, but
-the consumers of a subscription whose messages wait have to be seen. Where nothing needs to move
+the consumers of a subscription with waiting messages have to be seen. Where nothing needs to move
 (all is consumed, or nobody promised to consume it) only the laws of `AT_REST` hold.
 """
 
@@ -42,7 +42,7 @@ from pulsar_doctor.diagnosis.trace_laws import (
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import exact, least, most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -74,7 +74,7 @@ def _due_and_still(view: SubscriptionView, within: float) -> Iterator[Rests]:
     """
     watched, left = view.watched_seconds or 0, view.left
     due = (least(left) or 0) - max(0, view.backlog_change or 0)
-    waits_by_design = told(view.delayed) or view.held_by_transaction
+    waits_by_design = exact(view.delayed) or view.held_by_transaction
     if STATS not in view.sources or due <= 0 or watched < QUIET_AFTER.default or waits_by_design:
         return
     moved = view.delivered != 0 or any(each.moved is not False for each in view.served)

@@ -20,7 +20,7 @@ from pulsar_doctor.diagnosis.actions.limits import further_ahead
 from pulsar_doctor.diagnosis.answers import WHENS, CauseAnswer, Finding, Unknown
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
@@ -55,7 +55,7 @@ class LookAhead:
 def look_ahead(view: SubscriptionView) -> Iterator[LookAhead | Unknown]:
     """The look-ahead, if it is used up; unknown where one sample does not show whether it is."""
     behind = [each for each in view.served if each.without_permits and not each.holds_nothing]
-    replay = told(view.replay) or 0
+    replay = exact(view.replay) or 0
     if not behind or not replay:
         return
     if not view.watched and replay >= LEAST and _may_starve(view, replay):
@@ -113,5 +113,5 @@ def _unread_throughout(view: SubscriptionView, replay: int) -> int:
 def _held_back_otherwise(view: SubscriptionView) -> bool:
     """Whether something else may keep the broker from reading."""
     throttled = view.throttling is None or view.throttling.lately
-    waits = told(view.delayed) != 0 or view.held_by_transaction
+    waits = exact(view.delayed) != 0 or view.held_by_transaction
     return bool(throttled or waits or (view.unacked_limit and view.unacked_limit.blocked))

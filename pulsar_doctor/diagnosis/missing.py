@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import exact
 
 CONSUMERS = "consumers"
 OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
@@ -28,7 +28,7 @@ OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
 def missing_of(
     names: Iterable[str], view: SubscriptionView, each: ConsumerView | None
 ) -> tuple[str, ...]:
-    """Those of these names that are not told. each: whom the suspect concerns; None: nobody."""
+    """The names of numbers that are not reported. each: whom the suspect concerns; None: nobody."""
     missing = (_missing(name, view, each) for name in names)
     return tuple(dict.fromkeys(name for name in missing if name is not None))
 
@@ -42,8 +42,8 @@ def _missing(name: str, view: SubscriptionView, each: ConsumerView | None) -> st
 
 
 def _is_reported(name: str, of: ConsumerView) -> bool:
-    """Of a queue size a bound does not tell which cause it is."""
+    """Whether a number is reported; a bound of a queue size does not show which cause it is."""
     value = getattr(of, name)
     if name == "receiver_queue_size":
-        value = told(value)
+        value = exact(value)
     return value is not None or (name == "since_last_ack" and of.never_acked is not None)

@@ -23,12 +23,12 @@ class Observation:
 
     @property
     def name(self) -> str:
-        """Of the number that it rests on."""
+        """The name of the number that the observation rests on."""
         return self._row.number
 
     @property
     def text(self) -> Sentence:
-        """Its sentence, without a full stop."""
+        """The observation's sentence, without a full stop."""
         return fill(self._row.sentence, self._of, **self._numbers)
 
 
@@ -37,7 +37,7 @@ Found = Iterator[str | tuple[str, Added]]  # keys of rows, and the numbers that 
 
 
 def observed_by(observers: Iterable[Callable[[Of], Found]], beside: Of, of: object) -> Clues:
-    """What these tests see, by clue. of: whose numbers the sentences name."""
+    """What these tests see, by clue. of: the consumer with the numbers that the sentences name."""
     seen: dict[str, Observation | Clue] = {}
     for observe in observers:
         for found in observe(beside):

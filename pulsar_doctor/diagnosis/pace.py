@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import exact, least, most
 from pulsar_doctor.model.levers import (
     Lever,
     LimitName,
@@ -96,7 +96,7 @@ class _Case:
     def size(self) -> int | None:
         """The receiver queue size of those that are busy; otherwise what the fullest holds."""
         busy = self.full or self.rest
-        sizes = [told(each.receiver_queue_size) for each in busy]
+        sizes = [exact(each.receiver_queue_size) for each in busy]
         held = [most(each.unacked_messages) for each in busy]
         return max(filter(None, sizes), default=None) or max(filter(None, held), default=None)
 
@@ -211,7 +211,7 @@ def _found(case: _Case) -> tuple[SetBy, Workload | None]:
 
 
 def _application(case: _Case) -> Workload:
-    """Its consumers have full queues: each has as many workers as it holds taken messages."""
+    """The consumers have full queues: each has as many workers as it holds taken messages."""
     busy = case.full or case.view.served
     hands = [each.in_hand.messages if each.in_hand else 1 for each in busy]
     at_once = max(1, min(hands))
@@ -246,7 +246,8 @@ def _keyed(case: _Case) -> Workload:
 
 
 def _hot_share(case: _Case) -> float:
-    """Of the full ones: by what came in, of which others had the rest; else by what was sent.
+    """The hot share of full consumers: by what came in, of which others had the rest; else by what
+    was sent.
 
     The broker reads on for the others while few entries wait for a full one (its look-ahead).
     """
@@ -316,7 +317,7 @@ def _limits(case: _Case, work: Workload | None) -> Iterator[Limit]:
         trip = f"only if a round trip takes more than {duration(bound)}, which is not reported"
     held_back = "throttled reads are not reported"
     if throttling is not None:
-        limits = listed(list(dict.fromkeys(each.whose for each in throttling.lately)), 3)
+        limits = listed(list(dict.fromkeys(each.limit_of for each in throttling.lately)), 3)
         held_back = f"held back by the limit of: {limits or 'none in the window'}"
     yield Limit("application", rates.get("application"), full)
     yield Limit("queue", rates.get("queue"), trip)

@@ -2,8 +2,8 @@
 
 Each hypothesis that nothing excludes has a sum: its weight without any clue, plus those of its
 clues. The share of each is the exponential of its sum, of all of them together: a multinomial logit
-model, the weights of which bench/calibration fits to states of which the cause is known. Of a
-cause that is one consumer's the consumer with the highest sum stands for it.
+model, the weights of which bench/calibration fits to states of which the cause is known. A
+cause of a single consumer is represented by the one with the highest sum.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHOWN_MOST = 6
 EVEN = 0.5
 FAR = 0.2  # that nothing is wrong, where something rests for longer than nearly all work takes
 LIKELY = 0.6  # from this share on a suspect is called likely
-POSSIBLE = 0.15  # from this share on a suspect is called possible, and told beside healthy
+POSSIBLE = 0.15  # from this share on a suspect is called possible, and shown beside healthy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Suspicion:
 
     @property
     def signs(self) -> Iterator[tuple[str, int]]:
-        """Its clues that are seen, and whether each speaks for it (1) or against it (-1)."""
+        """The clues that are seen, and whether each speaks for (1) or against (-1) it."""
         yield from ((key, 1) for key in self.of.speaks_for if key in self.clues)
         yield from ((key, -1) for key in self.of.against if key in self.clues)
 
@@ -121,22 +121,22 @@ class Odds:
         return 1 - well if self.ranked else 0.0
 
     def suspects(self, well: float = 1.0) -> tuple[Suspect, ...]:
-        """Those that are worth naming, with their clues in words. well: as in `suspects_of`."""
+        """The suspects worth naming, with their clues in words. well: as in `suspects_of`."""
         ranked = _ranked([[case] for _, case in self.ranked], self.weights, well)
         return _named(self.view, ranked, self.weights) if ranked else ()
 
     @property
     def hidden(self) -> tuple[Suspect, ...]:
-        """What is told beside a healthy verdict: what is possible, if anything is."""
-        told = tuple(
+        """Suspects that are shown beside a healthy verdict: what is possible, if anything is."""
+        suspects = tuple(
             _suspect(self.view, case, share, self.weights)
             for share, case in self.ranked
             if share >= POSSIBLE and case.of.code != HEALTHY
         )
-        if not told:
+        if not suspects:
             return ()
-        rest = max(0.0, 1 - sum(each.probability for each in told))
-        return (*told, Suspect(NONE_OF_THESE, None, round(rest, 3), "no known cause applies"))
+        rest = max(0.0, 1 - sum(each.probability for each in suspects))
+        return (*suspects, Suspect(NONE_OF_THESE, None, round(rest, 3), "no known cause applies"))
 
     @property
     def culprit(self) -> str | None:
@@ -154,7 +154,7 @@ def odds_of(
 ) -> Odds:
     """How probable a problem is where no check finds or misses anything, and which one.
 
-    known: codes of what is told as information.
+    known: codes of what is reported as information.
     """
     weights = fitted.weights() if weights is None else weights
     return Odds(view, _ranked(hidden_cases(view, hypotheses, known), weights), weights)
@@ -181,9 +181,9 @@ def _ranked(
 def _named(
     view: SubscriptionView, ranked: Sequence[tuple[float, Suspicion]], weights: Weights
 ) -> tuple[Suspect, ...]:
-    """Those that are worth it; the others count as no known cause."""
-    told = [(p, case) for p, case in ranked[:SHOWN_MOST] if p >= SHOWN_LEAST]
-    named = [_suspect(view, case, p, weights) for p, case in told]
+    """The suspects that are worth naming; the others count as no known cause."""
+    likely = [(p, case) for p, case in ranked[:SHOWN_MOST] if p >= SHOWN_LEAST]
+    named = [_suspect(view, case, p, weights) for p, case in likely]
     rest = max(0.0, 1 - sum(suspect.probability for suspect in named))
     return (*named, Suspect(NONE_OF_THESE, None, round(rest, 3), "no known cause applies"))
 
@@ -199,8 +199,8 @@ def cases_of(
 
     settled: no cause has found or missed anything.
     """
-    told = view.consumers or view.backlog or view.left or view.own or view.closed
-    if view.refused or view.gap or not told:
+    reported = view.consumers or view.backlog or view.left or view.own or view.closed
+    if view.refused or view.gap or not reported:
         return []
     whole = dict(of_subscription(view))
     seen = of_consumers(view, _silent(undecided))
@@ -261,13 +261,13 @@ def _of_all(seen: Sequence[Clues]) -> dict[str, Observation | Clue]:
 
 
 def _shown(seen: Sequence[Clues], keys: Sequence[str]) -> list[Observation | Clue]:
-    """Of each consumer that shows one of these the first one."""
+    """The first case of each consumer that shows one of these."""
     first = (next((clues[key] for key in keys if key in clues), None) for clues in seen)
     return [clue for clue in first if clue is not None]
 
 
 def best(group: Sequence[Suspicion], weights: Weights) -> Suspicion:
-    """The case that stands for its hypothesis."""
+    """The case that represents its hypothesis."""
     return max(group, key=lambda case: case.total(weights)) if len(group) > 1 else group[0]
 
 

@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery, since_last_request
 from pulsar_doctor.evidence.reading import BrokerReads, Face
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.durations import duration
 
 RANGES = 10_000  # the least that any version persists by default
@@ -41,8 +41,8 @@ class Case:
         return looked or reads.window_seconds >= limits["retried_within"]
 
     @property
-    def stands(self) -> float:
-        """Seconds for which nothing was sent or asked for, at least."""
+    def still_for(self) -> float:
+        """Seconds for which nothing was sent or requested, at least."""
         last = since_last_delivery(self.ready), since_last_request(self.ready)
         ages = [age.seconds for age in last if age is not None]
         return max(min(ages, default=0.0), self.reads.seconds or 0.0)
@@ -82,9 +82,9 @@ def _watch_on(case: Case) -> Iterator[str]:
         yield "in some of the samples no consumer could receive"
     if reads.switched:
         yield "the active consumer has just changed"
-    asked = since_last_request(case.ready)
-    if asked is not None and asked.seconds < still_for:
-        yield f"it sent a FLOW or connected {asked} ago"
+    request = since_last_request(case.ready)
+    if request is not None and request.seconds < still_for:
+        yield f"it sent a FLOW or connected {request} ago"
 
 
 def _not_reported(case: Case) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _other_reasons(case: Case) -> Iterator[str]:
     yield from _replay_only(case)
     if view.open_transactions is None and reads.face is Face.ASLEEP:
         yield "it may be waiting for a transaction; whether one is open is not reported"
-    if not case.alone and told(view.delayed) != 0:
+    if not case.alone and exact(view.delayed) != 0:
         yield "delayed messages can pause the dispatcher"
     ranges = view.ranges
     if ranges is not None and not ranges.over and ranges.count >= (ranges.known_limit or RANGES):
@@ -131,10 +131,10 @@ def _other_reasons(case: Case) -> Iterator[str]:
     if none_pending and view.throttling is None:  # a throttled read is not marked as pending
         yield "a dispatch rate limit looks the same, and this broker does not count throttled reads"
     # On Exclusive and Failover the next read waits until the last messages are on the wire.
-    sent = [told(consumer.bytes_out_counter) for consumer in case.ready]
+    sent = [exact(consumer.bytes_out_counter) for consumer in case.ready]
     much = any(count is None or count > SOCKET_BYTES for count in sent)
     retried = case.limits["retried_within"]
-    if case.alone and none_pending and much and case.stands < retried:
+    if case.alone and none_pending and much and case.still_for < retried:
         yield (
             "a client that does not read from its connection looks the same for up to "
             f"{duration(retried)}; check again then"

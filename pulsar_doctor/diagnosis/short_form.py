@@ -22,7 +22,7 @@ CauseKey = tuple[str, Severity | None]  # code; severity, None where it is suspe
 
 
 def key_of(diagnosis: Diagnosis) -> VerdictKey:
-    """Whose verdict it is."""
+    """The key of a verdict."""
     return full_name(diagnosis.topic, diagnosis.partition), diagnosis.subscription
 
 
@@ -33,7 +33,7 @@ def place(key: VerdictKey) -> str:
 
 
 def first_cause(diagnosis: Diagnosis) -> CauseKey | None:
-    """Its code and severity; of what is not decided the first suspect's code; None: neither."""
+    """Code and severity of the first cause; of an undecided one the first suspect's code."""
     if diagnosis.status in ("stalled", "warning"):
         return diagnosis.findings[0].code, diagnosis.findings[0].severity
     if diagnosis.status == "unknown" and diagnosis.suspects:

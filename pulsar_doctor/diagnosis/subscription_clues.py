@@ -11,7 +11,7 @@ from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
 from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 
 MINUTE_OLD_SECONDS = 120.0  # a rate is of a full minute, and as much old at most
@@ -45,7 +45,7 @@ def _kind(view: SubscriptionView) -> Found:
 
 
 def _waiting(view: SubscriptionView) -> Found:
-    left, replay = view.left, told(view.replay) or 0
+    left, replay = view.left, exact(view.replay) or 0
     if view.nothing_left:
         yield "nothing_left"
     elif left is not None and (left.least or 0) > 0:
@@ -138,7 +138,7 @@ def _rates(view: SubscriptionView) -> Found:
             yield "minute_none"  # a limit lets some through each second
         if view.rates_alone_tell:
             yield "rate_none"
-    each = view.served  # all goes to the active one of Failover
+    each = view.served  # all is sent to the active one of Failover
     if len(each) > 1 and any(consumer.msg_rate_out for consumer in each):
         return
     if out > 0:
@@ -160,9 +160,9 @@ def _limits(view: SubscriptionView) -> Found:
         yield "throttled", {"reads": throttling.lately[0].reads}
     elif throttling is not None and throttling.reads:
         yield "throttled_once", {"reads": throttling.reads}
-    if view.attended and told(view.delayed) == 0:  # without a consumer the broker counts none
+    if view.attended and exact(view.delayed) == 0:  # without a consumer the broker counts none
         yield "none_delayed"
-    delayed, entries = told(view.delayed), view.backlog.entries if view.backlog else None
+    delayed, entries = exact(view.delayed), view.backlog.entries if view.backlog else None
     if delayed and entries and delayed * 2 >= entries:
         yield "delayed_most", {"entries": entries}
     elif delayed:
@@ -255,7 +255,7 @@ def _ended(view: SubscriptionView) -> Found:
 
 
 def _own(view: SubscriptionView) -> Found:
-    """Of a cursor of the broker's own."""
+    """Clues on a cursor of the broker's own."""
     if view.own is not None and view.own.connected is False:
         yield "apart", {"cluster": view.own.of}
 

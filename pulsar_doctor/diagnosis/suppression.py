@@ -25,7 +25,7 @@ class Suppression:
         return f"until {until:%Y-%m-%d %H:%M} UTC: {self.why}"
 
     def document(self) -> dict[str, str]:
-        """As JSON."""
+        """The suppression as JSON."""
         until = datetime.fromtimestamp(self.until_ms / 1000, UTC)
         return {"until": f"{until:%Y-%m-%dT%H:%M:%SZ}", "why": self.why}
 

@@ -53,5 +53,5 @@ RELEASE_WAITS = (
 # What clues and words turn on. Nobody sets these: the weights of clues are fitted with them.
 PAUSE_SECONDS = SLOW_WAIT.default  # longer than an ordinary pause
 LONG_SECONDS = REFILL_WAIT.default  # longer than nearly all work
-HANGS_AFTER_SECONDS = 60.0  # without an acknowledgement, before a consumer is said to hang
+HANGS_AFTER_SECONDS = 60.0  # without an acknowledgement, before a consumer is taken to hang
 FORGETS_FROM = 50  # messages held, none acknowledged: more than anybody works on at once

@@ -3,7 +3,7 @@
 A check answers with findings, with what it could not decide, with what this source never reports,
 or with nothing. Root causes come before their consequences: a finding that another cause explains,
 on the same consumer or on the subscription, is left out and lends its severity to the root. What a
-source never reports is listed in `not_told` and makes nothing unknown.
+source never reports is listed in `unknowns` and makes nothing unknown.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_segment
+from pulsar_doctor.wording.typed_json import written_as
 
 SUMS = (
     "these numbers are sums over all partitions, and one of them may be stuck; "
@@ -91,7 +92,7 @@ class Diagnosis:
     type: str | None
     status: Status
     findings: tuple[Finding, ...]
-    not_told: tuple[str, ...]
+    unknowns: tuple[str, ...] = field(metadata=written_as("not_told"))
     unknown: tuple[Unknown, ...] = ()  # what the evidence did not decide
     incarnations: frozenset[int] = frozenset()  # consumers that were judged
     backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
@@ -106,7 +107,8 @@ class Diagnosis:
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
     ruled_out: tuple[RuledOut, ...] = ()
     sources: tuple[ReportedBy, ...] = ()  # that reported something of it
-    looks: tuple[DecideStep, ...] | None = None  # samples to decide it; None: not requested
+    # Samples to decide it; None: not requested.
+    decide_steps: tuple[DecideStep, ...] | None = field(default=None, metadata=written_as("looks"))
     after: After | None = None  # what became of it since an earlier reading
     steady: Steady | None = None  # over the rounds of a watch
     suppressed: Suppression | None = None  # what says that it does not count as failed
@@ -149,7 +151,7 @@ class _Weighed:
     findings: list[tuple[Cause, Finding]] = field(default_factory=list)
     unknown: list[tuple[Cause, Unknown]] = field(default_factory=list)
     undecided: dict[str, list[Unknown]] = field(default_factory=dict)
-    not_told: list[str] = field(default_factory=list)
+    unknowns: list[str] = field(default_factory=list)
 
     def add(self, cause: Cause, answers: Sequence[CauseAnswer]) -> None:
         """What one check found; else the first thing unknown; else the first thing not reported."""
@@ -162,7 +164,7 @@ class _Weighed:
             self.unknown.append(unknown[0])
             self.undecided[cause.code] = [answer for _, answer in unknown]
         else:
-            self.not_told.append(f"{cause.code}: {reasons[0]}")
+            self.unknowns.append(f"{cause.code}: {reasons[0]}")
 
     def decided(self, view: SubscriptionView) -> Iterator[Finding]:
         """The root causes, worst first. What may be the first minutes of a stall stays open."""
@@ -178,13 +180,13 @@ class _Weighed:
 
 
 def _may_stand(view: SubscriptionView, finding: Finding) -> bool:
-    """Whether nothing shows that the consumer of a warning goes on, or any where it names none."""
+    """Whether nothing shows that the consumer of a warning moves, or any where it names none."""
     named = [each for each in view.served if finding.consumer in (None, each.label)]
-    return bool(named) and not any(_goes_on(view, each) for each in named)
+    return bool(named) and not any(_moves(view, each) for each in named)
 
 
-def _goes_on(view: SubscriptionView, consumer: ConsumerView) -> bool:
-    """Whether it moves. What is sent to one whose acks are waited for shows nothing of it."""
+def _moves(view: SubscriptionView, consumer: ConsumerView) -> bool:
+    """Whether it moves. What is sent to a consumer that owes acks does not show it."""
     if not view.waits_for_acks_of(consumer):
         return moves(consumer)
     return bool(consumer.works or consumer.resting)
@@ -247,7 +249,7 @@ def _earned(
         found,
         status=status_of(found.findings, doubts),
         unknown=doubts,
-        not_told=(*(f"{HEALTHY}: {doubt.reason}" for doubt in doubts), *found.not_told),
+        unknowns=(*(f"{HEALTHY}: {doubt.reason}" for doubt in doubts), *found.unknowns),
         suspects=_advised(view, odds.suspects(well_at_most(view, found, facts)), causes),
         ruled_out=ruled_out(view, hypotheses),
     )
@@ -275,8 +277,8 @@ def hypotheses_of(
 ) -> tuple[Hypothesis, ...]:
     """What each of these causes is suspected by, and that nothing is wrong.
 
-    Where no check finds or misses anything, that speaks against each cause whose check could be
-    made. A cause that these sources cannot check is a suspect as any other: what nobody can see
+    Where no check finds or misses anything, that speaks against each cause with a check that could
+    be made. A cause that these sources cannot check is a suspect as any other: what nobody can see
     may still be wrong. sources: of the view; None: all there are.
     """
     return _hypotheses(tuple(causes), sources)
@@ -312,7 +314,7 @@ def _advised(
 
 
 def _measured(finding: Finding) -> Finding:
-    """As sure as such a finding has been right. Information blames nobody, and is as it was."""
+    """The finding as sure as such findings were right. Information keeps its certainty."""
     if finding.severity == "info":
         return finding
     return replace(finding, confidence=sure(finding.code, finding.confidence))
@@ -342,10 +344,10 @@ def weighed_by(
         type=view.type,
         status=status_of(findings, unknown),
         findings=findings,
-        not_told=(
+        unknowns=(
             *(each.reason for each in (*of_a_sum, *reasons)),
             *not_decided,
-            *weighed.not_told,
+            *weighed.unknowns,
         ),
         unknown=unknown,
         incarnations=view.incarnations,
@@ -428,7 +430,7 @@ def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
 def exit_code(
     diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled", accept: AcceptUnknown | None = None
 ) -> int:
-    """Of these verdicts together."""
+    """The exit code of these verdicts together."""
     judged = tuple(diagnoses)
     counts = Counter(each.status for each in judged)
     suspected = sum(map(stall_is_likely, judged))

@@ -80,7 +80,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """All places of one subscription that are not known to be empty, and what moved."""
+    """Every place of one subscription that is not known to be empty, and what moved."""
 
     total: Count | None  # entries that are not acknowledged
     places: tuple[Place, ...]
@@ -88,7 +88,7 @@ class Account:
     contradiction: str | None = None  # the sum of the places cannot be the total
 
     def entries_in(self, name: PlaceName) -> Count:
-        """All that are in places of this name."""
+        """The entries in places of this name."""
         return sum_of(each.entries for each in self.places if each.name == name)
 
 
@@ -190,7 +190,7 @@ def with_nobody(view: SubscriptionView) -> Count | None:
 
 
 def _total(view: SubscriptionView) -> Count | None:
-    """Its backlog: counter and positions bound it where they differ as of two moments."""
+    """The backlog: counter and positions bound it where they differ as of two moments."""
     backlog = view.backlog
     if backlog is None or backlog.entries is None:
         return exactly(view.own.waiting) if view.own and backlog is None else None
@@ -201,7 +201,7 @@ def _total(view: SubscriptionView) -> Count | None:
 
 
 def _places(view: SubscriptionView, total: Count | None) -> Iterator[Place]:
-    """All of them, as a message passes through them."""
+    """Every place, as a message passes through them."""
     if view.own is not None and view.backlog is None:
         yield Place("unsent", total)  # of a cursor of the broker's own that is all that is reported
         return
@@ -295,7 +295,7 @@ def _held(view: SubscriptionView, each: ConsumerView, total: Count | None, *, go
 
 
 def _entries_of(messages: Count | None, batch: int | None) -> Count | None:
-    """Of so many messages. batch: messages in an entry, about the most; None: not reported."""
+    """The entries of so many messages. batch: messages in an entry, about; None: unknown."""
     if messages is None:
         return None
     fewest = messages.least or 0
@@ -334,7 +334,7 @@ def _older(view: SubscriptionView, entries: Count | None) -> int:
 
 
 def sum_of(counts: Iterable[Count | None]) -> Count:
-    """All of them together; one that is not reported may be any number."""
+    """The sum of these counts; one that is not reported may be any number."""
     parts = [each or Count(0, None) for each in counts]
     upper = [each.most for each in parts if each.most is not None]
     return Count(

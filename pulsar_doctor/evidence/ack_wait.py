@@ -74,7 +74,7 @@ class Acks:
         return self.span_ms / self.acknowledged / 1000
 
 
-NOTHING_TOLD = Acks(None, None, None, None)
+UNKNOWN_ACKS = Acks(None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,8 @@ def may_be_rhythm(quiet_ms: int, pace_seconds: float) -> bool:
 
 
 def acks_to_release(unacked: int, limit: int | None) -> int:
-    """Acks until half the limit is reached, where the broker goes on; at most, if it is not told.
+    """Acks until half the limit is reached, where the broker continues; at most, if it is not
+    known.
 
     The limit was reached, so it is no more than unacked was; it has not been set free, so half the
     limit is below unacked.

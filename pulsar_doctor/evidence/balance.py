@@ -1,14 +1,14 @@
-"""What comes into a subscription and what goes out: whether it keeps up with its producers.
+"""What comes into a subscription and what leaves: whether it keeps up with its producers.
 
 It falls behind where producers publish faster than messages are sent to consumers for the first
 time: a consumer that is slow is sent no more than it acknowledges once its queue is full. Until
 then consumers hold more and more. Between two checkpoints they do so, too; so acknowledgements
 count only where they come all the time and move mark-delete.
 
-A burst looks the same. So it is certain only if what waits took longer to gather, at the pace of
-now, than the longest burst that is allowed for; or if a window of that length shows it. The rates
-of the broker are of the last full minute, and the window may be of a few seconds: where both are
-known, each flow is between both.
+A burst is the same from outside. So it is certain only if what waits took longer to gather, at the
+pace of now, than the longest burst that is allowed for; or if a window of that length shows it. The
+rates of the broker are of the last full minute, and the window may be of a few seconds: where both
+are known, each flow is between both.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ def _growth(
 
 
 def _at_pace_of_now(view: SubscriptionView, window: FlowRate) -> FlowRate:
-    """The same; of a window in whose last minute it grew faster, between both: that may be a burst.
+    """The same at the pace of now; of a window that grew in its last minute faster, between both:
+    that may be a burst.
 
     What waits then gathers in less time than the window, at the pace of now.
     """
@@ -237,7 +238,7 @@ def _again(view: SubscriptionView) -> FlowRate | None:
 
 
 def _acknowledged(view: SubscriptionView) -> FlowRate | None:
-    """Of a single active consumer one acknowledgement may stand for many messages."""
+    """Acknowledged messages; one acknowledgement of a single active consumer may cover many."""
     done = [each.done for each in view.served]
     known = sum(each or 0 for each in done) if done and None not in done else None
     if view.msg_rate_redeliver and view.message_ack_rate is not None:
@@ -322,7 +323,7 @@ def _measured(
 
 
 def _between(minute: FlowRate, window: FlowRate) -> FlowRate:
-    """Of both; about as in the window, which is newer."""
+    """The mean of both; about as in the window, which is newer."""
     fewest, longest = minute.least or 0.0, math.inf if window.most is None else window.most
     bounds = min(fewest, window.least or 0.0), max(minute.most or 0.0, longest)
     return FlowRate(window.about, *bounds, minute.seconds)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
-from pulsar_doctor.evidence.process_told import ClientConsumer, Pool, ProcessTold, Role, Sitting
+from pulsar_doctor.evidence.process_report import ClientConsumer, Pool, ProcessReport, Role, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, exactly, least
 
@@ -29,7 +29,7 @@ WORKS_FOR = ("listens", "receives", "acknowledges")
 
 @dataclass(frozen=True, slots=True)
 class _One:
-    """A consumer of one topic in both looks, and its parent. None: it was not there."""
+    """A consumer of one topic in both samples, and its parent. None: it was not there."""
 
     now: ClientConsumer
     earlier: ClientConsumer | None
@@ -41,7 +41,7 @@ class _One:
 class _Threads:
     """What all consumers share: looked up once, since there may be thousands of both."""
 
-    told: ProcessTold
+    process: ProcessReport
     # Whether threads of more than one listener may be there.
     several: bool
     somebody_receives: bool
@@ -54,34 +54,34 @@ class _Threads:
     called_by: dict[int, list[ClientConsumer]]
 
     @classmethod
-    def of(cls, told: ProcessTold) -> _Threads:
+    def of(cls, process: ProcessReport) -> _Threads:
         listening: dict[int | None, list[Sitting]] = defaultdict(list)
-        for each in told.threads:
+        for each in process.threads:
             if each.role == "listens":
                 listening[each.id].append(each)
-        consumers = told.looks[-1].consumers if told.looks else ()
+        consumers = process.inspections[-1].consumers if process.inspections else ()
         called_by: dict[int, list[ClientConsumer]] = defaultdict(list)
         for one in consumers:
             for thread in one.listener_threads if one.listener else ():
                 called_by[thread].append(one)
-        held = [each for each in told.threads if each.of_client]
+        held = [each for each in process.threads if each.of_client]
         return cls(
-            told,
+            process,
             several=sum(bool(each.listener) for each in consumers) > 1,
-            somebody_receives=any(each.role == "receives" for each in told.threads),
+            somebody_receives=any(each.role == "receives" for each in process.threads),
             listening=listening,
-            all_listening=_longest_first(told.threads, "listens"),
+            all_listening=_longest_first(process.threads, "listens"),
             # what keeps a thread of the client is why; else it may be each of them
             applications=_longest_first(held, "application")
-            or _longest_first(told.threads, "acknowledges", "application"),
-            deadlock=_deadlock(told),
+            or _longest_first(process.threads, "acknowledges", "application"),
+            deadlock=_deadlock(process),
             called_by=called_by,
         )
 
     def in_pools(self, pools: Iterable[Pool]) -> tuple[Sitting, ...]:
         """Threads of these pools."""
         ids = {thread for each in pools for thread in each.threads}
-        found = [each for each in self.told.threads if each.id in ids] if ids else []
+        found = [each for each in self.process.threads if each.id in ids] if ids else []
         return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
 
     def shared_by(self, heads: Sequence[ClientConsumer]) -> tuple[str, ...]:
@@ -98,11 +98,11 @@ def _longest_first(threads: Iterable[Sitting], *roles: Role) -> tuple[Sitting, .
     return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
 
 
-def subscription_views(told: ProcessTold) -> list[SubscriptionView]:
+def subscription_views(process: ProcessReport) -> list[SubscriptionView]:
     """One for each subscription of a topic or partition that a consumer of the process is on."""
-    threads = _Threads.of(told)
+    threads = _Threads.of(process)
     found: dict[tuple[str, int | None, str], list[_One]] = defaultdict(list)
-    for one in _everyone(told):
+    for one in _everyone(process):
         topic, partition = full_topic(one.now.topic or "?")
         found[topic, partition, one.now.subscription or "?"].append(one)
     return [
@@ -113,7 +113,7 @@ def subscription_views(told: ProcessTold) -> list[SubscriptionView]:
             type=next((each.now.subscription_type for each in those), None),
             sources=frozenset({PROCESS}),
             consumers=tuple(_view(threads, one, at) for at, one in enumerate(those)),
-            moment_ms=told.looks[-1].read_at_ms,
+            moment_ms=process.inspections[-1].read_at_ms,
         )
         for (topic, partition, subscription), those in found.items()
     ]
@@ -127,11 +127,15 @@ def full_topic(name: str) -> tuple[str, int | None]:
     return (base, int(number)) if mark and PARTITION.fullmatch(number) else (name, None)
 
 
-def _everyone(told: ProcessTold) -> Iterable[_One]:
-    if not told.looks:
+def _everyone(process: ProcessReport) -> Iterable[_One]:
+    if not process.inspections:
         return
-    now = {each.id: each for each in told.looks[-1].consumers}
-    then = {each.id: each for each in told.looks[0].consumers} if len(told.looks) > 1 else {}
+    now = {each.id: each for each in process.inspections[-1].consumers}
+    then = (
+        {each.id: each for each in process.inspections[0].consumers}
+        if len(process.inspections) > 1
+        else {}
+    )
     parents = {child: each for each in now.values() for child in each.children}
     for each in now.values():
         if each.kind == "multi" or each.state in ("Closed", "Failed"):
@@ -162,8 +166,8 @@ def _inside(threads: _Threads, one: _One) -> Inside:
     heads = [now] if parent is None else [now, parent]
     listener = any(each.listener for each in heads) or None
     waiting, handed = _sum(heads, "waiting"), _sum(heads, "listener_waiting")
-    taken, last = _taken(one), threads.told.looks[-1]
-    pools = _pools_of(now, threads.told.pools)
+    taken, last = _taken(one), threads.process.inspections[-1]
+    pools = _pools_of(now, threads.process.pools)
     return Inside(
         unsent=now.unsent_permits,
         refills_at=now.refills_at,
@@ -174,8 +178,8 @@ def _inside(threads: _Threads, one: _One) -> Inside:
         listener=bool(listener) if now.listener is not None else None,
         zero_queue=now.zero_queue,
         taken=taken,
-        seconds=threads.told.seconds,
-        asked=_asked(threads, heads),
+        seconds=threads.process.seconds,
+        asked=_receives(threads, heads),
         sits=_sits(threads, heads)
         if (waiting or handed or now.zero_queue)
         else threads.applications,
@@ -204,9 +208,9 @@ def _sum(heads: Sequence[ClientConsumer], name: str) -> int | None:
 
 
 def _taken(one: _One) -> int | None:
-    """Whether messages left its queues between the looks: 0, or 1 for some; None with one look.
+    """Whether messages left its queues between the samples: 0, or 1 for some; None with one sample.
 
-    What waits may have grown meanwhile, which says nothing. A listener's count falls as it goes on.
+    What waits may have grown meanwhile, which says nothing. A listener's count falls as it works.
     """
     if one.earlier is None:
         return None
@@ -228,15 +232,15 @@ def _moved(then: ClientConsumer, now: ClientConsumer) -> bool:
     )
 
 
-def _asked(threads: _Threads, heads: Sequence[ClientConsumer]) -> bool | None:
+def _receives(threads: _Threads, heads: Sequence[ClientConsumer]) -> bool | None:
     """Whether somebody waits in receive. Which consumer's, a stack does not tell."""
-    if not threads.told.threads_told:
+    if not threads.process.has_threads:
         return None
     return threads.somebody_receives or any((each.receives_pending or 0) > 0 for each in heads)
 
 
 def _sits(threads: _Threads, heads: Sequence[ClientConsumer]) -> tuple[Sitting, ...]:
-    """The threads that its messages wait for: those of its listener's executor, where told."""
+    """The threads that its messages wait for: those of its listener's executor, where reported."""
     if not any(each.listener for each in heads):
         return threads.applications
     pinned = {thread for each in heads for thread in each.listener_threads}
@@ -246,17 +250,17 @@ def _sits(threads: _Threads, heads: Sequence[ClientConsumer]) -> tuple[Sitting, 
     return () if threads.several and pinned else threads.all_listening
 
 
-def _deadlock(told: ProcessTold) -> tuple[str, ...]:
+def _deadlock(process: ProcessReport) -> tuple[str, ...]:
     """The first deadlock with a thread in it that works for a consumer, or is the application's."""
-    roles = {each.thread: each.role for each in told.threads}
-    for names in told.deadlocks:
+    roles = {each.thread: each.role for each in process.threads}
+    for names in process.deadlocks:
         if any(roles.get(name) in (*WORKS_FOR, "application") for name in names):
             return names
     return ()
 
 
 def _both(one: _One, name: str) -> int | None:
-    """What is there in both looks, at least."""
+    """What is there in both samples, at least."""
     if one.earlier is None:
         return None
     numbers = getattr(one.earlier, name), getattr(one.now, name)
@@ -280,7 +284,7 @@ def looked_into(view: SubscriptionView, inside: SubscriptionView) -> Subscriptio
 
 
 def seated(
-    view: SubscriptionView, told: ProcessTold, ends: Mapping[str | None, Collection[str]]
+    view: SubscriptionView, process: ProcessReport, ends: Mapping[str | None, Collection[str]]
 ) -> SubscriptionView:
     """A view with where threads are, of a process that does not tell its clients' own numbers.
 
@@ -288,11 +292,11 @@ def seated(
     queue of a consumer without permits that holds more than one; that it took none follows from the
     broker's side alone.
     """
-    if not told.threads_told or view.consumers is None:
+    if not process.has_threads or view.consumers is None:
         return view
     if not any(each.address in ends for each in view.consumers):
         return view
-    threads = _Threads.of(told)
+    threads = _Threads.of(process)
     consumers = (
         each if there is None else replace(each, inside=_seen(view, each, threads, there))
         for each in view.consumers
@@ -313,7 +317,7 @@ def _seen(
     a rule: where two run, nobody knows which has them."""
     waits, ears = (consumer.queued.least or 0) > 0, threads.all_listening
     own, held = named(consumer.name, view.full_topic), least(consumer.unacked_messages) or 0
-    pools = tuple(each for each in threads.told.pools if len(each.threads) < held)
+    pools = tuple(each for each in threads.process.pools if len(each.threads) < held)
     return Inside(
         some_wait=waits,
         taken=_taken_by(consumer, threads),
@@ -340,7 +344,7 @@ def _taken_by(consumer: ConsumerView, threads: _Threads) -> int | None:
 
 
 def _works_for(threads: _Threads) -> set[str]:
-    return {each.thread for each in threads.told.threads if each.role in WORKS_FOR}
+    return {each.thread for each in threads.process.threads if each.role in WORKS_FOR}
 
 
 def _joined(consumer: ConsumerView, inside: Sequence[ConsumerView], *, alone: bool) -> ConsumerView:
@@ -349,15 +353,17 @@ def _joined(consumer: ConsumerView, inside: Sequence[ConsumerView], *, alone: bo
     found = placed or (named if alone else [])  # of other processes there may be more of the name
     if len(found) != 1 or found[0].inside is None:
         return consumer
-    told, own = found[0], found[0].inside
+    client, own = found[0], found[0].inside
     return replace(
         consumer,
-        receiver_queue_size=told.receiver_queue_size or consumer.receiver_queue_size,
-        refill_threshold=told.refill_threshold or consumer.refill_threshold,
-        one_by_one=consumer.one_by_one if told.receiver_queue_size is None else told.one_by_one,
-        all_in_hand=consumer.all_in_hand if told.receiver_queue_size is None else told.one_by_one,
-        queued=consumer.queued if own.waiting is None else told.queued,
-        next_flow_after=told.next_flow_after or consumer.next_flow_after,
+        receiver_queue_size=client.receiver_queue_size or consumer.receiver_queue_size,
+        refill_threshold=client.refill_threshold or consumer.refill_threshold,
+        one_by_one=consumer.one_by_one if client.receiver_queue_size is None else client.one_by_one,
+        all_in_hand=consumer.all_in_hand
+        if client.receiver_queue_size is None
+        else client.one_by_one,
+        queued=consumer.queued if own.waiting is None else client.queued,
+        next_flow_after=client.next_flow_after or consumer.next_flow_after,
         sending_after=_until_sending(consumer, own) or consumer.sending_after,
         inside=own,
     )

@@ -34,7 +34,7 @@ from pulsar_doctor.evidence.stats_reading import reads_of, sent_less, throttling
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 
-NOTHING_TOLD = SubscriptionStats()
+NO_STATS = SubscriptionStats()
 STORES_NOTHING = (
     "its topic is non-persistent, so nothing is stored, waits or is unacknowledged; only what is "
     "dropped can be seen, in `pulsar-admin topics stats` (--stats)"
@@ -44,16 +44,16 @@ STORES_NOTHING = (
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
     now, consumers, own = observed.now, consumers_of(observed), own_cursor_of(observed)
-    if own is not None and now == NOTHING_TOLD:
+    if own is not None and now == NO_STATS:
         return _of_the_broker(observed, own)
-    told, left = now.consumers is not None, observed.left
+    listed, left = now.consumers is not None, observed.left
     return SubscriptionView(
         topic=observed.topic,
         partition=observed.partition,
         subscription=observed.subscription,
         type=observed.type,
         sources=frozenset({STATS}),
-        gap=STORES_NOTHING if observed.persistent is False and now == NOTHING_TOLD else None,
+        gap=STORES_NOTHING if observed.persistent is False and now == NO_STATS else None,
         cannot_be=observed.cannot_be,
         moment_ms=observed.window.last.now_ms,
         durable=observed.durable,
@@ -96,8 +96,8 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         read_armed=observed.read_armed,
         hides_partitions=observed.hides_partitions,
         own=own,
-        consumers=tuple(map(consumer_view, consumers)) if told else None,
-        attended=bool(consumers) if told else (now.active_consumer_name is not None or None),
+        consumers=tuple(map(consumer_view, consumers)) if listed else None,
+        attended=bool(consumers) if listed else (now.active_consumer_name is not None or None),
         active=active_of(observed, consumers) if observed.type == "Failover" else None,
         gone=gone_of(observed),
         alone=alone_of(observed),
@@ -117,7 +117,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
 
 
 def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
-    """A cursor of the broker's own, which no consumer uses: only what it does is told."""
+    """A cursor of the broker's own, which no consumer uses: only its activity is reported."""
     return SubscriptionView(
         topic=observed.topic,
         partition=observed.partition,
@@ -161,8 +161,8 @@ def _since_empty(observed: Observed) -> float | None:
 
 
 def _backlog_in(sample: Sample, name: str) -> int | None:
-    told = sample.subscription(name)
-    return None if told is None else told.msg_backlog
+    reported = sample.subscription(name)
+    return None if reported is None else reported.msg_backlog
 
 
 def _oldest_seconds(observed: Observed) -> int | None:
@@ -173,9 +173,9 @@ def _oldest_seconds(observed: Observed) -> int | None:
 
 
 def _rate(now: SubscriptionStats, name: str) -> float | None:
-    """Of the subscription; where it is not told, those of its consumers together, which it sums.
+    """The rate of the subscription; where it is not reported, the sum over its consumers.
 
-    Some of them may not be told, so that 0 is not known.
+    Some of them may not be reported, so that 0 is not known.
     """
     own: float | None = getattr(now, name)
     each = (getattr(consumer, name) for consumer in now.consumers or ())

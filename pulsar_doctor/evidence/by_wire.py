@@ -1,10 +1,10 @@
 """Facts about a subscription from a trace of the wire.
 
 Exact are permits (an upper bound while the broker may have set FLOWs aside), what is held, what
-came and went and when. A bound is what the application has taken: its acks prove that it took so
-much at least. Not told is what the broker has in store: the backlog, and whether it reads.
+came and left and when. A bound is what the application has taken: its acks prove that it took so
+much at least. Not reported is what the broker has in store: the backlog, and whether it reads.
 
-All of it as of the moment of judgement, also of a consumer that was closed since then.
+Everything is as of the moment of judgement, also of a consumer that was closed since then.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _active(consumers: Sequence[ConsumerView]) -> int | None:
 
 
 def consumer_view(consumer: Consumer, now_ns: int, number: int = 0) -> ConsumerView:
-    """One consumer whose SUBSCRIBE has succeeded."""
+    """One consumer after its SUBSCRIBE has succeeded."""
     ledger = consumer.ledger
     work = Outlook.of(ledger, now_ns)
     ahead = work.next_flow
@@ -272,8 +272,8 @@ def _held(ledgers: Sequence[Ledger]) -> Count:
 
 def _entries(ledger: Ledger) -> Count | None:
     """Not known of a consumer that has been closed since."""
-    told = bool(ledger.deliveries) or not ledger.unacked
-    return exactly(len(ledger.deliveries)) if told else None
+    known = bool(ledger.deliveries) or not ledger.unacked
+    return exactly(len(ledger.deliveries)) if known else None
 
 
 def _partly_acked(ledger: Ledger) -> int | None:

@@ -24,7 +24,7 @@ class Sent:
     given_back: int = 0  # at least: to be sent again, now or later
 
     @property
-    def goes_on(self) -> int:
+    def still_circling(self) -> int:
         """Messages that came again and that no policy has put away."""
         return max(0, self.again - self.ended)
 

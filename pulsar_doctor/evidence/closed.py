@@ -9,7 +9,7 @@ from pulsar_doctor.ledger.consumers import Subscription
 
 
 def closed_of(wire: Subscription, views: tuple[ConsumerView, ...]) -> tuple[ClosedConsumer, ...]:
-    """All of them. views: of `wire.closed`, in the same order."""
+    """Facts on every closed consumer. views: of `wire.closed`, in the same order."""
     return tuple(
         ClosedConsumer(
             consumer=view,

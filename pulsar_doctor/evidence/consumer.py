@@ -23,7 +23,7 @@ from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import Facts, measured
 from pulsar_doctor.evidence.paces import ended
-from pulsar_doctor.evidence.values import Count, at_most, exactly, least, most, told
+from pulsar_doctor.evidence.values import Count, at_most, exact, exactly, least, most
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
@@ -35,13 +35,13 @@ RHYTHM_MOST = 150.0  # seconds, beyond which a life excuses no silence
 ABOUT = 1.5  # times: bounds that differ by no more tell about as much as a number
 
 
-@dataclass(frozen=True)  # no slots: what follows is kept once it was asked for
+@dataclass(frozen=True)  # no slots: what follows is kept after its first use
 class ConsumerView(Facts):
     """What is known of one consumer now, and what follows from it."""
 
     @property
     def whereabouts(self) -> Whereabouts | None:
-        """Where it is; None where nothing of that is told."""
+        """Where it is; None where nothing of that is reported."""
         known = self.address, self.client_version, self.connected_since, self.connected_for
         return Whereabouts(*known) if any(part is not None for part in known) else None
 
@@ -76,7 +76,7 @@ class ConsumerView(Facts):
         and unacknowledged messages are never below zero together unless the two sides counted
         differently (or FLOWs are set aside, while it is blocked on unacknowledged messages).
         """
-        held, permits = told(self.unacked_messages), most(self.available_permits)
+        held, permits = exact(self.unacked_messages), most(self.available_permits)
         if not self.below_zero or self.zero_queue or self.receiver_queue_size == Count(0, 1):
             return False
         if self.holds_nothing or self.queued.most == 0:
@@ -93,8 +93,8 @@ class ConsumerView(Facts):
 
     @property
     def tells_something(self) -> bool:
-        """Whether anything is told of it; nothing is of one that stands for who is left out."""
-        told_of = (
+        """Whether anything is reported of it; nothing is of a placeholder for who is left out."""
+        reported = (
             self.name,
             self.address,
             self.available_permits,
@@ -102,7 +102,7 @@ class ConsumerView(Facts):
             self.msg_out_counter,
             self.msg_rate_out,
         )
-        return any(each is not None for each in told_of)
+        return any(each is not None for each in reported)
 
     @property
     def holds_nothing(self) -> bool:
@@ -126,7 +126,7 @@ class ConsumerView(Facts):
         return self.one_by_one or self.surely_singly
 
     @property
-    def never_asked(self) -> bool:
+    def never_sent_flow(self) -> bool:
         """Whether no FLOW ever came."""
         return self.permits_granted is not None and self.permits_granted.most == 0
 
@@ -151,12 +151,14 @@ class ConsumerView(Facts):
         return "no whole batch among" if self.in_batches else "none of"
 
     @property
-    def asked_again(self) -> bool:
+    def sent_another_flow(self) -> bool:
         """Whether it has sent a FLOW beyond its first, which comes as it connects."""
         if self.flows is not None:
             return self.flows > 1
         there, flow = self.connected_for, self.since_last_flow
-        return bool(self.flow_told and there and flow and there.ms - flow.ms > FIRST_FLOW_MOST_MS)
+        return bool(
+            self.flow_reported and there and flow and there.ms - flow.ms > FIRST_FLOW_MOST_MS
+        )
 
     @property
     def never_gave_back(self) -> bool:
@@ -171,7 +173,7 @@ class ConsumerView(Facts):
         full = self.without_permits and not (
             self.moved or self.blocked_consumer_on_unacked_msgs or self.resting
         )
-        never = self.never_acked is True and not self.asked_again
+        never = self.never_acked is True and not self.sent_another_flow
         return full and never and min(held, granted or 0) > 2
 
     @cached_property
@@ -191,7 +193,7 @@ class ConsumerView(Facts):
         """
         if self.never_acked:
             return 0
-        sent, held = told(self.msg_out_counter), told(self.unacked_messages)
+        sent, held = exact(self.msg_out_counter), exact(self.unacked_messages)
         return None if sent is None or held is None else sent - held
 
     @property
@@ -243,7 +245,7 @@ class ConsumerView(Facts):
 
         It was sent them at its average pace or at its present one, whichever is faster.
         """
-        held, sent = least(self.unacked_messages), told(self.msg_out_counter)
+        held, sent = least(self.unacked_messages), exact(self.msg_out_counter)
         worked = self.since_work
         if held is None or sent is None or worked is None or self.connected_for is None:
             return 0
@@ -293,7 +295,7 @@ class ConsumerView(Facts):
         Without permits its queue has not been empty since the last delivery, and what it took since
         then is no more than was ever granted.
         """
-        granted, since = told(self.permits_granted), self.since_last_delivery
+        granted, since = exact(self.permits_granted), self.since_last_delivery
         if not self.without_permits or not granted or granted < 1 or since is None:
             return None
         return since.seconds / granted
@@ -333,7 +335,7 @@ class ConsumerView(Facts):
 
     @property
     def holds_about(self) -> bool:
-        """Whether it is told, by and large, how many messages it holds."""
+        """Whether it is known, by and large, how many messages it holds."""
         fewest, at_most = least(self.unacked_messages), most(self.unacked_messages)
         return at_most is not None and at_most <= ABOUT * (fewest or 0)
 
@@ -353,9 +355,10 @@ class ConsumerView(Facts):
     def _whole(self, left: float, pace: float) -> float:
         """With what is over, but no more than a whole threshold takes at that pace.
 
-        Without a clock what is left is not told apart from it: it is as long as either, at least.
+        Without a clock what is left is not distinguished from it: it is as long as either, at
+        least.
         """
-        full, size = self.since_last_delivery, told(self.receiver_queue_size)
+        full, size = self.since_last_delivery, exact(self.receiver_queue_size)
         if full is None or self.below_zero or not self.without_permits:
             return left
         threshold = self.refill_threshold if size is None else max(1, size // 2)
@@ -396,7 +399,7 @@ class ConsumerView(Facts):
     def outlook(self) -> str:
         """When its next FLOW comes, as a person says it, and when the broker sends after more."""
         until, sending = self.next_flow_after, self.sending_after
-        if self.never_asked:
+        if self.never_sent_flow:
             return "no FLOW yet"
         if until is None or until.most is None or (self.without_permits and self.holds_nothing):
             return "nothing tells when it asks again"
@@ -409,9 +412,9 @@ class ConsumerView(Facts):
     def _when(self) -> str:
         if self.pace is None or self.pace.at_once or self.seconds_until_flow is None:
             return ""
-        told = ", as given" if self.pace.source == "as told" else ""
+        origin = ", as given" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)
-        return say(", in about {} at {} each{}", duration(self.seconds_until_flow), each, told)
+        return say(", in about {} at {} each{}", duration(self.seconds_until_flow), each, origin)
 
     def measure(self, *names: str) -> tuple[Measure, ...]:
         """Some of its numbers as a finding reports them."""
@@ -445,7 +448,7 @@ def rounded(number: float | None) -> float | None:
 
 
 def since_last_request(consumers: Iterable[ConsumerView]) -> Age | None:
-    """Since the last of them connected or asked; None where nothing tells."""
+    """Since the last of them connected or sent a FLOW; None where it is not reported."""
     return _latest(consumer.since_request for consumer in consumers)
 
 

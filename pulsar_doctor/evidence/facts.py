@@ -56,7 +56,7 @@ class BrokerFacts:
         return None if values is None else values[-1] > values[0]
 
     def kept(self) -> FactTable:
-        """All that is reported, of the subscription and of each consumer, without the documents."""
+        """Everything reported of the subscription and each consumer, without the documents."""
         consumers = range(len(self.observed.now.consumers or ()))
         places = [
             (name, place)

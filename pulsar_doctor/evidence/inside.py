@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pulsar_doctor.evidence.process_told import Pool, Sitting
+from pulsar_doctor.evidence.process_report import Pool, Sitting
 from pulsar_doctor.wording.sentences import say
 
 
@@ -46,14 +46,14 @@ class Inside:
 
     @property
     def until_flow(self) -> int | None:
-        """How many messages it has to take before it asks again, exactly; None: not told."""
+        """How many messages it has to take before it asks again, exactly; None: not reported."""
         if self.unsent is None or self.refills_at is None:
             return None
         return max(1, self.refills_at - self.unsent)
 
     @property
     def nothing_taken(self) -> bool:
-        """Whether something waited for the application in both looks, and none of it was taken.
+        """Whether something waited for the application in both samples, and none of it was taken.
 
         For a zero queue nothing waits: it asks when somebody calls receive, and nobody did.
         """

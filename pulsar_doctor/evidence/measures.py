@@ -22,6 +22,6 @@ class Measure:
     bound: BoundSide | None = None
 
     def document(self) -> dict[str, int | float | str | None]:
-        """As every JSON has it; `bound` only where there is one."""
+        """The measure as JSON; `bound` only where there is one."""
         exact = {"name": self.name, "value": self.value, "unit": self.unit}
         return exact if self.bound is None else {**exact, "bound": self.bound}

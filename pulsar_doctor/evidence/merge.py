@@ -43,13 +43,13 @@ BY_MESSAGE = ("recent", "count_most", "out")  # of a Circulation
 def merged(one: SubscriptionView, other: SubscriptionView) -> SubscriptionView:
     """One view of both. They are of the same subscription of the same topic or partition.
 
-    A side whose numbers are not known (`gap`, `refused`) says nothing where the other one does.
+    A side without known numbers (`gap`, `refused`) is ignored where the other one has them.
     """
     newer, older = _by_age(one, other)
     for view, rest in ((newer, older), (older, newer)):
         if (view.gap or view.refused) and not (rest.gap or rest.refused):
             return replace(rest, sources=one.sources | other.sources)
-    joined = replace(newer, **{name: _told(newer, older, name) for name in _names(newer)})
+    joined = replace(newer, **{name: _newest_known(newer, older, name) for name in _names(newer)})
     consumers, disagreements = _consumers(newer, older)
     labels = [consumer.label for consumer in consumers or ()]
     active = [at for at, each in enumerate(consumers or ()) if each.active]
@@ -82,13 +82,13 @@ def _names(view: SubscriptionView) -> list[str]:
     return [field.name for field in fields(view)]
 
 
-def _told(newer: SubscriptionView, older: SubscriptionView, name: str) -> Any:
+def _newest_known(newer: SubscriptionView, older: SubscriptionView, name: str) -> Any:
     value = getattr(newer, name)
     return getattr(older, name) if value is None else value
 
 
 def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) -> Count | None:
-    """Where one consumer is sent all: the backlog less what is held, if both are told."""
+    """Where one consumer is sent all: the backlog less what is held, if both are reported."""
     left, entries = joined.left, joined.backlog.entries if joined.backlog else None
     held = [
         each.unacked_entries.exact if each.unacked_entries else None for each in consumers or ()
@@ -107,8 +107,10 @@ def _left_behind(newer: SubscriptionView, older: SubscriptionView) -> LeftBehind
     found = newer.left_behind or older.left_behind
     if found is None:
         return None
-    told = [view for view in (newer, older) if STATS in view.sources and view.attended is not None]
-    later = any((view.moment_ms or 0) * 1000 > found.left_us for view in told)
+    with_stats = [
+        view for view in (newer, older) if STATS in view.sources and view.attended is not None
+    ]
+    later = any((view.moment_ms or 0) * 1000 > found.left_us for view in with_stats)
     return None if later else found
 
 
@@ -119,8 +121,8 @@ def _hole(newer: SubscriptionView, older: SubscriptionView) -> AckHole | None:
         return there if here is None else here
     if (newer.moment_ms or 0) - (older.moment_ms or 0) > SETTLED_MS:
         return here
-    told_there = newer.backlog is None and older.backlog is not None and here.ranges <= 0
-    ranges = there if told_there else here
+    by_older = newer.backlog is None and older.backlog is not None and here.ranges <= 0
+    ranges = there if by_older else here
     holder = max(here, there, key=lambda each: each.passed)  # who holds it, a trace knows better
     return replace(ranges, passed=holder.passed, held=holder.held)
 
@@ -131,12 +133,12 @@ def _circulation(
     """By counters, and message by message where that is reported of everybody."""
     counted = next((v.circulation for v in (newer, older) if v.backlog is not None), None)
     for view in (newer, older):
-        told = view.circulation
-        if told is not None and told.recent is not None:
+        circulation = view.circulation
+        if circulation is not None and circulation.recent is not None:
             seen = {consumer.label for consumer in view.consumers or ()}
             if seen >= set(there):
-                by_message = {name: getattr(told, name) for name in BY_MESSAGE}
-                return told if counted is None else replace(counted, **by_message)
+                by_message = {name: getattr(circulation, name) for name in BY_MESSAGE}
+                return circulation if counted is None else replace(counted, **by_message)
     return counted
 
 
@@ -165,7 +167,7 @@ def _consumers(
 
 
 def _alone(consumers: Sequence[ConsumerView]) -> list[ConsumerView]:
-    """Those whose name nobody else has."""
+    """Consumers with names that nobody else has."""
     names = Counter(each.name for each in consumers)
     return [each for each in consumers if each.name is not None and names[each.name] == 1]
 
@@ -206,8 +208,8 @@ def _consumer(
                 "blocked_consumer_on_unacked_msgs"
             ]  # by the limit: FLOWs are set aside
             if contradicts and name == "available_permits" and _stood_still(older, SETTLED_MS):
-                told = (str(getattr(newer, name)), str(getattr(older, name)))
-                differ.append(Disagreement(newer.label, *told))
+                shown = (str(getattr(newer, name)), str(getattr(older, name)))
+                differ.append(Disagreement(newer.label, *shown))
     for name in AGES:
         values[name] = _younger(getattr(newer, name), getattr(older, name), apart)
     if values["blocked_consumer_on_unacked_msgs"]:
@@ -221,10 +223,10 @@ def _stood_still(newer: ConsumerView, apart: int) -> bool:
     return newer.quiet_for is not None and newer.quiet_for.ms >= apart + SETTLED_MS
 
 
-def _of_two(newer: ConsumerView, older: ConsumerView, name: str, not_told: Any) -> Any:
+def _of_two(newer: ConsumerView, older: ConsumerView, name: str, unknown: Any) -> Any:
     """What the newer one tells; False tells nothing where it is what an unfilled field has."""
     value = getattr(newer, name)
-    untold = value is None or (value is False and not_told is False)
+    untold = value is None or (value is False and unknown is False)
     return getattr(older, name) if untold else value
 
 

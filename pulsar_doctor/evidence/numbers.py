@@ -15,7 +15,7 @@ from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.functions import FunctionInstance
-from pulsar_doctor.evidence.ack_wait import NOTHING_TOLD, Acks
+from pulsar_doctor.evidence.ack_wait import UNKNOWN_ACKS, Acks
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.keys import Draining
@@ -23,6 +23,7 @@ from pulsar_doctor.evidence.measures import PROCESS, STATS, WIRE, BoundSide, Mea
 from pulsar_doctor.evidence.passed_over import PassedOver
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Pace
+from pulsar_doctor.wording.typed_json import written_as
 
 # Who reports a number.
 ALL, BOTH, CLIENT = (STATS, WIRE, PROCESS), (STATS, WIRE), (WIRE, PROCESS)
@@ -65,10 +66,11 @@ def row(
     broker: str | None = None,
     by: tuple[str, ...] = BOTH,
     title: str = "",
+    key: str | None = None,
 ) -> Any:
-    """A field of a view with its row."""
-    told = (meaning, unit, broker, by, merge, title)
-    return field(default=default, metadata={ROW: told})
+    """A field of a view with its row. key: its name in saved cases, if that is another one."""
+    described = (meaning, unit, broker, by, merge, title)
+    return field(default=default, metadata={ROW: described} | (written_as(key) if key else {}))
 
 
 def messages(meaning: str, merge: Merge = Merge.COUNT, **more: Any) -> Any:
@@ -140,7 +142,7 @@ class ReportedConsumer(PrintedFacts):
 
 @dataclass(frozen=True, slots=True)
 class Facts(PrintedFacts):
-    """All that sources report of a consumer. What follows from it is in ConsumerView."""
+    """Everything that sources report of a consumer. What follows from it is in ConsumerView."""
 
     number: int = row("its place among the consumers of the subscription", default=0, by=ALL)
     closed: bool = row(
@@ -173,7 +175,7 @@ class Facts(PrintedFacts):
         "in which it has no permits, and is not at that limit", "of the samples", by=BROKER)
     round_trip_seconds: float | None = row(
         "from a FLOW to its first message, or of the connection", "seconds", by=TRACE)
-    acks: Acks = row("how its acknowledgements come", default=NOTHING_TOLD)
+    acks: Acks = row("how its acknowledgements come", default=UNKNOWN_ACKS)
     ack_gap: float | None = row(
         "between two acks, at most, where enough were seen", "seconds", Merge.FLOWS)
 
@@ -197,8 +199,8 @@ class Facts(PrintedFacts):
         "by all its life or the last minute, idle times included", "seconds/message", Merge.FLOWS,
         by=BROKER)
     works: bool | None = row("whether it goes on as it did", merge=Merge.FLOWS)
-    asked_lately: Age | None = age(
-        "since a FLOW that came within the window", Merge.FLOWS, by=BROKER)
+    last_request: Age | None = age(
+        "since a FLOW that came within the window", Merge.FLOWS, by=BROKER, key="asked_lately")
     resting: bool = row(
         "whether it holds messages back for as long as it was set to", merge=Merge.FLOWS,
         default=False, by=TRACE)
@@ -211,8 +213,10 @@ class Facts(PrintedFacts):
     last_sign: Age | None = age("the same, without what the window adds")
     connection_sign: Age | None = age(
         "since the last ack or FLOW of anybody on its connection", by=BROKER)
-    flow_told: bool = row("whether its own last FLOW is reported", default=True, by=BROKER)
-    asked: bool = row("whether a FLOW came in the window", default=False, by=BROKER)
+    flow_reported: bool = row(
+        "whether its own last FLOW is reported", default=True, by=BROKER, key="flow_told")
+    sent_flow: bool = row(
+        "whether a FLOW came in the window", default=False, by=BROKER, key="asked")
     passed_over: PassedOver | None = row("entries of an older epoch", merge=Merge.FLOWS, by=TRACE)
     watched: bool = row("whether there was time to see it move", default=True, by=BROKER)
     moved: bool | None = row("whether anything of it moved in the window", by=BROKER)

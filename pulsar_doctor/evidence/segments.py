@@ -80,7 +80,7 @@ class AmongSegments:
         return max(0.0, (moment_ms - created_ms) / 1000)
 
     def active_of(self, segments: Iterable[OnSegment]) -> list[OnSegment]:
-        """Those of them that take messages."""
+        """The active consumers among them that take messages."""
         active = {each.id for each in self.segments if each.active}
         return [each for each in segments if each.segment in active]
 
@@ -124,7 +124,7 @@ class AmongSegments:
 
 
 def among_segments(observed: Observed) -> AmongSegments | None:
-    """Of a subscription on a segment; None where it is none, or where that is not reported."""
+    """What neighbours a segment has; None: the topic is no segment, or it is not reported."""
     place = observed.place
     if place is None:
         return None

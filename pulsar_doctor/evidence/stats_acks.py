@@ -1,9 +1,10 @@
 """How fast acknowledgements arrive, and the gap before acknowledged ranges, by the broker's stats.
 
 Where there are no ranges, acknowledgements that do not move mark-delete finish no entry: they are
-of messages within batches. A batch in work looks the same, but not many of them. While consumers
-have permits they were sent the whole backlog, and what exceeds their queues (see `stats_queue`) was
-taken by their applications. At the pace of the last minute it took so long to send that, about.
+of messages within batches. A batch in work is the same from outside, but not many of them. While
+consumers have permits they were sent the whole backlog, and what exceeds their queues (see
+`stats_queue`) was taken by their applications. At the pace of the last minute it took so long to
+send that, about.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BATCHES = 10  # taken and none of them finished: not all of them are in work
 def unacked_limit_of(
     observed: Observed, consumers: Sequence[ConsumerWindow]
 ) -> UnackedLimit | None:
-    """None on Exclusive and Failover, which have no such limit, and where nothing is told of it."""
+    """The limit; None on Exclusive and Failover, which have none, and where not reported."""
     blocked = observed.now.blocked_subscription_on_unacked_msgs
     if observed.type in SINGLE_ACTIVE or (observed.type is None and blocked is None):
         return None
@@ -47,7 +48,7 @@ def unacked_limit_of(
 
 
 def _flows(observed: Observed, acked: bool | None) -> bool:
-    """Whether the broker goes on reading although every sample says that it is blocked."""
+    """Whether the broker keeps reading although every sample says that it is blocked."""
     flags = (s.blocked_subscription_on_unacked_msgs for s in observed.course.values if s)
     read = observed.cursor.moved(lambda cursor: cursor.read_position)
     return bool(acked if read is None else read) and all(flags)
@@ -56,9 +57,9 @@ def _flows(observed: Observed, acked: bool | None) -> bool:
 def _acks_of_all(
     observed: Observed, consumers: Sequence[ConsumerWindow], acked: bool | None
 ) -> Acks:
-    told = [s.returned for s in consumers if s.returned is not None]
+    returned = [s.returned for s in consumers if s.returned is not None]
     # What is given back is counted as returned too, and comes again at once: only acks release.
-    acknowledged = 0 if acked is False else (sum(told) if told else None)
+    acknowledged = 0 if acked is False else (sum(returned) if returned else None)
     paces = [1 / pace for s in consumers if (pace := rhythm(s)) is not None]
     return Acks(
         acknowledged,
@@ -74,9 +75,9 @@ def _acks_of_all(
 
 
 def _acked(observed: Observed, consumers: Sequence[ConsumerWindow]) -> bool | None:
-    told = [observed.course.passed("last_acked_timestamp_ms")]
-    told += [consumer.acked for consumer in consumers]
-    known = [acked for acked in told if acked is not None]
+    acks = [observed.course.passed("last_acked_timestamp_ms")]
+    acks += [consumer.acked for consumer in consumers]
+    known = [acked for acked in acks if acked is not None]
     return any(known) if known else None
 
 
@@ -89,7 +90,7 @@ def _quiet(consumers: Sequence[ConsumerWindow]) -> Age | None:
 
 
 def hole_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> AckHole | None:
-    """None where acknowledged ranges are not told."""
+    """None where acknowledged ranges are not reported."""
     now, ranges, cursor = observed.now, observed.acknowledged_ranges, observed.cursor_now
     if ranges is None:
         return None
@@ -120,7 +121,7 @@ def hole_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> AckHole 
 
 
 def acked_ranges_of(observed: Observed) -> AckedRanges | None:
-    """Against their limit; None where they are not told."""
+    """The acknowledged ranges against their limit; None where they are not reported."""
     count, limits = observed.acknowledged_ranges, observed.limits
     if count is None:
         return None
@@ -137,7 +138,7 @@ def _grew(observed: Observed) -> int | None:
 
 
 def _compacted(observed: Observed, consumers: Sequence[ConsumerWindow]) -> int:
-    """Of a compacted topic: entries that were read and unacknowledged, beyond all that was sent."""
+    """Entries of a compacted topic that were read and unacknowledged, beyond all that was sent."""
     held, sent = observed.held, [each.now.msg_out_counter for each in consumers]
     if held is None or observed.type not in SINGLE_ACTIVE or None in sent:
         return 0

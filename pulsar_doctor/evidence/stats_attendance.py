@@ -17,7 +17,7 @@ from pulsar_doctor.evidence.subscription import Alone, ComesBackBy, Gone, Turnov
 def active_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> int | None:
     """The active one's place; of several with its name, the only one that was ever sent something.
 
-    None where that is not told, or nobody is.
+    None where that is not reported, or nobody is.
     """
     name = observed.now.active_consumer_name
     named = [s for s in consumers if name is not None and s.now.consumer_name == name]
@@ -66,7 +66,7 @@ def _nobody_active(subscription: SubscriptionStats) -> bool:
 
 
 def alone_of(observed: Observed) -> Alone | None:
-    """Since when nobody is attached; None where somebody is, or that is not told."""
+    """Since when nobody is attached; None where somebody is, or that is not reported."""
     if observed.now.consumers is None or observed.now.consumers:
         return None
     values = observed.course.values
@@ -190,8 +190,8 @@ def _same_load(observed: Observed, at: int) -> bool:
         (before.bytes_in_counter, after.bytes_in_counter),
         (_sent(observed.course.values[at]), observed.now.msg_out_counter),
     )
-    told = [(old, new) for old, new in counted if old and new is not None]
-    return bool(told) and all(new >= old for old, new in told)
+    known = [(old, new) for old, new in counted if old and new is not None]
+    return bool(known) and all(new >= old for old, new in known)
 
 
 def _sent(subscription: SubscriptionStats | None) -> int | None:

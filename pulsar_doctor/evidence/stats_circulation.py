@@ -133,7 +133,7 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     that can have been sent. Else it is that and what was published, and what was acknowledged of
     older messages is not counted. While nobody is there, bytes are compared.
 
-    Where mark-delete stands still, each of those that left was sent no more than waits now, and no
+    Where mark-delete does not move, each of those that left was sent no more than waits now, and no
     more than who is there was allowed. What they were sent beyond all that is acknowledged, they
     were sent in vain.
     """
@@ -164,7 +164,7 @@ def _allowed(consumer: ConsumerStats) -> int:
 def _sent_in_window(
     observed: Observed, consumers: Sequence[ConsumerWindow], batch: int
 ) -> Sent | None:
-    """By the consumers that were there all the time; None where it is not told."""
+    """What consumers that were there all the time were sent; None where it is not reported."""
     messages = _growth(observed, "msg_out_counter")
     silent = _no_ack_came(observed, consumers)
     entries = 0 if silent else acknowledged_entries(observed)
@@ -197,7 +197,7 @@ def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerWindow]) -> boo
 
 
 def acknowledged_entries(observed: Observed) -> int | None:
-    """Entries acknowledged (or expired, or skipped) in the window, at most; None: not told."""
+    """Entries acknowledged (or expired, or skipped) in the window, at most; None: not reported."""
     if observed.window.first.internal and observed.window.last.internal:
         consumed = observed.cursor.growth(attrgetter("messages_consumed_counter"))
         if consumed is not None:
@@ -214,7 +214,7 @@ def _batch_most(consumers: Sequence[Course[ConsumerStats]]) -> int:
 
 
 def _backlog_bytes(topic: TopicStats, own: SubscriptionStats | None) -> int | None:
-    """Bytes that the broker could send, about; None where not told. Some tell sizes below 0."""
+    """Bytes that the broker could send, about; None where not reported. Some tell sizes below 0."""
     waiting, whole = (
         [size for size in sizes if size is not None and size >= 0]
         for sizes in (
@@ -239,11 +239,11 @@ def _shared(
 ) -> Sent | None:
     outs = [_out(each, batch) for each in observed.course.values if each]
     risen = [course.change(attrgetter("unacked_messages")) for course in observed.consumers]
-    told = [out for out in outs if out is not None]
-    if not told:
+    known = [out for out in outs if out is not None]
+    if not known:
         return None
     given_back = messages - sum(change or 0 for change in risen) - acknowledged
-    circles = messages > 2 * (acknowledged + max(told))
+    circles = messages > 2 * (acknowledged + max(known))
     again = min(given_back, messages - new)
     return Sent(messages, acknowledged, again, circles, given_back=max(0, given_back))
 
@@ -301,12 +301,12 @@ def _read_on(observed: Observed, before: int | None, after: int | None) -> int:
 
 
 def _growth(observed: Observed, counter: Counter) -> int | None:
-    """Of all consumers that were there all the time; None where there is none."""
+    """The growth of all consumers that were there all the time; None where there is none."""
     grown = [course.growth(attrgetter(counter)) for course in observed.consumers]
-    told = [growth for growth in grown if growth is not None]
-    return sum(told) if told else None
+    known = [growth for growth in grown if growth is not None]
+    return sum(known) if known else None
 
 
 def _sum(consumers: Sequence[ConsumerStats], counter: Counter) -> int | None:
-    told = [getattr(consumer, counter) for consumer in consumers]
-    return None if None in told else sum(number or 0 for number in told)
+    values = [getattr(consumer, counter) for consumer in consumers]
+    return None if None in values else sum(number or 0 for number in values)

@@ -44,8 +44,8 @@ def consumer_view(of: ConsumerWindow) -> ConsumerView:
         batch_for_one=queue.batch_for_one(of),
         next_flow_after=at_most(until_flow) if until_flow else None,
         sending_after=queue.sending_after(of, until_flow),
-        asked=bool(of.granted),
-        asked_lately=queue.asked_lately(of),
+        sent_flow=bool(of.granted),
+        last_request=queue.last_request(of),
         pace=None if pace is None else Pace(pace, "measured"),
         pace_most=paces.pace_most(of),
         drain_seconds=rhythm.drain_seconds(of),
@@ -65,7 +65,7 @@ def consumer_view(of: ConsumerWindow) -> ConsumerView:
         blocked_share=_blocked_share(of),
         full_share=_full_share(of),
         may_receive_throughout=_may_receive_throughout(of),
-        flow_told=of.flow_told,
+        flow_reported=of.flow_reported,
         unseen=of.unseen,
         connection_sign=_connection_sign(of),
         since_request=of.since(now.connected_since_ms, now.last_consumed_flow_timestamp_ms),
@@ -112,7 +112,7 @@ def _full_share(of: ConsumerWindow) -> float | None:
 
 
 def _connection_sign(of: ConsumerWindow) -> Age | None:
-    """Since anybody on its connection acknowledged, asked for more or connected."""
+    """Since anybody on its connection acknowledged, requested more or connected."""
     window, address = of.observed.window, of.now.address
     return window.last.age(None if address is None else window.signs.get(address))
 
@@ -140,6 +140,6 @@ def msg_rate_out(of: ConsumerWindow) -> float | None:
 
 def _delivered_again(of: ConsumerWindow) -> bool:
     """Whether messages came in more than one step of the window."""
-    told = [consumer.msg_out_counter for consumer in of.course.values if consumer is not None]
-    steps = [later > earlier for earlier, later in pairwise(n for n in told if n is not None)]
+    counters = [consumer.msg_out_counter for consumer in of.course.values if consumer is not None]
+    steps = [later > earlier for earlier, later in pairwise(n for n in counters if n is not None)]
     return sum(steps) > 1

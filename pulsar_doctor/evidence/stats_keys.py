@@ -33,7 +33,7 @@ def key_order_of(observed: Observed) -> KeyOrder | None:
 
 
 def draining_of(consumer: ConsumerWindow) -> Draining | None:
-    """What others wait for at this consumer (since 4.0); None where that is not told."""
+    """What others wait for at this consumer (since 4.0); None where that is not reported."""
     now = consumer.now
     if now.draining_hashes is None:
         if now.draining_hashes_count is None:
@@ -47,11 +47,11 @@ def draining_of(consumer: ConsumerWindow) -> Draining | None:
 def _counted(consumer: ConsumerWindow, blocking: list[DrainingHash]) -> Draining:
     entries = [hash.unack_msgs for hash in blocking]
     attempts = [hash.blocked_attempts for hash in blocking]
-    told = None not in entries and None not in attempts
+    known = None not in entries and None not in attempts
     return Draining(
         len(blocking),
-        sum(number or 0 for number in entries) if told else None,
-        sum(number or 0 for number in attempts) if told else None,
+        sum(number or 0 for number in entries) if known else None,
+        sum(number or 0 for number in attempts) if known else None,
         bool(consumer.course.growth(_turned_away)),
     )
 
@@ -72,7 +72,7 @@ def waits_from(consumer: ConsumerWindow) -> str | None:
     if done is not None and position <= done:
         return None
     if done is not None and consumer.now.last_sent_position_when_joining is None:
-        ledger, entry = done  # it is a read position: where mark-delete stands just before it
+        ledger, entry = done  # it is a read position: mark-delete is just before it
         if position == (ledger, entry + 1):
             return None
     return written

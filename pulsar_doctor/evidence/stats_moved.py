@@ -4,7 +4,7 @@ The stats know the broker's side only. What follows from them, and how sure it i
 
 *Movement* is the difference of live counters within the window: `delivered`, `granted` (permits of
 FLOWs: what was delivered plus what permits rose), `returned` (acknowledged or given back, which the
-broker does not count apart; Shared and Key_Shared only). None is "not told", or not comparable.
+broker does not count apart; Shared and Key_Shared only). None is "not reported", or not comparable.
 
 *Silence* is the time since the last sign of life: an ack, a FLOW, a delivery. It needs the broker's
 clock; without it, it is at least so long.
@@ -55,7 +55,7 @@ class ConsumerWindow:
 
     @cached_property
     def acked(self) -> bool | None:
-        """Whether an ack came from it within the window; None where not told."""
+        """Whether an ack came from it within the window; None where not reported."""
         return self.course.passed("last_acked_timestamp_ms")
 
     @cached_property
@@ -121,7 +121,7 @@ class ConsumerWindow:
 
     @property
     def messages_an_ack(self) -> int:
-        """Those of a batch count when all of it is acknowledged."""
+        """Messages for one ack: those of a batch count when all of it is acknowledged."""
         return max(1, self.now.avg_messages_per_entry or 1)
 
     @property
@@ -177,25 +177,25 @@ class ConsumerWindow:
     def last_flow_ms(self) -> int | None:
         """When its last FLOW came; older brokers tell that of the whole subscription only."""
         own = self.now.last_consumed_flow_timestamp_ms
-        if self.flow_told or len(self.observed.consumers) > 1:
+        if self.flow_reported or len(self.observed.consumers) > 1:
             return own
         return self.observed.now.last_consumed_flow_timestamp_ms
 
     @property
     def flow_unseen(self) -> bool:
-        """Whether a FLOW of it may have left no trace: its moment is not told, and below 0 permits
-        nothing is sent upon it."""
+        """Whether a FLOW of it may have left no trace: its moment is not reported, and below 0
+        permits nothing is sent upon it."""
         one_of_many = len(self.observed.consumers) > 1
-        return one_of_many and not self.flow_told and (self.permits or 0) < 0
+        return one_of_many and not self.flow_reported and (self.permits or 0) < 0
 
     @property
-    def flow_told(self) -> bool:
-        """Whether its own last FLOW is told, or that none came."""
+    def flow_reported(self) -> bool:
+        """Whether its own last FLOW is reported, or that none came."""
         name = "last_consumed_flow_timestamp_ms"
         return self.now.last_consumed_flow_timestamp_ms is not None or name in self.now.never
 
     def tells(self, *moments: Moment) -> bool:
-        """Whether each of these moments is told, or that it never came."""
+        """Whether each of these moments is reported, or that it never came."""
         now = self.now
         return now.msg_out_counter == 0 or all(
             getattr(now, moment) is not None or moment in now.never for moment in moments
@@ -203,7 +203,7 @@ class ConsumerWindow:
 
     @property
     def without_work(self) -> Age | None:
-        """Since it last acknowledged or asked for more, or connected."""
+        """Since it last acknowledged or requested more, or connected."""
         now = self.now
         if not self.tells("last_acked_timestamp_ms"):
             return self._age_of()
@@ -215,7 +215,7 @@ class ConsumerWindow:
         return self._age_of(self.last_flow_ms)
 
     def since(self, *moments: int | None) -> Age | None:
-        """Since the last of these moments; None where none is told."""
+        """Since the last of these moments; None where none is reported."""
         return self.observed.window.last.age(*moments)
 
     def _age_of(self, *moments: int | None) -> Age | None:

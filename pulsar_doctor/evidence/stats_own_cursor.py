@@ -1,8 +1,8 @@
 """Cursors of the broker itself (replication, compaction), by the broker's stats.
 
-A replicator stands in the `replication` part of the stats by its remote cluster, and as a cursor in
+A replicator is in the `replication` part of the stats by its remote cluster, and as a cursor in
 the internal stats. That it sent something is seen by its mark-delete, by the count of what it sent,
-or by a backlog that became less; a backlog that stays, while messages are published, tells nothing.
+or by a backlog that became less; a backlog that stays, while messages are published, shows nothing.
 """
 
 from __future__ import annotations

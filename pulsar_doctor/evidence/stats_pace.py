@@ -1,7 +1,7 @@
 """The pace at which a consumer finishes messages, by the broker's stats.
 
 A window of a few seconds shows one message of a slow worker, or none: what it shows changes with
-the moment at which it was asked, and the worker does not. Its whole life does not change with the
+the moment of the sample, and the worker does not. Its whole life does not change with the
 moment. But idle times are in it too, so it counts only
 
 - where the queue has not been empty for most of it; or the last delivery came upon a FLOW, which

@@ -31,7 +31,7 @@ UPON_CONNECTING_MS = 20  # so soon comes a first FLOW; of a later one only a bou
 
 
 def known_queue_size(of: ConsumerWindow) -> int | None:
-    """Its RQS, where its first FLOW was its only one; None where that cannot be told.
+    """The consumer's queue size where its first FLOW was its only one; None: not known.
 
     A queue of 0 or 1 asks again as soon as a message arrives: two permits may be two FLOWs.
     """
@@ -43,7 +43,7 @@ def known_queue_size(of: ConsumerWindow) -> int | None:
 
 
 def most_queue_size(of: ConsumerWindow) -> int | None:
-    """Its RQS, at most; None where that cannot be told. A FLOW is half of it or more."""
+    """The consumer's queue size, at most; None: not known. A FLOW is half of it or more."""
     life, came = of.granted_in_life, of.course.passed("last_consumed_flow_timestamp_ms")
     if not life or not refilled(of):
         return None
@@ -64,7 +64,7 @@ def refilled(of: ConsumerWindow) -> bool:
     """Whether its last FLOW is not its first, which precedes all that it is sent."""
     now, flow = of.now, of.last_flow_ms
     arrives = client_of(now.client_version).asks_on_arrival
-    if arrives or not of.flow_told or flow is None:
+    if arrives or not of.flow_reported or flow is None:
         return False
     first = now.first_consumed_flow_timestamp_ms
     again = first is not None and flow > first
@@ -107,7 +107,7 @@ def queued(of: ConsumerWindow) -> Count:
 
 
 def until_flow(of: ConsumerWindow, pace: float | None) -> int | None:
-    """Messages to take until the next FLOW, at most; None where what it holds is not told.
+    """Messages to take until the next FLOW, at most; None where what it holds is not reported.
 
     pace: seconds for a message; None: not known.
     """
@@ -118,16 +118,16 @@ def until_flow(of: ConsumerWindow, pace: float | None) -> int | None:
         return known
     if (refill := _refill(of)) is not None:
         return refill
-    asked = _until_flow_by_pace(of, of.held, pace)
-    return min(asked, of.granted) if of.granted else asked
+    by_pace = _until_flow_by_pace(of, of.held, pace)
+    return min(by_pace, of.granted) if of.granted else by_pace
 
 
 def _until_flow_by_pace(of: ConsumerWindow, held: Between, pace: float | None) -> int:
     """By what it holds and has finished since its last FLOW."""
     most = max(1, held.most - of.ahead + (of.permits or 0))
     starved = of.starved
-    told = starved is not None and starved.exact and pace is not None and pace > 0
-    since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and told and pace else 0
+    known = starved is not None and starved.exact and pace is not None and pace > 0
+    since_flow = min(most, int(starved.ms / 1000 / pace)) if starved and known and pace else 0
     return max(1, (most - since_flow) // 2)
 
 
@@ -136,8 +136,8 @@ def _refill(of: ConsumerWindow) -> int | None:
     sent between two samples and each FLOW is half of a queue."""
     if (of.permits or 0) >= 0 or of.delivered != 0:
         return None
-    told = [granted_in_life(c) for c in of.course.values if c is not None]
-    rises = [later - earlier for earlier, later in pairwise(told) if earlier and later]
+    granted = [granted_in_life(c) for c in of.course.values if c is not None]
+    rises = [later - earlier for earlier, later in pairwise(granted) if earlier and later]
     return min((rise for rise in rises if rise > 0), default=None)
 
 
@@ -174,7 +174,7 @@ def sending_after(of: ConsumerWindow, until: int | None) -> Count | None:
 
 
 def _unsent_most(of: ConsumerWindow) -> int:
-    """Taken and not asked for again: less than half of a queue.
+    """Taken and not requested again: less than half of a queue.
 
     That is no larger than what was ever granted, and less than twice what is left of it.
     """
@@ -182,17 +182,17 @@ def _unsent_most(of: ConsumerWindow) -> int:
     if of.held is not None:
         sizes.append(2 * (of.held.most + (of.permits or 0)) - 1)
     refills = [_refill(of), *(size // 2 for size in sizes if size is not None)]
-    told = [refill for refill in refills if refill is not None]
-    return max(0, min(told) - 1) if told else -(of.permits or 0)
+    known = [refill for refill in refills if refill is not None]
+    return max(0, min(known) - 1) if known else -(of.permits or 0)
 
 
-def _asked_after_the_batch(of: ConsumerWindow) -> bool:
+def _requested_after_the_batch(of: ConsumerWindow) -> bool:
     """Whether its last FLOW came after what it was sent; RQS 2 asks for both before."""
     flow, sent = of.last_flow_ms, of.now.last_consumed_timestamp_ms
     return flow is not None and sent is not None and flow >= sent
 
 
-def asked_lately(of: ConsumerWindow) -> Age | None:
+def last_request(of: ConsumerWindow) -> Age | None:
     lately = of.observed.window.is_short or of.now.msg_rate_out
     if not _flow_came(of) or not (lately or (of.starved and of.starved.exact)):
         return None
@@ -208,4 +208,4 @@ def batch_for_one(of: ConsumerWindow) -> bool:
     if of.unacked is not None:
         return 0 <= of.unacked + permits <= 2
     granted = of.granted_in_life
-    return granted == 1 or (granted == 2 and _asked_after_the_batch(of))
+    return granted == 1 or (granted == 2 and _requested_after_the_batch(of))

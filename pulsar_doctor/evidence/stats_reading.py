@@ -17,8 +17,8 @@ from pulsar_doctor.evidence.reading import BrokerReads, ReadState
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 
 COUNTERS = tuple(
-    (whose, f"dispatch_throttled_{what}_events_by_{whose}_limit")
-    for whose in ("subscription", "topic", "broker")
+    (owner, f"dispatch_throttled_{what}_events_by_{owner}_limit")
+    for owner in ("subscription", "topic", "broker")
     for what in ("msg", "bytes")
 )
 STEPS_LEAST = 4  # samples
@@ -37,14 +37,16 @@ def reads_of(observed: Observed) -> BrokerReads | None:
         whole, observed = observed, _since_the_last_delivery(observed)
         moved = observed is whole
     window = observed.window
-    told = [] if moved else list(_told(observed))
+    samples = [] if moved else list(_read_samples(observed))
     return BrokerReads(
         moved=moved,
-        states=tuple(_state(observed, each) for each in told),
-        seconds=_seconds(window, told) if told else None,
-        newest=bool(told) and told[-1][0] is window.last,
-        position=_position(told[-1][2]) if told else None,
-        extended=len({internal.last_confirmed_entry for _, internal, _ in (*told[:1], *told[-1:])})
+        states=tuple(_state(observed, each) for each in samples),
+        seconds=_seconds(window, samples) if samples else None,
+        newest=bool(samples) and samples[-1][0] is window.last,
+        position=_position(samples[-1][2]) if samples else None,
+        extended=len(
+            {internal.last_confirmed_entry for _, internal, _ in (*samples[:1], *samples[-1:])}
+        )
         > 1,
         samples=len(window.samples),
         window_seconds=(window.span_least_ms or 0) / 1000,
@@ -85,8 +87,8 @@ def _last(observed: Observed, samples: int) -> Observed:
 def _moved(observed: Observed) -> bool:
     """Whether the broker read, or tried to send: that leaves its moment where nothing could be.
 
-    Where the read position is not told over time, mark-delete may have moved with it (an entry
-    filter); where it is told and stands, mark-delete shows acks of what was delivered before.
+    Where the read position is not reported over time, mark-delete may have moved with it (an entry
+    filter); where it is reported and constant, mark-delete shows acks of what was delivered before.
     """
     course = observed.course
     sent = course.growth(attrgetter("msg_out_counter"))
@@ -99,7 +101,7 @@ def _moved(observed: Observed) -> bool:
     return bool(course.passed("last_mark_delete_advanced_timestamp_ms"))
 
 
-def _told(observed: Observed) -> Iterator[ReadSample]:
+def _read_samples(observed: Observed) -> Iterator[ReadSample]:
     """The samples that report where the cursor reads, or whether a read is pending."""
     for sample in observed.window.samples:
         internal, cursor = sample.internal, sample.cursor(observed.subscription)
@@ -109,8 +111,8 @@ def _told(observed: Observed) -> Iterator[ReadSample]:
             yield sample, internal, cursor
 
 
-def _state(observed: Observed, told: ReadSample) -> ReadState:
-    sample, internal, cursor = told
+def _state(observed: Observed, read: ReadSample) -> ReadState:
+    sample, internal, cursor = read
     subscription = sample.subscription(observed.subscription)
     replay = subscription.msg_in_replay if subscription else None
     alone = observed.type in SINGLE_ACTIVE
@@ -124,14 +126,14 @@ def _state(observed: Observed, told: ReadSample) -> ReadState:
     )
 
 
-def _seconds(window: Window, told: Sequence[ReadSample]) -> float | None:
-    """From the first of them to the last; None where that is not told."""
-    first, last = told[0][0], told[-1][0]
-    clock = first.now_told and last.now_told
+def _seconds(window: Window, samples: Sequence[ReadSample]) -> float | None:
+    """Seconds from the first of them to the last; None where that is not known."""
+    first, last = samples[0][0], samples[-1][0]
+    clock = first.now_known and last.now_known
     if clock and first.now_ms is not None and last.now_ms is not None:
         return (last.now_ms - first.now_ms) / 1000
     if window.interval_ms is not None:
-        return (len(told) - 1) * window.interval_ms / 1000
+        return (len(samples) - 1) * window.interval_ms / 1000
     return window.seconds_since(window.samples.index(first)) if last is window.last else None
 
 
@@ -141,19 +143,19 @@ def _position(cursor: CursorStats) -> str | None:
 
 
 def throttling_of(observed: Observed) -> Throttling | None:
-    """Its counters of throttled reads; None where the broker has none (before 4.0)."""
-    told = [count for count in READ(observed.now) if count is not None]
-    if not told:
+    """The counters of throttled reads; None where the broker has none (before 4.0)."""
+    counts = [count for count in READ(observed.now) if count is not None]
+    if not counts:
         return None
-    lately = _lately(observed) if any(told) else ()
-    return Throttling(sum(told), lately, _ready(observed) if lately else 0.0)
+    lately = _lately(observed) if any(counts) else ()
+    return Throttling(sum(counts), lately, _ready(observed) if lately else 0.0)
 
 
 def _lately(observed: Observed) -> tuple[HeldBack, ...]:
     grown = (
-        (whose, counter, observed.course.growth(attrgetter(counter))) for whose, counter in COUNTERS
+        (owner, counter, observed.course.growth(attrgetter(counter))) for owner, counter in COUNTERS
     )
-    return tuple(HeldBack(whose, counter, reads) for whose, counter, reads in grown if reads)
+    return tuple(HeldBack(owner, counter, reads) for owner, counter, reads in grown if reads)
 
 
 def _ready(observed: Observed) -> float:
@@ -169,10 +171,14 @@ def sent_less(observed: Observed) -> bool:
     On Key_Shared what waits may be for others. A single active consumer holds what it was ever
     sent, at most.
     """
-    told = observed.course.values
-    if observed.type not in ("Shared", *SINGLE_ACTIVE) or len(told) < STEPS_LEAST or None in told:
+    course = observed.course.values
+    if (
+        observed.type not in ("Shared", *SINGLE_ACTIVE)
+        or len(course) < STEPS_LEAST
+        or None in course
+    ):
         return False
-    steps = list(pairwise(filter(None, told)))
+    steps = list(pairwise(filter(None, course)))
     sends = any(a.msg_out_counter != b.msg_out_counter for a, b in steps)
     return sends and all(_less(observed.type, a, b) for a, b in steps)
 

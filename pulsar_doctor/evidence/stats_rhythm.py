@@ -81,7 +81,7 @@ def in_rhythm(of: ConsumerWindow) -> bool:
     """Whether its silence is no longer than twice the time of a message over its life.
 
     That average has idle times in it, so it excuses no silence of RHYTHM_MOST. Where only
-    bounds are told of what it has done, it may be no more than twice the shortest average.
+    bounds are known of what it has done, it may be no more than twice the shortest average.
     """
     life_done, done = of.finished_in_life, 0
     if life_done is not None and of.now.last_acked_timestamp_ms is not None:
@@ -131,8 +131,8 @@ def without_ack(of: ConsumerWindow) -> Age | None:
         now.last_consumed_timestamp_ms,
         now.connected_since_ms,
     )
-    told = of.tells("last_acked_timestamp_ms", "last_consumed_timestamp_ms")
-    age = of.since(*signs) if told else None
+    reported = of.tells("last_acked_timestamp_ms", "last_consumed_timestamp_ms")
+    age = of.since(*signs) if reported else None
     span_ms = of.observed.window.span_least_ms
     held = first is not None and (first.unacked_messages or 0) > 0
     none = of.returned == 0 or of.acked is False  # an ack may count for nothing
@@ -177,7 +177,7 @@ def holds_since(of: ConsumerWindow) -> Age | None:
 
 
 def acked_messages(of: ConsumerWindow) -> int | None:
-    """Messages that it acknowledged in the window; None where not told."""
+    """Messages that it acknowledged in the window; None where not reported."""
     return None if of.acked is False else of.course.change(returned_in_life)
 
 

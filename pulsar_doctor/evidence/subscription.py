@@ -25,7 +25,7 @@ from pulsar_doctor.evidence.policies import Policies, QuotaReached
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.throttling import Throttling
-from pulsar_doctor.evidence.values import Count, least, most, told
+from pulsar_doctor.evidence.values import Count, exact, least, most
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
@@ -63,7 +63,7 @@ class Alone:
     left: bool  # whether somebody was, within the window
     reloaded: bool  # whether the topic may have been loaded anew since, which closes every consumer
     seconds: float | None  # for how long nobody was attached, at least; None: not reported
-    since_flow: Age | None  # since anybody asked for messages
+    since_flow: Age | None  # since anybody requested messages
     elsewhere: bool = False  # whether other partitions of the topic have consumers of it
 
     @property
@@ -110,7 +110,7 @@ class Disagreement:
     older: str
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: what follows is kept once it was asked for
+@dataclass(frozen=True, kw_only=True)  # no slots: what follows is kept after its first use
 class SubscriptionView:
     """What is known of one subscription of a topic, or of one of its partitions."""
 
@@ -202,12 +202,12 @@ class SubscriptionView:
 
     @property
     def awaited(self) -> tuple[OnSegment, ...]:
-        """Of a segment that nobody has: the sealed parents that must be drained before."""
+        """The sealed parents to be drained before a segment without a consumer is assigned."""
         return self.place.awaited if self.place and self.attended is False else ()
 
     @cached_property
     def served(self) -> tuple[ConsumerView, ...]:
-        """Those to whom messages go: no standbys. Nobody, too, where they are not told."""
+        """Consumers that get messages: no standbys. Nobody, too, where they are not reported."""
         return tuple(each for each in self.consumers or () if each.active is not False)
 
     def waits_for_acks_of(self, consumer: ConsumerView) -> bool:
@@ -261,7 +261,7 @@ class SubscriptionView:
 
         By default, and where it keeps them in memory. It never reads far beyond.
         """
-        delayed, shared = told(self.delayed) or 0, self.type in SHARING
+        delayed, shared = exact(self.delayed) or 0, self.type in SHARING
         return shared and 0 <= delayed - DELAYED_AHEAD <= DELAYED_BEYOND and not self.delivered
 
     @property
@@ -324,7 +324,7 @@ class SubscriptionView:
 
 
 def backlog_measure(of: SubscriptionView) -> Measure:
-    """The backlog that a finding rests on: the counter, unless that is wrong or not told."""
+    """The backlog that a finding rests on: the counter, unless that is wrong or not reported."""
     backlog = of.backlog
     if backlog is None:
         return Measure("msg_backlog", None, "entries")

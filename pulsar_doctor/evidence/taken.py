@@ -2,12 +2,12 @@
 
 A client asks again for what was taken from its queue. So permits beyond the first FLOW, less what
 came back, are messages that the application has in hand, at least. By the stats the first FLOW is
-not told: once a second one has come, which asks for half a queue or more, a queue is no more than
-two thirds of all permits ever granted, and no more than twice what was granted in a window in which
-one came.
+not reported: once a second one has come, which asks for half a queue or more, a queue is no more
+than two thirds of all permits ever granted, and no more than twice what was granted in a window in
+which one came.
 
 By a trace, what it finished since the oldest of them came is counted. By the stats all that it
-finished in its life stands for that, which is no less.
+finished in its life counts as that, which is no less.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def by_wire(ledger: Ledger, now_ns: int) -> InHand | None:
 
 
 def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
-    """Of the last minute, by its whole buckets."""
+    """The growth in the last minute, by its whole buckets."""
     first = -int((MINUTE * 1e9 - now_ns) // BUCKET_NS)
     minute = [each for each in ledger.recent if each[0] >= first]
     more, seconds = sum(each[1] - each[3] for each in minute), (now_ns - first * BUCKET_NS) / 1e9
@@ -52,7 +52,7 @@ def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
 
 
 def by_stats(consumer: ConsumerWindow) -> InHand | None:
-    """Likewise; of Shared and Key_Shared only, where unacknowledged messages are counted."""
+    """Messages taken, by the stats; only Shared and Key_Shared count unacknowledged ones."""
     unacked, finished = consumer.unacked, consumer.returned_in_life
     if not unacked or finished is None:
         return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from pulsar_doctor.wording.typed_json import written_as
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
     """Reads that a limit held back, or made smaller, within the window."""
 
-    whose: str  # subscription, topic or broker
+    # Subscription, topic or broker.
+    limit_of: str = field(metadata=written_as("whose"))
     counter: str  # as the broker calls it
     reads: int
 

@@ -21,7 +21,7 @@ class Count:
         return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
-        """As a person says it: `12`, `at least 12`, `at most 12`, `12 to 15`."""
+        """The count in words: `12`, `at least 12`, `at most 12`, `12 to 15`."""
         if self.exact is not None:
             return str(self.exact)
         if self.most is None:
@@ -36,7 +36,7 @@ def exactly(number: int) -> Count: ...
 @overload
 def exactly(number: int | None) -> Count | None: ...
 def exactly(number: int | None) -> Count | None:
-    """An exact number; None where it is not told."""
+    """An exact number; None where it is not reported."""
     return None if number is None else Count(number, number)
 
 
@@ -59,16 +59,16 @@ def narrowed(one: Count, other: Count) -> Count | None:
     return Count(least, most)
 
 
-def told(count: Count | None) -> int | None:
-    """The number where it is exact; None where it is not told."""
+def exact(count: Count | None) -> int | None:
+    """The number where it is exact; None where it is not reported or only bounded."""
     return None if count is None else count.exact
 
 
 def most(count: Count | None) -> int | None:
-    """How many at most; None where that is not told."""
+    """How many at most; None where that is not reported."""
     return None if count is None else count.most
 
 
 def least(count: Count | None) -> int | None:
-    """How many at least; None where that is not told."""
+    """How many at least; None where that is not reported."""
     return None if count is None else count.least

@@ -17,7 +17,7 @@ class Whereabouts:
     connected: Age | None = None
 
     def document(self) -> dict[str, str | None]:
-        """As every JSON has it."""
+        """The whereabouts as JSON."""
         return {
             "address": self.address,
             "client_version": self.client_version,

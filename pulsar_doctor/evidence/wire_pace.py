@@ -50,7 +50,7 @@ class Outlook:
 
     @classmethod
     def of(cls, ledger: Ledger, now_ns: int) -> Self:
-        """All that the ledger tells of it."""
+        """Everything that the ledger shows of it."""
         life, ahead, in_rhythm = ledger.pace(), ledger.forecast(), ledger.in_rhythm(now_ns)
         now = _pace(ledger, life, now_ns)
         return cls(life, now, in_rhythm, None if ahead is None else replace(ahead, pace=now))
@@ -84,7 +84,7 @@ def _has_ended(ledger: Ledger, life: Pace | None, each: float, now_ns: int) -> b
 
 
 def _messages_an_ack(ledger: Ledger) -> float:
-    """Of batches a client may acknowledge all at once, and of single ones many with one command."""
+    """Messages for one ack: one command may acknowledge a whole batch or many messages."""
     of_entries = ledger.messages / max(1, ledger.entries)
     return max(1.0, of_entries, ledger.acknowledged / max(1, ledger.ack_commands))
 

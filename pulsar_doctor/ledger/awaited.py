@@ -19,7 +19,7 @@ from pulsar_doctor.wire.columns import MessageId, Row
 AWAITED_MOST = 1000  # entries, the newest
 
 
-def asked_again(ledger: Ledger, row: Row) -> None:
+def redelivery_requested(ledger: Ledger, row: Row) -> None:
     """REDELIVER: from here on another epoch counts; the client drops what it was sent before."""
     ledger.epoch, ledger.late, ledger.epoch_highest = row.consumer_epoch, 0, NOWHERE
     for position in sorted(islice(reversed(ledger.deliveries), AWAITED_MOST)):

@@ -1,6 +1,6 @@
 """One consumer's numbers at broker and client, with a forecast of its next FLOW.
 
-What moves these numbers, and why they mean what they mean, stands in permits.py.
+What moves these numbers, and why they mean what they mean, is in permits.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pace:
     """How long the application takes for one message."""
 
     seconds: float
-    source: str  # `measured` or `as told`
+    source: str  # `measured` or `as told` (given)
 
     @property
     def at_once(self) -> bool:
@@ -75,7 +75,7 @@ class Forecast:
         return self.messages * self.pace.seconds
 
     def __str__(self) -> str:
-        """As a person says it."""
+        """The forecast in words."""
         at_most = "at most " if self.at_most and self.messages > 1 else ""
         messages = "message" if self.messages == 1 else "messages"
         text = f"next FLOW after {at_most}{self.messages} more {messages}"
@@ -84,8 +84,8 @@ class Forecast:
         if self.seconds is None:
             return f"{text}, as soon as they come: it takes each at once"
         each = f"{duration(self.pace.seconds)} each"
-        told = ", as given" if self.pace.source == "as told" else ""
-        return f"{text}, in about {duration(self.seconds)} at {each}{told}"
+        origin = ", as given" if self.pace.source == "as told" else ""
+        return f"{text}, in about {duration(self.seconds)} at {each}{origin}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Starvation:
 
     @property
     def share(self) -> float | None:
-        """Of its time, from 0 to 1; None where that is not known."""
+        """The share of its time without permits, from 0 to 1; None where that is not known."""
         return self.total_ns / self.of_ns if self.of_ns else None
 
 
@@ -107,25 +107,25 @@ class Ledger:
     """Both sides of one consumer incarnation, and what was seen of it. Counts are messages."""
 
     individual: bool = True  # Shared and Key_Shared: the broker counts and limits unacked messages
-    told_receiver_queue_size: int | None = None
-    told_process_seconds: float | None = None
-    told_delay_us: int = 0  # it holds each message back until it is so old; 0: it does not
+    given_receiver_queue_size: int | None = None
+    given_process_seconds: float | None = None
+    given_delay_us: int = 0  # it holds each message back until it is so old; 0: it does not
     delay_from_receipt: bool = False
     unacked_limit: int | None = None
     credits_skipped: bool = False  # its client gives permits back for indexes that it skips
     asks_on_arrival: bool = False  # its client asks when messages arrive, taken or not
 
-    # What the broker told in the middle of its life: before that not all of it is known.
+    # What the broker reported in the middle of its life: before that not all of it is known.
     joined: bool = False
-    told_held: int | None = None  # messages that it held then, as the broker counts them
-    told_permits: int = 0
+    reported_held: int | None = None  # messages that it held then, as the broker counts them
+    reported_permits: int = 0
     held_before: int = 0  # of those, how many may still be out
     open_permits: int = 0  # by so many available permits may be less; so is the next
     open_unacked: int = 0
 
     ready: bool = False  # SUBSCRIBE has succeeded; the broker drops a FLOW that comes before
     uncertain: bool = False  # commands are missing from the trace
-    likely: bool = False  # moved by commands of a capture that are not proven, since it was told
+    likely: bool = False  # moved by commands of a capture that are not proven, since the report
     granted: int = 0
     spent: int = 0
     parked: int = 0
@@ -154,7 +154,7 @@ class Ledger:
     ack_ids_most: int = 0  # in one command
     cumulative_acks: int = 0  # commands, whether or not the broker heeds them
     cumulative_highest: Position = NOWHERE
-    cumulative_back: int = 0  # commands whose id lies before an earlier one
+    cumulative_back: int = 0  # commands with an id before an earlier one
     unacked: int = 0
     unacked_most: int = 0  # that it ever held
     deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
@@ -164,7 +164,7 @@ class Ledger:
     highest_age_us: int | None = None  # since it was published or due, as it came
     had_before: Position = NOWHERE  # up to here earlier incarnations may have had the messages
 
-    # Exclusive and Failover, where the client counts how often it has asked for everything again.
+    # Exclusive and Failover, where the client counts how often it has requested everything again.
     epoch: int | None = None  # None: it drops nothing by it
     awaited: dict[Position, int] = field(default_factory=dict)  # open bits; came before that only
     awaited_ns: int = 0  # when that changed last
@@ -173,7 +173,7 @@ class Ledger:
 
     ready_ns: int | None = None
     last_flow_ns: int | None = None
-    # a FLOW whose first message has not come yet, and the permits that were granted before it
+    # a FLOW without its first message so far, and the permits that were granted before it
     probe_ns: int | None = None
     probe_after: int = 0
     trips_ns: list[int] = field(default_factory=list)  # the last, from a FLOW to its first message
@@ -230,19 +230,19 @@ class Ledger:
 
     @property
     def zero_queue(self) -> bool:
-        """Whether the application was told to have a receiver queue of 0."""
-        return self.told_receiver_queue_size == 0
+        """Whether the application was given a receiver queue of 0."""
+        return self.given_receiver_queue_size == 0
 
     @property
     def one_by_one(self) -> bool:
         """Whether the wire shows a queue of 0 or 1 and cannot tell which."""
-        return self.told_receiver_queue_size is None and self.first_flow == 1
+        return self.given_receiver_queue_size is None and self.first_flow == 1
 
     @property
     def receiver_queue_size(self) -> int | None:
-        """As told, or the first FLOW; None before it and where it may be 0 or 1."""
-        if self.told_receiver_queue_size is not None:
-            return self.told_receiver_queue_size
+        """The given size, or the first FLOW; None before it and where it may be 0 or 1."""
+        if self.given_receiver_queue_size is not None:
+            return self.given_receiver_queue_size
         return None if self.one_by_one else self.first_flow
 
     @property
@@ -253,7 +253,7 @@ class Ledger:
         larger than the threshold (skipped indexes are credited at once), never smaller, and no
         client can wait for more than its queue holds.
         """
-        size = self.told_receiver_queue_size
+        size = self.given_receiver_queue_size
         if size is None:
             size = self.first_flow
         if size is None:
@@ -264,7 +264,7 @@ class Ledger:
     @property
     def threshold_exact(self) -> bool:
         """Whether the threshold is no less either: as clients have it, or their FLOWs agree."""
-        size = self.told_receiver_queue_size
+        size = self.given_receiver_queue_size
         if size is None:
             size = self.first_flow or 0
         threshold = self.refill_threshold or 1
@@ -277,8 +277,8 @@ class Ledger:
 
     @property
     def unsent_permits_min(self) -> int:
-        """Taken and not yet given back: exact where takes are told, otherwise at least this."""
-        size = self.told_receiver_queue_size
+        """Taken and not yet given back: exact where takes are reported, otherwise at least this."""
+        size = self.given_receiver_queue_size
         first = self.first_flow
         if first is None or self.joined or size == 0 or (size is None and first == 1):
             return 0
@@ -298,7 +298,7 @@ class Ledger:
         return max(0, self.messages + self.skipped - self.refilled - unsent_most)
 
     def starvation(self, until_ns: int) -> Starvation:
-        """Its times without permits up to then, the one that lasts included."""
+        """The consumer's times without permits up to then, the one that lasts included."""
         since_ns = self.starved_since_ns
         open_ns = 0 if since_ns is None else max(0, until_ns - since_ns)
         known = self.ready_ns is not None and not self.uncertain
@@ -321,8 +321,8 @@ class Ledger:
             finished, busy_ns = taken, self.busy_at_flow_ns
         if self.taken is None and finished >= PACE_NEEDS:
             return Pace(busy_ns / finished / 1e9, "measured")
-        if self.told_process_seconds is not None:
-            return Pace(self.told_process_seconds, "as told")
+        if self.given_process_seconds is not None:
+            return Pace(self.given_process_seconds, "as told")
         return None
 
     def in_rhythm(self, now_ns: int) -> bool:
@@ -341,9 +341,9 @@ class Ledger:
     def forecast(self) -> Forecast | None:
         """When the next FLOW comes; None before the first one."""
         threshold = self.refill_threshold
-        within = self._told_within()
+        within = self._reported_within()
         if threshold is None or (within is not None and within < threshold):
-            return self._by_told(within)
+            return self._by_reported_permits(within)
         unsent, exact = self.unsent_permits_min, self.threshold_exact
         available = self.available_permits_min
         flows_needed = max(1, -available // threshold + 1)
@@ -359,18 +359,18 @@ class Ledger:
             pace=self.pace(),
         )
 
-    def _told_within(self) -> int | None:
-        """Messages from when the broker told to the next FLOW, at most; None: not known.
+    def _reported_within(self) -> int | None:
+        """Messages from the broker's report to the next FLOW, at most; None: not known.
 
         Permits, what is queued and what is unsent are the receiver queue size R together, and less
         than R/2 is unsent; what is queued is held. So the FLOW that comes when R/2 is unsent comes
         within (permits + held)/2. Not for clients that wait for another share of their queue.
         """
-        if not self.joined or self.told_held is None or self.asks_on_arrival:
+        if not self.joined or self.reported_held is None or self.asks_on_arrival:
             return None
-        return max(1, (self.told_permits + self.told_held) // 2)
+        return max(1, (self.reported_permits + self.reported_held) // 2)
 
-    def _by_told(self, within: int | None) -> Forecast | None:
+    def _by_reported_permits(self, within: int | None) -> Forecast | None:
         if within is None:
             return None
         behind = max(0, -self.available_permits_min)

@@ -1,10 +1,11 @@
 """Starts the account of consumers that connected before the trace, from the broker's stats.
 
 A capture may begin in the middle of a consumer's life. Its SUBSCRIBE is not there, so who it is and
-what it was granted is known by the broker's stats alone: a row STATS. One that has said nothing yet
-has no number; it gets that of the first STATS of its name that has one. Until a STATS tells permits
-the numbers of its ledger are not known. Where a STATS was mistaken in whose number it is, another
-says so: that incarnation ends, its ledger not known, and its number is nobody's again.
+what it was granted is known by the broker's stats alone: a row STATS. One that has sent nothing yet
+has no number; it gets that of the first STATS of its name that has one. Until a STATS reports
+permits the numbers of its ledger are not known. Where a STATS was mistaken about the owner of a
+number, another corrects it: that incarnation ends, its ledger not known, and its number is nobody's
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pulsar_doctor.wire.columns import MISTAKEN, Row
 class Beginning(Protocol):
     """Where incarnations begin: see Incarnations."""
 
-    told: dict[str, Mapping[str, Any]]
+    given: dict[str, Mapping[str, Any]]
     next_incarnation: int
 
     def begin(self, connection: Connection, consumer: Consumer) -> None:
@@ -32,7 +33,7 @@ class Beginning(Protocol):
         """Ends one."""
 
 
-def told(here: Beginning, connection: Connection, row: Row) -> None:
+def reported(here: Beginning, connection: Connection, row: Row) -> None:
     """STATS: the broker's own words about a consumer of this connection."""
     connection.client_version = row.client_version = connection.client_version or row.client_version
     row.client_addr = connection.client_addr
@@ -44,7 +45,7 @@ def told(here: Beginning, connection: Connection, row: Row) -> None:
     if consumer is None:
         row.incarnation = here.next_incarnation
         here.next_incarnation += 1
-        consumer = unknown_consumer(row, here.told.get(row.consumer_name or "", {}))
+        consumer = unknown_consumer(row, here.given.get(row.consumer_name or "", {}))
         if row.consumer_id is None:
             connection.lowest -= 1
             consumer.consumer_id = connection.lowest
@@ -94,11 +95,11 @@ def somebody(connection: Connection) -> None:
 
 
 def unknown_consumer(row: Row, beside: Mapping[str, Any]) -> Consumer:
-    """Who begins with this row, whatever came before. beside: what is told of it; see Timeline."""
+    """Who begins with this row, whatever came before. beside: what is known of it; see Timeline."""
     ledger = Ledger(
         individual=row.subscription_type in ("Shared", "Key_Shared"),
-        told_receiver_queue_size=beside.get("receiver_queue_size"),
-        told_process_seconds=beside.get("process_seconds"),
+        given_receiver_queue_size=beside.get("receiver_queue_size"),
+        given_process_seconds=beside.get("process_seconds"),
         unacked_limit=beside.get("unacked_limit"),
         asks_on_arrival=client_of(row.client_version).asks_on_arrival,
         ready=True,

@@ -163,7 +163,7 @@ SIMULATED = {each.simulated: each for each in CLIENTS if each.simulated}
 
 @lru_cache(maxsize=1_000)
 def clients_of(version: str | None) -> tuple[ClientLibrary, ...]:
-    """All that may report this version; none where nobody is known to, or it is not reported."""
+    """Every client that may report this version; none where it is not known or not reported."""
     if not version:
         return ()
     named = tuple(each for each in CLIENTS if version.startswith(each.reports))

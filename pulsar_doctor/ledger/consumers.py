@@ -13,13 +13,13 @@ from pulsar_doctor.ledger.balance import Ledger, Position
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
 NON_PERSISTENT = "non-persistent://"
-PERSISTENT = "persistent://"  # what goes without saying where a line is short
+PERSISTENT = "persistent://"  # what is left out where a line is short
 PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
 SEGMENT = re.compile(r"segment://(.+)/[0-9a-f]+-[0-9a-f]+-([0-9]{1,18})", re.DOTALL)
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 HEAP_SPARE = 64  # before what is worthless in it is thrown away
 PRODUCERS_KEPT_MOST = 10_000  # of a connection, open: the newest
-CLOSED_KEPT_MOST = 100  # likewise, closed: what is on its way still names them
+CLOSED_KEPT_MOST = 100  # consumers that closed: what is on its way still names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class LedgerMoment:
 class Siblings:
     """The consumers of one subscription of a topic, as long as any of them lives or is remembered.
 
-    They come and go by thousands, so nothing here looks at all of them where one does. When one
-    goes, the ledgers of all are to be kept as they stand: each is copied just before it changes
-    again (`stir`), or when somebody looks (`settle`), and those that rest are not copied at all.
+    They come and go by thousands, so nothing here visits all of them where one does. When one
+    leaves, the ledgers of all are to be kept as they are: each is copied just before it changes
+    again (`stir`), or when somebody reads (`settle`), and those that rest are not copied at all.
     """
 
     __slots__ = ("_goings", "_highest", "_known", "_ns", "_stirred", "_us", "living", "turn")
@@ -50,7 +50,7 @@ class Siblings:
         self._goings = 0  # at which the ledgers were to be kept; the last, at _us and _ns
         self._us = self._ns = 0
         self._known: dict[int, Consumer] = {}
-        self._stirred: dict[int, Consumer] = {}  # since `highest` was asked
+        self._stirred: dict[int, Consumer] = {}  # since `highest` was sent
         self._highest: list[tuple[int, int, int]] = []  # heap: entries, negative, and incarnations
 
     def remember(self, consumer: Consumer) -> None:
@@ -77,7 +77,7 @@ class Siblings:
             consumer.goings = self._goings
 
     def going(self, consumer: Consumer, us: int, ns: int) -> None:
-        """One goes: how all of them stand is to be kept; closes that lie close are one shutdown."""
+        """One leaves: keeps the state of all of them; closes close together are one shutdown."""
         newest = next(reversed(self.living.values()), consumer)
         kept_us = self._kept_us(consumer)
         if kept_us is None or kept_us < max(us - SHUTDOWN_US, newest.opened_us):
@@ -139,7 +139,7 @@ class Consumer:
     ledger: Ledger
     request_id: int | None = None  # of the SUBSCRIBE or close that waits for its answer
     closing: bool = False
-    active: bool | None = None  # Exclusive and Failover, once the broker has said
+    active: bool | None = None  # Exclusive and Failover, once the broker has reported it
     closed_us: int | None = None
     closed_ns: int | None = None
     # the client's command, or CLOSE: it closed the connection; None: not the client
@@ -274,7 +274,7 @@ CONSUMER_STATE = tuple(name for name in Consumer.__slots__ if name not in OF_SIB
 
 
 def state_of(consumer: Consumer) -> dict[str, Any]:
-    """As JSON values; what siblings owe it is settled before."""
+    """The consumer as JSON values; what siblings owe it is settled before."""
     state = {name: getattr(consumer, name) for name in CONSUMER_STATE}
     state["ledger"] = ledgers.state_of(consumer.ledger)
     kept = consumer.before_shutdown

@@ -3,16 +3,16 @@
 A dead-letter policy sends what was given back too often to a topic of its own and then acknowledges
 it. Three things show that, and each is the client's own doing, never an application's:
 
-- the topic is called TOPIC-SUBSCRIPTION-DLQ, as clients call it unless they are told another name;
+- the topic is called TOPIC-SUBSCRIPTION-DLQ, as clients call it unless they are given another name;
 - the producer is called TOPIC-SUBSCRIPTION-CONSUMER-…-DLQ, whatever its topic: Java and Go (seen in
   4.0.8 and 0.17.0; older ones ask for no name, nor do C++, Python and Node);
 - the producer asks for a subscription to be made with its topic. No client lets an application ask
   for that but in a policy (initialSubscriptionName), so the letters are those of the one
-  subscription on its connection; where there are several, or it has a connection of its own, whose
-  they are is not told.
+  subscription on its connection; where there are several, or it has a connection of its own, their
+  owner is not reported.
 
 That a SEND comes before the ACK of a message that came again shows nothing: docs/dead-letters.md
-says why. Pure: it looks at one row and at who is there.
+says why. Pure: it reads one row and at who is there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SUFFIX = "-DLQ"
 Attended = Iterable[tuple[str, str]]  # topics and subscriptions that somebody is attached to
 
 
-def whose(row: Row, connection: Connection, attended: Attended) -> tuple[str, str] | None:
-    """PRODUCER: the topic and subscription whose dead letters it sends; None: it does not say."""
+def origin_of(row: Row, connection: Connection, attended: Attended) -> tuple[str, str] | None:
+    """PRODUCER: the topic and subscription that its dead letters are from; None: not known."""
     name = row.producer_name or ""
     if name.endswith(SUFFIX):
         for topic, subscription in attended:
@@ -47,7 +47,7 @@ def may_be(row: Row, connection: Connection) -> bool:
 
 
 def of(row: Row, connection: Connection, attended: Attended) -> list[tuple[str, str]]:
-    """SEND: whose dead letter it is, of any of the partitions of its topic; of nobody where []."""
+    """SEND: which partitions its dead letter may be from; [] where it is none."""
     if (row.topic or "").endswith(SUFFIX):
         named = list(_by_topic(row, attended))
         if named:

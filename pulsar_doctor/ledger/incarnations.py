@@ -38,10 +38,10 @@ BY_CLIENT = "by the client"  # how the reason of a CLOSE ends: closed or reset
 
 
 class Incarnations:
-    """Incarnations, living and remembered; changes in place. told, from_start: see Timeline."""
+    """Incarnations, living and remembered; changes in place. given, from_start: see Timeline."""
 
-    def __init__(self, told: Mapping[str, Mapping[str, Any]], *, from_start: bool) -> None:
-        self.told = dict(told)
+    def __init__(self, given: Mapping[str, Mapping[str, Any]], *, from_start: bool) -> None:
+        self.given = dict(given)
         self.from_start = from_start
         self.next_incarnation = 1
         self.connections: dict[int, Connection] = {}
@@ -54,13 +54,13 @@ class Incarnations:
 
     @property
     def living(self) -> Iterator[Consumer]:
-        """Consumers whose incarnation goes on."""
+        """Consumers of living incarnations."""
         for connection in self.connections.values():
             yield from connection.consumers.values()
 
     @property
     def consumers(self) -> list[Consumer]:
-        """All incarnations that are remembered, in the order of their numbers."""
+        """Every incarnation that is remembered, in the order of their numbers."""
         return sorted([*self.ended, *self.living], key=lambda consumer: consumer.incarnation)
 
     def published_in(self, topic: str | None) -> Published | None:
@@ -121,7 +121,7 @@ class Incarnations:
 
 
 def label(row: Row, consumer: Consumer) -> None:
-    """Whose command it is."""
+    """The consumer that a command belongs to."""
     row.incarnation = consumer.incarnation
     row.topic = consumer.topic
     row.subscription = consumer.subscription
@@ -226,7 +226,7 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
     if before is not None:
         here.end(connection, before, row)
         row.starved_from = None  # starved_us is that of the one before
-    told = here.told.get(row.consumer_name or "", {})
+    given = here.given.get(row.consumer_name or "", {})
     individual = row.subscription_type in ("Shared", "Key_Shared")
     client = client_of(connection.client_version)
     consumer = Consumer(
@@ -244,14 +244,14 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
         Ledger(
             individual=individual,
             epoch=row.consumer_epoch if client.drops_old_epochs and not individual else None,
-            told_receiver_queue_size=told.get("receiver_queue_size"),
-            told_process_seconds=told.get("process_seconds"),
-            told_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
-            delay_from_receipt=told.get("delay_from") == "receipt",
-            unacked_limit=told.get("unacked_limit"),
+            given_receiver_queue_size=given.get("receiver_queue_size"),
+            given_process_seconds=given.get("process_seconds"),
+            given_delay_us=round((given.get("receiver_delay_seconds") or 0) * 1e6),
+            delay_from_receipt=given.get("delay_from") == "receipt",
+            unacked_limit=given.get("unacked_limit"),
             credits_skipped=client.credits_skipped,
             asks_on_arrival=client.asks_on_arrival,
-            taken=0 if told.get("takes_told") else None,
+            taken=0 if given.get("takes_told") else None,
         ),
         request_id=row.request_id,
         join=row.join,
@@ -265,9 +265,9 @@ def _producer(here: Incarnations, connection: Connection, row: Row) -> None:
     if row.producer_id is None or not row.topic:
         return
     connection.begin_producer(row.producer_id, row.topic)
-    whose = dead_letters.whose(row, connection, here.attended)
-    if whose is not None:
-        connection.letters[row.producer_id] = whose
+    origin = dead_letters.origin_of(row, connection, here.attended)
+    if origin is not None:
+        connection.letters[row.producer_id] = origin
 
 
 def _stored(here: Incarnations, connection: Connection, row: Row) -> None:
@@ -339,7 +339,7 @@ CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = 
     OPEN: _open,
     JOINED: _joined,
     RETRACTED: _retracted,
-    STATS: before.told,
+    STATS: before.reported,
     UNPARSED: _unparsed,
     CLOSE: _close,
     "CONNECT": _connect,

@@ -68,8 +68,8 @@ def _judged(
 
 def _durable(consumers: list[Consumer]) -> bool | None:
     """What their SUBSCRIBEs say: the broker accepts no others beside them."""
-    said = {consumer.durable for consumer in consumers if consumer.ledger.ready}
-    return said.pop() if len(said) == 1 else None
+    reported = {consumer.durable for consumer in consumers if consumer.ledger.ready}
+    return reported.pop() if len(reported) == 1 else None
 
 
 def _left_behind(consumers: list[Consumer], published: Published, now_ns: int) -> LeftBehind | None:
@@ -170,7 +170,7 @@ def _permits_since(each: Consumer) -> int:
 def _closed_holding(consumers: list[Consumer]) -> Iterator[Consumer]:
     """Consumers that their clients closed with messages in hand and none acknowledged.
 
-    Not one that comes back under its name, which goes on, nor one that UNSUBSCRIBE ended, which
+    Not one that comes back under its name, which continues, nor one that UNSUBSCRIBE ended, which
     gives up what it held.
     """
     latest = {each.consumer_name: each.incarnation for each in consumers}
@@ -184,7 +184,7 @@ def _closed_holding(consumers: list[Consumer]) -> Iterator[Consumer]:
 
 
 def _last_shutdown(consumers: list[Consumer]) -> list[tuple[Consumer, LedgerMoment]]:
-    """Of consumers that all have ended: those that were there to the last, as they stood then."""
+    """Consumers that were there to the last, as they were then, where all have ended."""
     served = [consumer for consumer in consumers if consumer.ledger.ready] or consumers
     last = max(consumer.closed_us or 0 for consumer in served)
     since = max(last - SHUTDOWN_US, *(consumer.opened_us for consumer in served))

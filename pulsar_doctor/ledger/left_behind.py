@@ -27,7 +27,7 @@ class Published:
         return self.marks[-1] if self.marks else (0, NOWHERE)
 
     @property
-    def told(self) -> bool:
+    def is_known(self) -> bool:
         """Whether anything is known of it."""
         return bool(self.marks or self.delayed_us)
 
@@ -47,7 +47,7 @@ class Published:
         return next((at for at, position in later if position > sent), None)
 
     def state(self) -> list[object]:
-        """As JSON values."""
+        """The published entries as JSON values."""
         return [self.delayed_us, [[ns, *position] for ns, position in self.marks]]
 
     def restore(self, state: Sequence[Any]) -> None:

@@ -7,8 +7,8 @@ Two numbers rule a consumer, one on each side, and nobody prints both.
 The broker counts *available permits*: FLOW adds, every MESSAGE takes its debit away, at 0 or less
 nothing is sent. FLOWs that arrive while the consumer is blocked by the limit of unacknowledged
 messages are *parked*: they count from the moment that unacked has fallen to half the limit, or a
-redelivery was asked for (Consumer.flowPermits and flowConsumerBlockedPermits in the broker). The
-limit is no part of the wire: unless it is told, parked is None and available an upper bound. Even
+redelivery was requested (Consumer.flowPermits and flowConsumerBlockedPermits in the broker). The
+limit is no part of the wire: unless it is known, parked is None and available an upper bound. Even
 then a FLOW may cross on the wire with the message that reaches the limit: if that message did not
 need its permits, only the broker knows which came first, and parked is None until the release.
 
@@ -122,14 +122,14 @@ def lose_track(ledger: Ledger) -> None:
 
 
 def joined(ledger: Ledger, row: Row) -> None:
-    """The broker tells, in the middle of its life, how a consumer stands.
+    """The broker reports, in the middle of a consumer's life, its numbers.
 
     row: `permits` that are available, `messages` that are unacknowledged (None: not counted); while
     commands are on their way their bounds, of which the upper one is taken.
     """
     if ledger.starved_since_ns is not None:
         _count_starvation(ledger, ledger.starved_until_ns)
-    goes_on = row.permits_max is not None and ledger.joined and not ledger.uncertain
+    keeps_asking = row.permits_max is not None and ledger.joined and not ledger.uncertain
     ledger.uncertain, ledger.likely = False, row.grade is not None
     ledger.joined = ledger.ready = True
     most = row.permits if row.permits_max is None else row.permits_max
@@ -137,8 +137,8 @@ def joined(ledger: Ledger, row: Row) -> None:
     ledger.granted, ledger.spent, ledger.parked = most or 0, 0, 0
     ledger.open_permits = (most or 0) - (least or 0)
     held = row.messages if row.messages_max is None else row.messages_max
-    ledger.told_permits, ledger.told_held = most or 0, held
-    if goes_on:
+    ledger.reported_permits, ledger.reported_held = most or 0, held
+    if keeps_asking:
         _narrow_unacked(ledger, row)
     else:
         ledger.deliveries.clear()
@@ -207,7 +207,7 @@ def _flow(ledger: Ledger, row: Row) -> None:
 
 
 def _limit(ledger: Ledger) -> int:
-    """The limit of unacknowledged messages that holds for this consumer, 0 for none or not told."""
+    """The limit of unacknowledged messages of this consumer, 0 for none or not known."""
     return (ledger.unacked_limit or 0) if ledger.individual else 0
 
 
@@ -265,7 +265,7 @@ def _message(ledger: Ledger, row: Row) -> None:
     if ledger.unacked > ledger.unacked_most:
         ledger.unacked_most = ledger.unacked
     ledger.last_message_ns = now_ns
-    if ledger.told_delay_us:
+    if ledger.given_delay_us:
         _due(ledger, row)
     if ledger.epoch and row.consumer_epoch is not None:
         awaited.came(ledger, row, position, bits)
@@ -285,7 +285,7 @@ def _highest(ledger: Ledger, row: Row, position: Position) -> None:
 
 
 def _time_trip(ledger: Ledger, now_ns: int) -> None:
-    """Of the first message for a FLOW: what was granted before it has been spent."""
+    """The trip of the first message for a FLOW: what was granted before it has been spent."""
     if ledger.probe_ns is None or ledger.spent < ledger.probe_after:
         return
     ledger.trips_ns.append(now_ns - ledger.probe_ns)
@@ -297,7 +297,7 @@ def _time_trip(ledger: Ledger, now_ns: int) -> None:
 def _due(ledger: Ledger, row: Row) -> None:
     """Until this message is due its application may rest, and it is the last that came."""
     start = row.publish_time if row.publish_time and not ledger.delay_from_receipt else row.ts
-    left_us = start + ledger.told_delay_us - row.ts
+    left_us = start + ledger.given_delay_us - row.ts
     ledger.due_ns = max(ledger.due_ns, row.mono_ns + left_us * 1000)
 
 
@@ -415,7 +415,7 @@ def acknowledge(
 
 def _proves(ledger: Ledger, messages: int) -> None:
     """At least so many were taken; not where they leave in the order in which they are due."""
-    if messages > ledger.proven and not ledger.told_delay_us:
+    if messages > ledger.proven and not ledger.given_delay_us:
         ledger.proven = messages
 
 
@@ -442,7 +442,7 @@ def _acknowledged(ledger: Ledger, messages: int, now_ns: int, for_good: int) -> 
 
 
 def _cumulative(ledger: Ledger, ids: list[MessageId]) -> Iterator[MessageId]:
-    """A cumulative ack as the single acks that it stands for."""
+    """A cumulative ack as the single acks that it is worth."""
     if not ids:
         return
     last = ids[-1]
@@ -469,7 +469,7 @@ def _redeliver(ledger: Ledger, row: Row) -> None:
                 ledger.unacked -= 1
     else:
         if row.consumer_epoch is not None and ledger.epoch is not None:
-            awaited.asked_again(ledger, row)
+            awaited.redelivery_requested(ledger, row)
         ledger.deliveries.clear()
         ledger.unacked = ledger.held_before = 0
     _unacked(ledger, 0, row.mono_ns)

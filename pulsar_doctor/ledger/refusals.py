@@ -33,7 +33,7 @@ class Refusal:
 
 
 class Refusals:
-    """Those of one trace, by their reasons, in the order in which they came. Changes in place."""
+    """The refusals of one trace, by their reasons, in their order. Changes in place."""
 
     def __init__(self) -> None:
         self.by_reason: dict[str, Refusal] = {}
@@ -52,7 +52,7 @@ class Refusals:
             known[reason] = Refusal(reason, 1, row.ts, row.client_addr, row.client_version)
 
     def state(self) -> list[dict[str, Any]]:
-        """As JSON values."""
+        """The refusals as JSON values."""
         return [asdict(refusal) for refusal in self.by_reason.values()]
 
     @classmethod

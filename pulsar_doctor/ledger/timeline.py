@@ -2,7 +2,7 @@
 
 Rows come in the order of the journal. Applying the rows of a sealed trace again rebuilds the same
 state. Changed in place: this is the hot path, and no row costs more where thousands of consumers
-come and go. Before a ledger is changed its siblings are told (see consumers.py).
+come and go. Before a ledger is changed its siblings are informed (see consumers.py).
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ CONNECTION_STATE = (
 class Timeline(Incarnations):
     """Commands in, rows with their ledger out.
 
-    told: consumer name -> what is known beside the wire: receiver_queue_size, process_seconds,
-    unacked_limit, receiver_delay_seconds (the longest) and delay_from, and takes_told where its
-    application tells each message that it takes.
-    from_start: whether nothing came before; otherwise any consumer may have had any message.
+    given: consumer name -> what is known beside the wire: receiver_queue_size, process_seconds,
+    unacked_limit, receiver_delay_seconds (the longest) and delay_from, and takes_told where the
+    application reports each message that it takes. from_start: whether nothing came before;
+    otherwise any consumer may have had any message.
     """
 
     def __init__(
         self,
         trace_id: str = "",
-        told: Mapping[str, Mapping[str, Any]] | None = None,
+        given: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         from_start: bool = True,
     ) -> None:
-        super().__init__(told or {}, from_start=from_start)
+        super().__init__(given or {}, from_start=from_start)
         self.trace_id = trace_id
         self.next_seq = 0
         self.now_us = 0
@@ -207,7 +207,7 @@ class Timeline(Incarnations):
             },
             "ended": [consumers.state_of(consumer) for consumer in self.ended],
             "published": {
-                topic: each.state() for topic, each in self.published.items() if each.told
+                topic: each.state() for topic, each in self.published.items() if each.is_known
             },
         }
 
@@ -216,10 +216,10 @@ class Timeline(Incarnations):
         cls,
         state: Mapping[str, Any],
         trace_id: str = "",
-        told: Mapping[str, Mapping[str, Any]] | None = None,
+        given: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Timeline:
         """The timeline that `state` was taken of."""
-        timeline = cls(trace_id, told, from_start=state["from_start"])
+        timeline = cls(trace_id, given, from_start=state["from_start"])
         for name in STATE:
             setattr(timeline, name, state[name])
         timeline.refusals = Refusals.restore(state["refusals"])

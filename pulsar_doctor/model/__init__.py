@@ -5,7 +5,7 @@ Theory of operation
 Messages arrive, a broker pushes entries to whoever has permits, clients queue them and send FLOWs,
 applications work on one message after the other. Each step makes the row that a tap next to the
 client would have seen, and the rows go through the same timeline as those of a trace. So what is
-said of a simulation are the same numbers, and causes may judge it.
+shown of a simulation are the same numbers, and causes may judge it.
 
 The broker is that of 4.0.8. A Shared subscription reads up to 100 entries for the permits that are
 there and hands them out in turn: each consumer as many entries as its permits hold messages of the

@@ -97,7 +97,7 @@ class Shared(Dispatcher):
 
 
 class SingleActive(Dispatcher):
-    """All to the first consumer (PersistentDispatcherSingleActiveConsumer): entries for permits."""
+    """Sends all entries to the first consumer, as PersistentDispatcherSingleActiveConsumer."""
 
     def active(self, consumer: int) -> bool:
         return consumer == 0

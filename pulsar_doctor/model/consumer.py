@@ -62,7 +62,7 @@ class SimulatedConsumer:
 
     @property
     def holds(self) -> int:
-        """All that it has and the application has not received."""
+        """The messages that it has and the application has not received."""
         return self.queued + len(self.ahead)
 
     def put(self, queued: Queued) -> None:
@@ -96,7 +96,7 @@ class SimulatedConsumer:
         self.beside_idle_ns = max(self.beside_idle_ns, idle_ns - queued.idle_ns)
 
     def end(self, now_ns: int, idle_ns: int) -> None:
-        """Counts what goes on at the end up to there."""
+        """Counts what lasts at the end up to there."""
         if self._stalled_since_ns is not None:
             self._end_stall(now_ns)
         for queued in (*self.queue, *self.ahead):

@@ -93,7 +93,7 @@ class Workload:
         return rates
 
     def _by_queue(self, size: int) -> float:
-        """Of one consumer. A queue of 0 asks when a worker is free."""
+        """The work of one consumer. A queue of 0 asks when a worker is free."""
         messages, works = rounds(size)
         return messages / (self.round_trip_seconds + works * self.process_seconds / self.at_once)
 

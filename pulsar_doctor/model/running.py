@@ -33,18 +33,18 @@ class Simulation:
             SimulatedConsumer(index, name, scenario.client, receiver_queue_size)
             for index, name in enumerate(names)
         ]
-        told = {"receiver_queue_size": receiver_queue_size, "takes_told": True}
-        self.timeline = Timeline(told={c.name: self._told(c, told) for c in self.consumers})
+        given = {"receiver_queue_size": receiver_queue_size, "takes_told": True}
+        self.timeline = Timeline(given={c.name: self._given(c, given) for c in self.consumers})
         self._on_row = on_row
         self._events: list[tuple[int, int, Movement, Any]] = []
         self._number = 0
         self._open = [entry.messages for entry in scenario.entries]
-        self._idle: set[int] = set()  # consumers whose application waits for a message
+        self._idle: set[int] = set()  # consumers with an application that waits for a message
         self._idle_ns = 0  # how long there has been one
         self._idle_since_ns = 0
 
     def run(self) -> Simulation:
-        """All of it, up to the scenario's end; returns itself."""
+        """Runs the whole scenario up to its end; returns itself."""
         scenario = self.scenario
         self._arrives(0)
         for consumer, at in zip(self.consumers, scenario.attach_ns, strict=True):
@@ -60,10 +60,10 @@ class Simulation:
             consumer.end(self.now_ns, self._idle_until_now())
         return self
 
-    def _told(self, consumer: SimulatedConsumer, told: dict[str, Any]) -> dict[str, Any]:
+    def _given(self, consumer: SimulatedConsumer, given: dict[str, Any]) -> dict[str, Any]:
         of_consumer = self.scenario.work.of_consumer
         mean_ns = of_consumer[min(consumer.index, len(of_consumer) - 1)]
-        return {**told, "process_seconds": mean_ns / 1e9}
+        return {**given, "process_seconds": mean_ns / 1e9}
 
     def _later(self, at_ns: int, step: Movement, what: Any) -> None:
         self._number += 1

@@ -40,7 +40,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that is given but the receiver queue size."""
+    """Everything that is given but the receiver queue size."""
 
     entries: Sequence[ProducedEntry]
     work: Work = Work()

@@ -49,7 +49,7 @@ class AccountTable:
 
 
 def account_table(account: Account, balance: Balance | None = None) -> AccountTable:
-    """All of it, safe to print; of many consumers those that hold most."""
+    """The account of every place, safe to print; of many consumers those that hold most."""
     known = [each for each in account.places if each.messages or each.entries]
     unknown = [each for each in account.places if not (each.messages or each.entries)]
     held = sorted((each for each in known if each.consumer), key=_held_most, reverse=True)

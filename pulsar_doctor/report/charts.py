@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 NOTHING = " "  # where there is no number
-UNKNOWN = "?"  # where there is one, and it is not told
+UNKNOWN = "?"  # where there is one, and it is not known
 CHART_WIDTH_MOST = 200  # characters; a pipe has no end
 
 Cell = int | str  # a number, NOTHING or UNKNOWN
@@ -52,7 +52,7 @@ def blocks(cells: Sequence[Cell], signs: ChartSigns) -> str:
 
 
 def highest(cells: Sequence[Cell]) -> int | None:
-    """The highest number that is told; None where none is."""
+    """The highest number that is known; None where none is."""
     return max((cell for cell in cells if isinstance(cell, int)), default=None)
 
 

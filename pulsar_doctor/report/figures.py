@@ -1,6 +1,6 @@
 """The numbers of a finding that its sentences have not mentioned.
 
-Each number stands once in what a person reads; JSON has all of them, under their names.
+Each number is once in what a person reads; JSON has all of them, under their names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOISE = frozenset(  # what a sentence tells in its own words, or what only leads
      "connected_since", "consumer_epoch", "msg_out_counter", "pace_source", "sending_after",
      "samples"}
 )  # fmt: skip
-MOMENT_SECONDS = 1.0  # no age of anything that stands still is shorter
+MOMENT_SECONDS = 1.0  # no age of anything that rests is shorter
 
 
 def numbers(finding: Finding) -> str:
@@ -29,20 +29,20 @@ def numbers(finding: Finding) -> str:
 
 def _numbers(finding: Finding) -> Iterator[str]:
     known = values_in(joined("", (finding.summary, *dict(beside(finding)).values())))
-    told = set[tuple[str, str]]()
+    shown = set[tuple[str, str]]()
     for measure in finding.evidence:
         value = _value(measure)
-        if value is None or (value, measure.unit) in told:
+        if value is None or (value, measure.unit) in shown:
             continue
         if all(_is_known(each, measure.unit, known) for each in value.split("; ")):
             continue
-        told.add((value, measure.unit))
+        shown.add((value, measure.unit))
         per, bound = measure.unit.partition("/")[2], f"{measure.bound} " if measure.bound else ""
         yield f"{measure.name.replace('_', ' ')} {bound}{value}{' a ' + per if per else ''}"
 
 
 def _value(measure: Measure) -> str | None:
-    """As it is read; None of what tells a person nothing."""
+    """The number as it is read; None of what shows a person nothing."""
     value = measure.value
     if value in (None, "") or measure.name in NOISE:
         return None

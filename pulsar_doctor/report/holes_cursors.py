@@ -35,7 +35,7 @@ WHAT = {
 
 
 def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
-    """Those that keep something one by one, most first; the others are counted."""
+    """Prints the cursors that keep something one by one, most first; the others are counted."""
     pinning = sorted((each for each in cursors if each.pins), key=_urgency)
     for cursor in pinning[:SHOWN_MOST]:
         console.print(Text(f"{_place(cursor)}: a cursor of the broker's own"))
@@ -48,8 +48,8 @@ def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
     if quiet:
         known = all(each.held is not None for each in cursors if not each.pins)
         kept = "" if known else ", as far as is reported"
-        said = f"{many(quiet, 'cursor')} of the broker's own: nothing kept for it alone{kept}"
-        console.print(Text(said if quiet == 1 else said.replace("for it", "for them")))
+        text = f"{many(quiet, 'cursor')} of the broker's own: nothing kept for it alone{kept}"
+        console.print(Text(text if quiet == 1 else text.replace("for it", "for them")))
 
 
 def _urgency(cursor: BrokerCursor) -> tuple[int, str]:

@@ -16,12 +16,12 @@ GRADES = {"matches": "known", "possible": "possibly"}
 def issue_rows(diagnosis: Diagnosis, *, in_short: bool = False) -> Iterator[tuple[str, str]]:
     """Which known issues a verdict fits, each in a line, and what to do about it."""
     for known in diagnosis.known_issues[: 1 if in_short else NAMED_MOST]:
-        yield GRADES[known.grade], printable(said(known))
+        yield GRADES[known.grade], printable(sentence_of(known))
         if not in_short:
             yield "", printable(known.issue.what_to_do)
 
 
-def said(known: KnownIssue) -> str:
+def sentence_of(known: KnownIssue) -> str:
     """The issue in one line: what it is, whether the version has it, and what is not known."""
     issue = known.issue
     missing = f"; to be sure: {', '.join(known.missing)}" if known.missing else ""
@@ -29,7 +29,7 @@ def said(known: KnownIssue) -> str:
 
 
 def in_full(issue: Issue) -> Iterator[str]:
-    """All that is known of one."""
+    """Everything that is known of one issue."""
     yield f"{issue.id}: {issue.title}"
     yield ""
     yield issue.symptom

@@ -90,7 +90,7 @@ def print_page(*lines: str) -> None:
 
 
 class Unpadded:
-    """A stream whose lines do not end in spaces; rich writes whole lines at once."""
+    """A stream with lines that do not end in spaces; rich writes whole lines at once."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

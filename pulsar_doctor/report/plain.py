@@ -23,8 +23,8 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
     for finding in diagnosis.findings:
         yield f"{culprit(finding)}: {printable(finding.summary)}"
         yield from (f"{name.capitalize()}: {text}" for name, text in beside(finding))
-        if told := numbers(finding):
-            yield f"Numbers: {told}"
+        if found := numbers(finding):
+            yield f"Numbers: {found}"
         yield f"Remedy: {printable(finding.remedy)}"
         if with_actions:
             yield from (f"{name.capitalize()}: {text}" for name, text in what_to_do(finding))

@@ -5,51 +5,53 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pulsar_doctor.evidence.process_told import (
+from pulsar_doctor.evidence.process_report import (
     Address,
     ClientConsumer,
-    ProcessTold,
+    ProcessReport,
     Sitting,
     TcpConnection,
 )
 from pulsar_doctor.wording.addresses import shown
 
 
-def process_json(told: ProcessTold) -> dict[str, Any]:
-    """All of it. null: not told, or nobody asked."""
-    seen, looks = told.connections, told.looks
+def process_json(process: ProcessReport) -> dict[str, Any]:
+    """The process as JSON. null: not reported, or not requested."""
+    seen, inspections = process.connections, process.inspections
     return {
-        "pid": told.pid,
-        "name": told.name,
-        "kind": told.kind,
-        "runtime": told.runtime,
+        "pid": process.pid,
+        "name": process.name,
+        "kind": process.kind,
+        "runtime": process.runtime,
         "connections": None if seen is None else [_connection(each) for each in seen],
-        "consumers": [_consumer(each) for each in looks[-1].consumers] if looks else None,
-        "threads": [_sitting(each) for each in told.threads] if told.threads_told else None,
-        "pools": [asdict(each) for each in told.pools] if told.threads_told else None,
-        "deadlocks": [list(names) for names in told.deadlocks],
-        "seconds": told.seconds,
-        "not_told": list(told.not_told),
+        "consumers": [_consumer(each) for each in inspections[-1].consumers]
+        if inspections
+        else None,
+        "threads": [_sitting(each) for each in process.threads] if process.has_threads else None,
+        "pools": [asdict(each) for each in process.pools] if process.has_threads else None,
+        "deadlocks": [list(names) for names in process.deadlocks],
+        "seconds": process.seconds,
+        "not_told": list(process.unknowns),
     }
 
 
-def address(told: Address | None) -> str | None:
+def address(address_: Address | None) -> str | None:
     """`10.0.0.7:43668`, `[::1]:43668`."""
-    return None if told is None else shown(told)
+    return None if address_ is None else shown(address_)
 
 
-def _connection(told: TcpConnection) -> dict[str, Any]:
-    ends = {"local": address(told.local), "remote": address(told.remote)}
-    return asdict(told) | ends
+def _connection(connection: TcpConnection) -> dict[str, Any]:
+    ends = {"local": address(connection.local), "remote": address(connection.remote)}
+    return asdict(connection) | ends
 
 
-def _consumer(told: ClientConsumer) -> dict[str, Any]:
+def _consumer(consumer: ClientConsumer) -> dict[str, Any]:
     ends = {
-        "local_address": address(told.local_address),
-        "remote_address": address(told.remote_address),
+        "local_address": address(consumer.local_address),
+        "remote_address": address(consumer.remote_address),
     }
-    return asdict(told) | {"refills_at": told.refills_at} | ends
+    return asdict(consumer) | {"refills_at": consumer.refills_at} | ends
 
 
-def _sitting(told: Sitting) -> dict[str, Any]:
-    return asdict(told) | {"where": told.where}
+def _sitting(sitting: Sitting) -> dict[str, Any]:
+    return asdict(sitting) | {"where": sitting.where}

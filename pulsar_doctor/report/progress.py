@@ -26,7 +26,7 @@ class ProgressBar:
             )
 
     def __call__(self, done: int, planned: int, what: str) -> None:
-        """One step; the bar goes away with the last."""
+        """One step; the bar disappears with the last."""
         if self._bar is None:
             return
         if self._task is None:

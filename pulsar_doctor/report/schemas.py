@@ -47,7 +47,7 @@ def _of_types() -> dict[str, Callable[[], JsonSchema]]:
 
 
 def names() -> list[str]:
-    """Of all documents, as their field `schema` has them."""
+    """The names of all documents, as their field `schema` has them."""
     return sorted([*_in_short(), *_of_types(), "stall-check", "verdict", "trace-show"])
 
 

@@ -27,7 +27,8 @@ SuspicionRow = tuple[str, str]  # what it tells, and the text
 def suspect_rows(
     diagnosis: Diagnosis, *, in_short: bool = False, whole: bool = False
 ) -> Iterator[SuspicionRow]:
-    """All of them, most likely first, and what is ruled out. in_short: how one decides, and names.
+    """Rows of every suspect, most likely first, and what is ruled out. in_short: how one decides,
+    and names.
 
     whole: nothing that is ruled out is left away. A row `run` is a whole line for a shell.
     """
@@ -56,7 +57,7 @@ def suspect_rows(
 
 
 def resting_readers(diagnosis: Diagnosis) -> Iterator[ReaderRests]:
-    """Of an unknown verdict: the reader that rests."""
+    """The reader that rests, of an unknown verdict."""
     if diagnosis.status == "unknown":
         yield from (each for each in diagnosis.unknown if isinstance(each, ReaderRests))
 
@@ -88,11 +89,11 @@ def probe_text(probe: Probe) -> str:
 def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Why a verdict is unknown; where there are suspects, without what no source here can tell."""
     if not diagnosis.suspects:
-        return diagnosis.not_told
-    return diagnosis.not_told[: len(diagnosis.unknown)]
+        return diagnosis.unknowns
+    return diagnosis.unknowns[: len(diagnosis.unknown)]
 
 
-def said_of(suspect: Suspect) -> str:
+def sentence_of(suspect: Suspect) -> str:
     """What speaks for it in a sentence, without its name; empty where that is all."""
     name = accused(suspect)
     summary = suspect.summary.removeprefix(f"{name}: ")
@@ -100,8 +101,8 @@ def said_of(suspect: Suspect) -> str:
 
 
 def _named(suspect: Suspect) -> str:
-    said = said_of(suspect)
-    return f"{accused(suspect)}, {share(suspect)}{f': {said}' if said else ''}"
+    text = sentence_of(suspect)
+    return f"{accused(suspect)}, {share(suspect)}{f': {text}' if text else ''}"
 
 
 def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:
@@ -110,11 +111,11 @@ def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:
     speaks_for = (
         clue
         for clue in suspect.speaks_for
-        if clue.name != UNDECIDED and clue.text not in suspect.summary  # told below: why
+        if clue.name != UNDECIDED and clue.text not in suspect.summary  # shown below: why
     )
-    said = {"where": where, "for": _clues(speaks_for), "against": _clues(suspect.against)}
-    said["missing"] = missing
-    yield from ((name, printable(text)) for name, text in said.items() if text)
+    rows = {"where": where, "for": _clues(speaks_for), "against": _clues(suspect.against)}
+    rows["missing"] = missing
+    yield from ((name, printable(text)) for name, text in rows.items() if text)
 
 
 def _clues(clues: Iterable[Clue]) -> str:
@@ -126,11 +127,11 @@ def _ruled_out(those: Iterable[RuledOut], most: int) -> str:
     reasons: dict[str, list[str]] = {}
     for each in those:
         reasons.setdefault(each.because, []).append(each.code)
-    told = sorted(reasons, key=lambda why: not any(char.isdigit() for char in why))
-    said = [
+    whys = sorted(reasons, key=lambda why: not any(char.isdigit() for char in why))
+    texts = [
         f"{listed(reasons[why], len(reasons[why]))}{f' ({why})' if why else ''}"
-        for why in told[:most]
+        for why in whys[:most]
     ]
-    left_out = sum(len(reasons[why]) for why in told[most:])
+    left_out = sum(len(reasons[why]) for why in whys[most:])
     more = [f"and {left_out} more with -v or -o json"] if left_out else []
-    return printable("; ".join([*said, *more]))
+    return printable("; ".join([*texts, *more]))

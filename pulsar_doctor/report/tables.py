@@ -23,7 +23,7 @@ RANK_OF_LINES = 3  # what lines tell: columns up to this rank
 NAME_LENGTH_MOST = 200
 BETWEEN = 3
 INDENT = 2
-NOT_TOLD = "?"
+NOT_REPORTED = "?"
 
 TableRow = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ class View:
     def lasting(self, us: int | None) -> str:
         """Microseconds as a person says them, in at most three digits."""
         if us is None:
-            return NOT_TOLD
+            return NOT_REPORTED
         if us < 1000:
             return f"{us} {self.signs.micro}"
         return f"{us / 1000:.3g} ms" if us < 10_000 else duration(us / 1e6)
@@ -81,7 +81,7 @@ def drawn(
 
 
 def indented(what: RenderableType) -> Padding:
-    """What stands below a title."""
+    """What is below a title."""
     return Padding(what, (0, 0, 0, INDENT))
 
 
@@ -135,8 +135,8 @@ def _lines(row: TableRow, columns: Sequence[TableColumn], view: View) -> Iterato
     names = [column for column in columns if column.rank == 0 and column.least]
     lines = [line for column in names for line in _cell(row, column, view).split("\n")]
     yield indented(Text("  ").join(lines))
-    told = [c for c in columns if c.rank <= RANK_OF_LINES and c not in names]
-    facts = (_fact(row, column, view) for column in told)
+    shown = [c for c in columns if c.rank <= RANK_OF_LINES and c not in names]
+    facts = (_fact(row, column, view) for column in shown)
     yield indented(indented(Text(", ".join(facts))))
 
 
@@ -154,14 +154,14 @@ def _fact(row: TableRow, column: TableColumn, view: View) -> str:
 def name(text: str | None) -> str:
     """A name that others gave, on one line, and not endless."""
     if not text:
-        return NOT_TOLD
+        return NOT_REPORTED
     shown = printable(text[:NAME_LENGTH_MOST])
     return shown if len(text) <= NAME_LENGTH_MOST else f"{shown}..."
 
 
 def count(value: int | None) -> str:
-    """A number with its thousands apart; `?` where it is not told."""
-    return NOT_TOLD if value is None else f"{value:,}"
+    """A number with its thousands apart; `?` where it is not known."""
+    return NOT_REPORTED if value is None else f"{value:,}"
 
 
 def counted(number: int, what: str) -> str:
@@ -174,7 +174,7 @@ def counted(number: int, what: str) -> str:
 def percent(share: float | None) -> str:
     """A share of 1; neither none nor all where it is neither."""
     if share is None:
-        return NOT_TOLD
+        return NOT_REPORTED
     if 0 < share < 0.01:
         return "<1 %"
     return ">99 %" if 0.99 < share < 1 else f"{share * 100:.0f} %"

@@ -63,7 +63,7 @@ def full_topic(diagnosis: Diagnosis) -> str:
 
 
 def backlog(entries: int | None) -> str:
-    """Entries, or that nobody told."""
+    """Entries, or that nobody reported."""
     return "not reported" if entries is None else str(entries)
 
 
@@ -86,7 +86,7 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
             return why
     if first is not None:
         return f"{likelihood(first)} {accused(first, with_name=with_name)} ({share(first)})"
-    why = diagnosis.not_told[0] if diagnosis.not_told else "not decided"
+    why = diagnosis.unknowns[0] if diagnosis.unknowns else "not decided"
     return printable(why.removeprefix(f"{HEALTHY}: "))
 
 
@@ -117,7 +117,7 @@ def likelihood(suspect: Suspect) -> str:
 
 
 def share(suspect: Suspect) -> str:
-    """Its probability; never quite all, nor quite nothing."""
+    """The suspect's probability; never quite all, nor quite nothing."""
     return f"{min(max(suspect.probability, 0.01), 0.99):.0%}"
 
 
@@ -136,8 +136,8 @@ def short_topic(name: str) -> str:
 
 def client(version: str) -> str:
     """`Java 4.0.8` of `Pulsar-Java-v4.0.8`; what is written otherwise, as it is."""
-    told = CLIENT.fullmatch(version)
-    return printable(f"{told[1]} {told[2]}" if told else version)
+    known = CLIENT.fullmatch(version)
+    return printable(f"{known[1]} {known[2]}" if known else version)
 
 
 def beside(finding: Finding) -> Iterator[tuple[str, str]]:
@@ -151,10 +151,10 @@ def beside(finding: Finding) -> Iterator[tuple[str, str]]:
         yield "impact", Sentence(printable(impact), values_in(impact))
 
 
-def whereabouts(where: Whereabouts, said: str = "") -> str:
-    """`10.0.3.7:51494, Java 4.0.8, connected 2 h`; without an address that was said before.
+def whereabouts(where: Whereabouts, known_text: str = "") -> str:
+    """`10.0.3.7:51494, Java 4.0.8, connected 2 h`; without an address that was shown before.
 
-    The moment instead, where only a bound tells how long ago that is.
+    The moment instead, where only a bound shows how long ago that is.
     """
     since, connected = where.connected_since, where.connected
     version = client(where.client_version) if where.client_version else None
@@ -164,7 +164,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
         since = f"connected since {FRACTION.sub('', since)}"
     address = (where.address or "").lstrip("/")
     parts = (
-        address if address not in said else None,
+        address if address not in known_text else None,
         version,
         since,
     )
@@ -173,7 +173,7 @@ def whereabouts(where: Whereabouts, said: str = "") -> str:
 
 
 def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
-    """All its actions in order: when and what, then the line to run and what goes with it.
+    """Every action in order: when and what, then the line to run and what belongs to it.
 
     A check that holds for several actions in a row is below the last of them.
     """
@@ -184,5 +184,5 @@ def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def _with_it(action: Action, check: str | None) -> Iterator[tuple[str, str]]:
-    said = {"run": action.command, "but": action.side_effect, "undo": action.undo, "check": check}
-    yield from ((name, printable(text)) for name, text in said.items() if text)
+    rows = {"run": action.command, "but": action.side_effect, "undo": action.undo, "check": check}
+    yield from ((name, printable(text)) for name, text in rows.items() if text)

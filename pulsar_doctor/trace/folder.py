@@ -40,7 +40,7 @@ SMALL_BYTES_MOST = 16 << 20
 INDEX_BYTES_MOST = 256 << 20
 STATE_BYTES_MOST = 1 << 30
 # Raised with each change to how a timeline saves its ledgers, or to what a command does to them.
-LEDGER_FORMAT = 3
+LEDGER_FORMAT = 4
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
 # Follow no link, wait for no pipe, with the flags that this system knows.
@@ -48,27 +48,27 @@ STAY_INSIDE = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", 
 
 
 def journal_name(number: int) -> str:
-    """Of the journal of a part."""
+    """The name of the journal of a part."""
     return f".journal-{number:06d}.pdj"
 
 
 def segment_name(number: int) -> str:
-    """Of the segment of a part."""
+    """The name of the segment of a part."""
     return f"seg-{number:06d}.parquet"
 
 
 def state_name(number: int) -> str:
-    """Of the ledgers as they stood at the end of a part."""
+    """The name of the ledgers as they were at the end of a part."""
     return f".state-{number:06d}"
 
 
 def number_of(path: Path) -> int:
-    """Of the part that a file belongs to; 0 where its name has no number."""
+    """The number of the part that a file belongs to; 0 where its name has no number."""
     return number_in(path.name)
 
 
 def number_in(name: str) -> int:
-    """Likewise, of a name."""
+    """The number of the part in a name; 0 where it has none."""
     number = name.partition("-")[2].partition(".")[0]
     return int(number) if number.isdecimal() else 0
 
@@ -113,13 +113,13 @@ class Meta:
 
     @property
     def broker_version(self) -> str | None:
-        """Of the broker that answered at the start."""
+        """The version of the broker that answered at the start."""
         version = self.broker.get("version")
         return version if isinstance(version, str) else None
 
     @property
     def storing(self) -> Storing:
-        """How the broker keeps acknowledgements, as far as it was told."""
+        """How the broker keeps acknowledgements, as far as it was reported."""
         configuration = self.broker.get("configuration")
         known = configuration if isinstance(configuration, dict) else {}
         return storing_of(known, self.broker_version)
@@ -150,9 +150,9 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
     try:
         values = json.loads(text)
         version, trace_id = values["schema_version"], values["trace_id"]
-        told = values.get("told") or {}
+        given = values.get("told") or {}
         broker, capture = values.get("broker") or {}, values.get("capture") or {}
-        sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(told, dict)
+        sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(given, dict)
         sound = sound and isinstance(broker, dict) and isinstance(capture, dict)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
@@ -165,7 +165,7 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
         )
     known = {f.name for f in fields(Meta)}
     written = {name: value for name, value in values.items() if name in known}
-    return Meta(**{**written, "told": told, "broker": broker, "capture": capture})
+    return Meta(**{**written, "told": given, "broker": broker, "capture": capture})
 
 
 def open_regular(path: Path) -> FileIO:
@@ -202,7 +202,7 @@ def _stay_inside(path: str, flags: int) -> int:
 
 
 def read_bytes(path: Path, bytes_most: int = SMALL_BYTES_MOST) -> bytes:
-    """All of a small file. Raises TraceError where it is larger, or no regular file; OSError."""
+    """Reads a small file. Raises TraceError where it is larger or no regular file; OSError."""
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size <= bytes_most:
             content = file.read(bytes_most + 1) or b""

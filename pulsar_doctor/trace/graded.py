@@ -29,7 +29,7 @@ def taken_back(rows: Iterable[Row]) -> Counter[int]:
 
 
 def taken_back_note(joins: int, rows: int) -> str:
-    """What is to be told where some were."""
+    """The note where some were."""
     many = "1 row was" if rows == 1 else f"{rows:,} rows were"
     of = "a likely join" if joins == 1 else f"{joins:,} likely joins"
     return f"{many} no commands and taken back, of {of}: they are left out"

@@ -1,7 +1,7 @@
 """Reads a journal while it grows or after a crash, and skips what is damaged.
 
-Where a block is not sound, reading goes on at the next one that is. What lies between is counted,
-and a row GAP stands for it, with no number: nobody knows how many commands it hides. What is
+Where a block is not sound, reading continues at the next one that is. What lies between is counted,
+and a row GAP represents it, with no number: nobody knows how many commands it hides. What is
 missing at the end is counted too: half a block where the relay was killed, or more.
 """
 
@@ -146,7 +146,7 @@ class Journal:
             yield None
 
     def _skip(self, after_ns: int) -> bool:
-        """Goes on at the next sound block; False where there is none."""
+        """Continues at the next sound block; False where there is none."""
         at = self._position + 1
         until = at + SKIPPED_BYTES_MOST
         while at < until and (data := self._read(at, 2 * SOUGHT_BYTES_MOST)):
@@ -174,12 +174,12 @@ class Journal:
     def _read(self, at: int, room: int) -> bytes:
         if not is_at(self._file.fileno(), self.path):
             self._follow_the_name()
-        # Half a block is read again when there is more: a relay whose disk is full takes it back.
+        # Half a block is read again when there is more: a relay with a full disk takes it back.
         self._file.seek(at)
         return self._file.read(room) or b""
 
     def _follow_the_name(self) -> None:
-        """The file was deleted: its relay goes on in one of the same name and content."""
+        """The file was deleted: its relay continues in one of the same name and content."""
         try:
             file = open_regular(self.path)
         except (OSError, TraceError):

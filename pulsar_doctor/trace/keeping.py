@@ -26,7 +26,7 @@ NAME = re.compile(r"\d{8}T\d{6}Z-(\d{6,})\.ptrace")
 def keep(trace_dir: Path, index: Index, reason: str) -> Path:
     """Makes a trace of these parts of a ring; where it is. A crash leaves it whole or not at all.
 
-    reason: why, in a few words without secrets; it is told to whoever reads it. Raises OSError
+    reason: why, in a few words without secrets; it is shown to whoever reads it. Raises OSError
     where the disk refuses, or knows no hard links.
     """
     now = datetime.now(UTC)

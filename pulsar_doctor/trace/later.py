@@ -1,10 +1,10 @@
-"""Rebuilds the accounts of a trace whose beginning is missing.
+"""Rebuilds the accounts of a trace without its beginning.
 
-A ring keeps the ledgers as they stood where it starts, and then all is as in a whole trace. This is
+A ring keeps the ledgers as they were where it starts, and then all is as in a whole trace. This is
 for where they are lost: in a copy without the names that begin with a dot, or for a newer program.
 A consumer then begins with its first row. What it was granted before is not known, so its numbers
 stay unknown until it subscribes again; so does which messages had been delivered before. Who has
-said nothing yet may hold any message: an ack of one that nobody is known to hold is not counted.
+sent nothing yet may hold any message: an ack of one that nobody is known to hold is not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LaterTimeline(Timeline):
         self.now_us, self.now_ns = expired.until_us, expired.until_ns
 
     def apply_sealed(self, row: Row) -> Row:
-        """As `apply`, for a row that was sealed: it may tell of what is not known yet."""
+        """Applies a row that was sealed, as `apply` does: it may show what is not known yet."""
         if row.conn_id is not None and row.command not in (OPEN, CLOSE, JOINED, RETRACTED):
             self._learn(row, row.conn_id)
         return self.apply(row)
@@ -46,6 +46,6 @@ class LaterTimeline(Timeline):
         if row.command == "SUBSCRIBE":
             self.next_incarnation = row.incarnation
         elif row.consumer_id not in connection.consumers:
-            consumer = unknown_consumer(row, self.told.get(row.consumer_name or "", {}))
+            consumer = unknown_consumer(row, self.given.get(row.consumer_name or "", {}))
             self.begin(connection, consumer)
             self.next_incarnation = max(self.next_incarnation, row.incarnation + 1)

@@ -29,7 +29,7 @@ class Missing:
 
     @property
     def exit_code(self) -> int:
-        """Of `trace verify`: the first of these that is so; 0 where nothing is missing."""
+        """The exit code of `trace verify`: the first of these that applies; 0: nothing missing."""
         if self.damaged:
             return DAMAGED_CODE
         if self.gaps or self.cut_bytes:
@@ -40,7 +40,7 @@ class Missing:
 
     @property
     def is_loss(self) -> bool:
-        """Whether more is missing than what a ring was told to drop."""
+        """Whether more is missing than what a ring was to drop."""
         return self.exit_code not in (0, EXPIRED_CODE)
 
 

@@ -1,9 +1,9 @@
 """Reads a whole trace in order, also while it grows.
 
 While the relay lives, an observer may seal a journal at any moment: the segment is in the list
-before the journal goes. So a journal that is not there any more has become a segment, and reading
-goes on with the list. A ring may drop its oldest segments just as well: the list says so before
-they go, and the trace simply starts later.
+before the journal is removed. So a journal that is not there any more has become a segment, and
+reading continues with the list. A ring may drop its oldest segments just as well: the list has it
+before they are removed, and the trace simply starts later.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Trace:
         )
 
     def note(self, *texts: str) -> None:
-        """Adds notes; each is said once."""
+        """Adds notes; each is shown once."""
         for text in texts:
             if text not in self.notes:
                 self.notes.append(text)
@@ -117,7 +117,7 @@ class Trace:
         return read_index(self.path).parts
 
     def proved(self, parts: Sequence[Part]) -> Iterator[Part]:
-        """Of these parts those that have rows, proved by their SHA-256, several at a time.
+        """The ones of these parts that have rows, proved by their SHA-256, several at a time.
 
         Those that a ring drops meanwhile are left out; a note says so. Raises TraceError.
         """
@@ -174,7 +174,7 @@ class Trace:
         after: int = 0,
         behind: int = -1,
     ) -> Iterator[Row]:
-        """All rows that count, in order, those included that are not sealed yet.
+        """Every row that counts, in order, those included that are not sealed yet.
 
         Of a capture the rows of a join that was taken back do not; a note says how many.
         columns: at least these are filled in. since_us: rows before that moment may be left out.
@@ -271,7 +271,7 @@ class Trace:
         return timeline
 
     def _ledgers(self, index: Index) -> Timeline:
-        """The ledgers at the end of what was sealed when the list said so."""
+        """The ledgers at the end of what was sealed by the list."""
         try:
             return ledgers_at(self.path, self.meta, index)
         except ChangedMeanwhileError:
@@ -345,7 +345,7 @@ def _in_chunks(parts: Sequence[Part], read: Callable[[Sequence[Part]], T]) -> It
 
 
 def set_aside_notes(timeline: Timeline) -> list[str]:
-    """What is to be told where records could not be read."""
+    """The notes where records could not be read."""
     count = timeline.set_aside
     if not count:
         return []

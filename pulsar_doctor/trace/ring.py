@@ -150,7 +150,7 @@ class Ring:
         return True
 
     def has_room_for_ledgers(self, size: int) -> bool:
-        """Likewise before the ledgers are saved; they must not take more than an eighth of it."""
+        """Whether the ledgers fit before they are saved: at most an eighth of the ring."""
         most = self.limits.ring_bytes_most
         return most is None or (
             size <= most // 8 and self.make_room(in_blocks(size) + keeping.BLOCK_BYTES)
@@ -170,7 +170,7 @@ class Ring:
         self._writing = 0
 
     def add(self, part: Part) -> None:
-        """A part whose line stands in the list."""
+        """Adds a part with its line in the list."""
         self.index.parts.append(part)
         self._bytes[part.number] = self._bytes_of(part)
         self._used += self._bytes[part.number]
@@ -195,7 +195,7 @@ class Ring:
     def keep(self, reason: str, through: int) -> Path:
         """Makes a trace of its own of what the ring holds up to this part, which is sealed.
 
-        reason: why, in a few words without secrets; it is told to whoever reads it. Of those kept
+        reason: why, in a few words without secrets; it is shown to whoever reads it. Of those kept
         earlier the oldest go: there are at most 20, and no more bytes than their share; the
         newest always stays.
         """

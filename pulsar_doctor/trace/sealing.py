@@ -6,16 +6,17 @@ segment bears its journal's number, and the ledgers before it stay until its lin
 
 1. write .seg-N.parquet.tmp      a crash: it is written again
 2. rename it to seg-N.parquet    a crash: it is written again, with the same rows
-3. write .state-N                a crash: likewise, from .state-(N-1)
+3. write .state-N                a crash: it is written again, from .state-(N-1)
 4. add the line of N             from here on N is sealed
 5. delete the older .state-*     a crash: whoever seals next deletes them; a ring keeps its own
-6. delete the journal            likewise; last, since a journal is what calls for sealing
+6. delete the journal            in the same way; last, since a journal is what calls for sealing
 
 Without a .state file (a trace that was copied) the ledgers are rebuilt from the sealed rows. Then a
 ring drops what is too old; see ring.py.
 
 A disk that refuses (full, read-only) ends nothing: the journal is kept, and sealing begins anew
-from it a while later, up to half a minute. Rows that were told before are not told again.
+from it a while later, up to half a minute. Rows that were passed on
+before are not passed on again.
 """
 
 from __future__ import annotations
@@ -84,13 +85,13 @@ class Sealer:
             raise BeingSealedError(f"another process is sealing {path}")
         self._lock = lock
         self._on_row = on_row
-        self._told = 0  # rows with a lower number have been told
+        self._passed_on = 0  # rows with a lower number have been passed on
         self._journal: Journal | None = None
         self._writer: SegmentWriter | None = None
         self._again = self._pause = 0.0
         try:
             self._begin()
-            self._told = self.timeline.next_seq
+            self._passed_on = self.timeline.next_seq
         except BaseException:
             self.close()
             raise
@@ -172,7 +173,7 @@ class Sealer:
     def keep(self, reason: str, through: int) -> Path | None:
         """Keeps what the ring holds, as a trace of its own; where, or None: it is too early.
 
-        through: the last part that must be in it, as the relay's `rotate` said; it is too early
+        through: the last part that must be in it, as the relay's `rotate` named it; it is too early
         until that is sealed. reason: a few words without secrets. A trace that is no ring keeps
         everything anyway. Raises OSError where the disk refuses.
         """
@@ -277,9 +278,9 @@ class Sealer:
             if writer is None:
                 writer = self._writer = self._writer_of(number)
             writer.add(row)
-            if row.seq < self._told:
+            if row.seq < self._passed_on:
                 continue
-            self._told = row.seq + 1
+            self._passed_on = row.seq + 1
             self.row_count += 1
             if self._on_row is not None:
                 self._on_row(row)

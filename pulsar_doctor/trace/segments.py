@@ -1,7 +1,7 @@
 """One segment: a Parquet file of rows that is written once.
 
 zstd level 1, dictionaries (differences where a number hardly comes twice), and a checksum on every
-page: without those a flipped bit goes unnoticed more often than not. Rows are turned into Arrow
+page: without those a flipped bit stays unnoticed more often than not. Rows are turned into Arrow
 columns a thousand at a time and written as a row group when enough have come together: a long
 journal needs no more memory than a short one.
 """
@@ -146,7 +146,7 @@ class SegmentWriter:
 
     def abandon(self) -> None:
         """Closes and removes a file that is not to become a segment."""
-        self._sink.left_out = True  # what is in memory goes nowhere
+        self._sink.left_out = True  # what is in memory is not written
         with suppress(OSError):  # a full disk may be why
             self._parquet.close()
         self._sink.close()
@@ -261,20 +261,20 @@ def read_rows(
     columns: only these, the others are None; since_us: leaves out row groups that are older.
     sha256: as in the list; without it a change in the file's footer may go unnoticed.
     """
-    with _said_as_damage(path):
+    with _reported_as_damage(path):
         for batch in _batches(path, columns, since_us, sha256):
             yield from _rows(batch)
 
 
 def require_there(path: Path) -> None:
     """Raises TraceError where a segment is missing, or is no file."""
-    with _said_as_damage(path):
+    with _reported_as_damage(path):
         require_regular(path)
 
 
 def prove(path: Path, sha256: str) -> None:
     """Raises TraceError where a segment is missing, or is not the one that was sealed."""
-    with _said_as_damage(path):
+    with _reported_as_damage(path):
         _prove(path, sha256)
 
 
@@ -285,13 +285,13 @@ def _prove(path: Path, sha256: str) -> None:
 
 def count_rows(path: Path) -> int:
     """How many rows a segment has, with every page read and its checksum compared."""
-    with _said_as_damage(path):
+    with _reported_as_damage(path):
         return sum(batch.num_rows for batch in _batches(path, None, None, None))
 
 
 def read_names(path: Path) -> list[str]:
     """The columns of a segment, those of a newer program included; TraceError as for its rows."""
-    with _said_as_damage(path), _parquet(path) as file:
+    with _reported_as_damage(path), _parquet(path) as file:
         return _names(file)
 
 
@@ -310,7 +310,7 @@ def _parquet(path: Path, **settings: Any) -> Any:
 
 
 @contextmanager
-def _said_as_damage(path: Path) -> Iterator[None]:
+def _reported_as_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
@@ -343,7 +343,7 @@ def _require_small(file: Any, groups: Iterable[int]) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a whole file, in hexadecimal."""
+    """The SHA-256 of a whole file, in hexadecimal."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -353,7 +353,7 @@ def times_of(path: Path, size: int) -> tuple[int, int]:
 
     Only the file's footer is read. Raises TraceError where it is missing or damaged.
     """
-    with _said_as_damage(path), _parquet(path) as file:
+    with _reported_as_damage(path), _parquet(path) as file:
         if path.stat().st_size != size:
             raise ValueError(f"it has {path.stat().st_size} bytes and should have {size}")
         at = file.schema_arrow.names.index("ts")
@@ -383,7 +383,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """As Python's own; to_pylist, which makes an object of Arrow's of each first, is slow."""
+    """The values as Python's own. to_pylist is slow: it makes an object of Arrow's first."""
     width = INTEGER_FORMATS.get(column.type)
     if width is not None:
         return _integers(column, width)

@@ -71,7 +71,7 @@ class Verification:
     def seen(self) -> int:
         """Commands and events that the relay has seen: written, dropped or expired since.
 
-        Those are not in it whose GAP has no number: they were written and then damaged.
+        A GAP without a number is not in it: they were written and then damaged.
         """
         written = self.rows - self.gaps
         expired = self.expired.rows - self.expired.gaps

@@ -22,12 +22,12 @@ TO_CLIENT = "to_client"
 OPEN, CLOSE, UNPARSED, TAKEN, GAP = "OPEN", "CLOSE", "UNPARSED", "TAKEN", "GAP"
 JOINED = "JOINED"  # from here on the frames of one direction are read: a capture begins or resumes
 RETRACTED = "RETRACTED"  # the rows of a likely join are taken back: they were no commands
-STATS = "STATS"  # what the broker says of a consumer whose SUBSCRIBE is not in the capture
+STATS = "STATS"  # what the broker reports of a consumer without its SUBSCRIBE in the capture
 # In known_by of a command: two pauses of the sender, or whole frames from the start of a segment.
 BY_SILENCE, BY_SEGMENT = "silence", "segment"
 LIKELY_BY = frozenset({BY_SILENCE, BY_SEGMENT})
 LIKELY = "likely"  # the only grade that is written: no grade means proven
-MISTAKEN = "mistaken"  # in known_by: a STATS takes back what an earlier one said
+MISTAKEN = "mistaken"  # in known_by: a STATS takes back what an earlier one claimed
 OURS = -1
 SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
 

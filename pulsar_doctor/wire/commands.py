@@ -1,7 +1,7 @@
 """Reads Pulsar commands into rows of a trace, from one table of commands.
 
 To add a command: name its fields in pulsar_wire.proto, add a line to COMMANDS and a line of golden
-bytes to the tests. What a command does to permits stands in ledger/permits.py, not here.
+bytes to the tests. What a command does to permits is in ledger/permits.py, not here.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ Reader = Callable[[Row, Any, Any], None]
 
 def ack_words(words: Any) -> bytes:
     """The words of an ack_set (java.util.BitSet, 64 bits each) as bytes; of a batch at most."""
-    told = words[:ACK_SET_WORDS_MOST]
-    return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in told)
+    kept = words[:ACK_SET_WORDS_MOST]
+    return b"".join((word & (2**64 - 1)).to_bytes(8, "little") for word in kept)
 
 
 def signed(number: int) -> int | None:
@@ -380,7 +380,7 @@ def set_aside(row: Row, error: Exception) -> Row:
     return aside
 
 
-# What `_plain_messages` reads, or `_message` has no use for; whatever else is there goes its way.
+# What `_plain_messages` reads, or `_message` has no use for; whatever else is there is passed on.
 PLAIN_FIELDS = {
     "message": {
         "consumer_id", "message_id", "redelivery_count", "consumer_epoch",
@@ -394,7 +394,7 @@ PLAIN_FIELDS = {
 }  # fmt: skip
 
 
-def _looks_for_others() -> Callable[..., bool]:
+def _make_check_for_others() -> Callable[..., bool]:
     """A function of a Message, its MessageId and its metadata: whether any other field is there."""
     kinds: dict[str, Any] = {
         "message": wire.Message,
@@ -419,7 +419,7 @@ def _looks_for_others() -> Callable[..., bool]:
     return found
 
 
-_has_others = _looks_for_others()
+_has_others = _make_check_for_others()
 
 
 def _plain(batch: Batch) -> bool:

@@ -12,7 +12,7 @@ A frame (binary protocol, "Framing"):
 between two calls is at most the head of one frame (all of it, where somebody wants to change it).
 Heads longer than any real one are not held either: such a frame is TOO_LONG, its bytes pass.
 
-Not frozen values but the tap's hot path: what the frames of one read have in common stands in four
+Not frozen values but the tap's hot path: what the frames of one read have in common is in four
 flat lists, which masking takes as they are, and a `Frame` is made only for whoever asks for one.
 """
 
@@ -95,7 +95,7 @@ class Frames:
             self.metadata.append(prefixed(metadata))
 
     def extend(self, more: Frames) -> None:
-        """Those of another read behind these."""
+        """Adds the frames of another read behind these."""
         self.codes += more.codes
         self.sizes += more.sizes
         self.commands += more.commands
@@ -127,11 +127,11 @@ class Cutter:
     `held` lists the codes of frames that somebody wants to change before they are passed on:
     these are kept whole, and `undecided` says how many bytes at the end of what was fed may not
     be passed on yet (their type is not known, or they belong to an unfinished held frame). SEND
-    and MESSAGE cannot be held. What waits to be whole is appended to, and looked at again when
+    and MESSAGE cannot be held. What waits to be whole is appended to, and examined again when
     there is enough of it: the work is linear in the bytes, whatever pieces they come in.
 
-    A feed stops soon after `frames_most` frames. Then `more` is true, and a feed of nothing goes
-    on with what has not been looked at.
+    A feed stops soon after `frames_most` frames. Then `more` is true, and a feed of nothing
+    continues with what has not been looked at.
     """
 
     __slots__ = (
@@ -154,8 +154,8 @@ class Cutter:
             raise ValueError("SEND and MESSAGE cannot be held")
         self._held = held
         self._rest = bytearray()  # the unfinished head of a frame
-        self._needed = 0  # bytes of it with which more can be said
-        self._begun: Frames | None = None  # one frame whose head is known and whose payload passes
+        self._needed = 0  # bytes of it with which more is known
+        self._begun: Frames | None = None  # one frame with a known head and a payload that passes
         self._skip = 0  # bytes of that payload still to come
         self.frames = Frames()  # of the last feed, also where it raised at what came behind
         self.frames_most = frames_most
@@ -282,10 +282,10 @@ class Cutter:
         code = code_of(data[at + 8 : min(behind, at + 11)])
         found = behind, behind
         if behind < end and code in WITH_METADATA:
-            told = _metadata(data, behind, end)
-            if not isinstance(told, tuple):
+            span = _metadata(data, behind, end)
+            if not isinstance(span, tuple):
                 raise FramingError(f"a payload part of {end - behind} bytes is too short")
-            found = told
+            found = span
         if self._is_too_long(code, found[1] - at, total):
             frames.add(TOO_LONG, data[at + 8 : min(behind, at + 11)], None, total)
             return
@@ -312,7 +312,7 @@ class Cutter:
         return end
 
     def _keep(self, rest: bytes) -> None:
-        """An unfinished frame: it waits until more can be said, or its payload passes already."""
+        """An unfinished frame: it waits until more is known, or its payload passes already."""
         self._rest += rest
         self._needed = 8
         if len(rest) < 8:
@@ -385,7 +385,7 @@ def unprefixed(field: bytes) -> bytes:
 def _metadata(data: bytes, at: int, end: int) -> tuple[int, int] | int:
     """Where the metadata of the payload part from `at` to `end` begins and ends.
 
-    While it is not all here: up to where it must be for more to be said, which may be behind the
+    While it is not all here: up to where it must be for more to be known, which may be behind the
     end of a frame that is too short. Raises FramingError where it is longer than the frame.
     """
     have = min(end, len(data))

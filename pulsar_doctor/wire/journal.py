@@ -5,7 +5,7 @@ something that happened, or several small reads): a time stamp, one CRC-32, then
 masking.py makes of frames. Version 1 had no records that hold more than one command.
 
 Where a block is damaged, the next one is found by the form of its head and then by its CRC-32: of
-random bytes one position in a million looks like a head, and one of these in 4 thousand million
+random bytes one position in a million resembles a head, and one of these in 4 thousand million
 agrees with its checksum.
 """
 
@@ -40,7 +40,7 @@ READ_LINE = struct.Struct(
 )  # wall us, monotonic ns, connection, direction, frames, metadata
 # A block may begin before this: from the second highest byte of its wall clock (between 1979 and
 # 2255), by a monotonic clock and a connection (not negative, or NO_CONNECTION), to its direction.
-# It begins with a set of bytes without 0, for which Python's `re` looks quickly, also in zeros.
+# It begins with a set of bytes without 0, for which Python's `re` searches quickly, also in zeros.
 MAYBE_BLOCK = re.compile(rb"(?s)[\1-\x1f](?=\0.{7}[\0-\x7f](?:.{3}[\0-\x7f]|\xff{4})[\0\1])")
 MAYBE_BEHIND = 14  # bytes of the head before that
 CHECKED_TIMES_MOST = 4  # a byte is read again for checksums that do not agree, on average
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What happened at one moment on one connection; no parts: only the time goes on."""
+    """What happened at one moment on one connection; no parts: only time passes."""
 
     ts: int  # wall clock, microseconds since 1970, UTC
     mono_ns: int
@@ -93,17 +93,17 @@ class Block(NamedTuple):
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All of them, one by one."""
+        """Every record, one by one."""
         parts = (part.records() if isinstance(part, Batch) else (part,) for part in self.parts)
         return tuple(record for records in parts for record in records)
 
 
 def pack_event(command: str, **values: Any) -> bytes:
     """A record of no frame: OPEN, CLOSE, UNPARSED, GAP, TAKEN. values: columns of the trace."""
-    return pack_told(json.dumps({"command": command, **values}, separators=(",", ":")).encode())
+    return pack_json(json.dumps({"command": command, **values}, separators=(",", ":")).encode())
 
 
-def pack_told(body: bytes) -> bytes:
+def pack_json(body: bytes) -> bytes:
     """The record of an event that is JSON already, as pack_event writes it."""
     return RECORD.pack(EVENT, -1, 0, -1, len(body), -1) + body
 

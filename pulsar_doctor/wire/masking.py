@@ -3,7 +3,7 @@
 - of a known command only the fields that pulsar_wire.proto names: it is the allow-list, and no
   credential, property, key or payload is on it; errors and the versions of clients are shortened
   and redacted;
-- of the metadata of MESSAGE and SEND likewise; the key becomes a salted hash;
+- of the metadata of MESSAGE and SEND the same; the key becomes a salted hash;
 - of an unknown command nothing but field numbers, wire types and lengths; of many new ones in one
   read not even those;
 - of a frame that is too long to be held (framing.py) that it was there: an UNPARSED.
@@ -40,7 +40,7 @@ KEYS_REMEMBERED = 10_000  # hashes of keys, so that a key that comes again costs
 SHAPES_REMEMBERED = 1_000  # of unknown commands
 NEW_SHAPES_BYTES = RAW_BYTES_MOST  # of one read: a byte takes as long as twenty of other commands
 CONNECT = 2
-_ERRORS = {  # commands whose `message` a broker wrote: what it says is redacted
+_ERRORS = {  # commands with a `message` that a broker wrote: its text is redacted
     8: "send_error",
     14: "error",
     22: "partitioned_metadata_response",
@@ -106,7 +106,7 @@ class Mask:
         return RECORD.pack(BATCH, -1, len(frames), -1, len(masked), len(beside)) + masked + beside
 
     def _masked(self, frames: Frames) -> tuple[bytes, bytes]:
-        """A Batch, and what stands beside it: a byte for each code, two u32 for the sizes."""
+        """A Batch, and what is beside it: a byte for each code, two u32 for the sizes."""
         codes = frames.codes
         joined = b"\x0a" + b"\x0a".join(frames.commands)  # fields 1 and 2 of a Batch
         if frames.metadata:

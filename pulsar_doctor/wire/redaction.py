@@ -27,7 +27,7 @@ _SECRETS = re.compile(
 
 
 def redact(message: str) -> str:
-    """An error as it may be kept: one line, short, without what looks like a credential."""
+    """An error as it may be kept: one line, short, without what resembles a credential."""
     line = " ".join(message.split())[: 4 * ERROR_CHARACTERS]
     line = _SECRETS.sub("[redacted]", line)
     return line if len(line) <= ERROR_CHARACTERS else line[: ERROR_CHARACTERS - 1] + "…"

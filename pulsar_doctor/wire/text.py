@@ -19,7 +19,7 @@ BEGINNING = 200  # characters of one that is longer
 MARK = "\N{REPLACEMENT CHARACTER}"
 _LONE = re.compile("[\udc80-\udcff]")  # how Python keeps a byte that is no UTF-8
 _MARKED = re.compile(f"{MARK}([0-9A-F]{{2}})")
-_LOOKS_MARKED = re.compile(f"{MARK}(?=[0-9A-F]{{2}})")
+_READS_AS_MARKED = re.compile(f"{MARK}(?=[0-9A-F]{{2}})")
 _MARK_ITSELF = "".join(f"{MARK}{byte:02X}" for byte in MARK.encode())
 
 
@@ -38,7 +38,7 @@ def text_of(value: str | bytes) -> str:
 
 def _decoded(value: bytes) -> str:
     text = value.decode("utf-8", "surrogateescape")
-    text = _LOOKS_MARKED.sub(_MARK_ITSELF, text)
+    text = _READS_AS_MARKED.sub(_MARK_ITSELF, text)
     return _LONE.sub(lambda lone: f"{MARK}{ord(lone[0]) - 0xDC00:02X}", text)
 
 

@@ -1,10 +1,10 @@
 """Filters all printed text, so that names from outside cannot control the terminal.
 
 Names come from others: from clients, brokers and files. A control character among them would be
-obeyed by a terminal, an override of the direction of writing would hide what stands beside it. So
+obeyed by a terminal, an override of the direction of writing would hide what is beside it. So
 nothing else writes to stdout or stderr (tests/test_gate.py holds that), and here each character
 that does not print is replaced, line ends excepted. Where a name must not bring a line end either,
-the one who writes the line says so with `printable`; of what is told line by line, each is one.
+the writer of the line uses `printable`; of what is printed line by line, each is one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def warn(*lines: str) -> None:
 
 
 def complain(sentence: str) -> None:
-    """What goes wrong, on stderr; lines behind its first are set in, so none passes for ours."""
+    """Prints what fails, on stderr; lines behind its first are set in, so none passes for ours."""
     first, *others = sentence.split("\n")
     warn(f"pulsar-doctor: {first}", *(f"  {line.removeprefix('  ')}" for line in others))
 
@@ -76,7 +76,7 @@ def survive(out: TextIO) -> None:
 
 
 def _is_ascii_only(environment: Mapping[str, str]) -> bool:
-    """Whether the locale was set to C, and Python was not told an encoding."""
+    """Whether the locale was set to C, and Python was not given an encoding."""
     named = [environment.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
     if named[1] in COERCED:
         named[1] = ""
@@ -121,12 +121,12 @@ class Gate:
         return self.behind.isatty()
 
     def fileno(self) -> int:
-        """Of the stream itself."""
+        """The file descriptor of the stream itself."""
         return self.behind.fileno()
 
     @property
     def name(self) -> str:
-        """Of the stream itself."""
+        """The name of the stream itself."""
         return self.behind.name
 
     @property

@@ -29,7 +29,7 @@ def _shown(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text of several lines, whose line ends stay."""
+    """The same of a text of several lines, with its line ends kept."""
     return text if text.isprintable() else "\n".join(map(_shown, text.split("\n")))
 
 

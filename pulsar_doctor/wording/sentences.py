@@ -47,7 +47,7 @@ def fill(template: str, of: object, /, **more: object) -> Sentence:
 
 @cache
 def _split(template: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
-    """Its parts: the text, the names in it, and whether it is in brackets."""
+    """Splits a sentence in its parts: the text, the names in it, and whether it is in brackets."""
     parts = enumerate(BRACKETS.split(template))
     return tuple(
         (part, tuple(NAMES.findall(part)), place % 2 == 1) for place, part in parts if part

@@ -44,7 +44,7 @@ def near(
 
 
 def _compared(name: str, names: list[str]) -> list[str]:
-    """Of very many names those that begin most alike."""
+    """The ones of very many names that begin most alike."""
     if len(names) <= COMPARED_MOST:
         return names
     return nlargest(COMPARED_MOST, names, key=lambda known: _begin_alike(name, known))

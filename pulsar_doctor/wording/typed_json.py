@@ -14,10 +14,16 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Value = TypeVar("Value")
+KEY = "typed_json.KEY"  # of a field's metadata
 
 
 class Misread(ValueError):
     """JSON that is not of the expected type; says where."""
+
+
+def written_as(key: str) -> dict[str, str]:
+    """Metadata of a field that has another name in JSON, which documents keep."""
+    return {KEY: key}
 
 
 def to_json(value: Any) -> dict[str, Any]:
@@ -47,13 +53,15 @@ class Form:
         hints = get_type_hints(kind)
         self._kind = kind
         compared = [field for field in fields(kind) if field.compare]
-        self._names = [field.name for field in compared]
-        self._needed = [f.name for f in compared if f.default is f.default_factory is MISSING]
-        self._ways = {name: _way_of(hints[name]) for name in self._names}
+        self._names = {field.metadata.get(KEY, field.name): field.name for field in compared}
+        self._others = [(key, name) for key, name in self._names.items() if key != name]
+        needed = {f.name for f in compared if f.default is f.default_factory is MISSING}
+        self._needed = [key for key, name in self._names.items() if name in needed]
+        self._ways = {key: _way_of(hints[name]) for key, name in self._names.items()}
         self._writes = [(name, way.write) for name, way in self._ways.items() if way.write]
 
     def written(self, value: Any) -> dict[str, Any]:
-        given = {name: getattr(value, name) for name in self._names}
+        given = {key: getattr(value, name) for key, name in self._names.items()}
         for name, write in self._writes:
             given[name] = write(given[name])
         return given
@@ -70,6 +78,9 @@ class Form:
                     found[name] = one if type(one) in as_is else read(one)
         except Misread as misread:
             raise Misread(f"{misread} in {name}") from None
+        for key, own in self._others:
+            if key in found:
+                found[own] = found.pop(key)
         return self._kind(**found)
 
     def _absent(self, given: dict[str, Any]) -> Iterator[str]:

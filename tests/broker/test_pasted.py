@@ -600,7 +600,7 @@ def test_a_time_in_front_of_it_is_when_it_was_taken(
 ) -> None:
     found, _ = read_of(tmp_path, f"{before}{LONG}")
     last = found.windows[0].window.last
-    assert (last.taken_ms, last.now_told) == (taken_ms, taken_ms is not None)
+    assert (last.taken_ms, last.now_known) == (taken_ms, taken_ms is not None)
     assert (CLOCK in found.notes[0]) == (taken_ms is not None)
     assert any("--at" in note for note in found.notes) == (taken_ms is None)
     stated = read(SampleFiles([str(tmp_path / "0")], at=str(TAKEN_MS + 5)))

@@ -647,7 +647,7 @@ def test_files_lie_an_interval_apart_before_the_time_given(put: Put) -> None:
     (window,) = read(files, at=str(AT), apart_seconds=10).windows
     assert [each.taken_ms for each in window.window.samples] == [AT - 20_000, AT - 10_000, AT]
     assert window.window.span_ms == 20_000
-    assert window.window.last.now_told
+    assert window.window.last.now_known
 
 
 def test_without_a_time_ages_grow_by_the_interval_and_are_lower_bounds(put: Put) -> None:
@@ -674,7 +674,7 @@ def test_one_file_without_a_time_has_no_span(put: Put) -> None:
 
 def test_a_time_before_what_the_file_tells_is_not_now(put: Put) -> None:
     found = read([put("s", STATS)], at=str(AT - 60_000_000))
-    assert not found.windows[0].window.last.now_told
+    assert not found.windows[0].window.last.now_known
     assert found.notes == ("--at lies before moments of the last file; all ages are lower bounds",)
 
 
@@ -737,7 +737,7 @@ def test_the_own_time_of_a_file_is_a_guess(put: Put, monkeypatch: pytest.MonkeyP
         os.utime(file, (at_ms / 1000, at_ms / 1000))
         found = read([str(file)])
         assert found.guess_ms == guess_ms
-        assert not found.windows[0].window.last.now_told
+        assert not found.windows[0].window.last.now_known
     os.utime(file, (AT / 1000, AT / 1000))
     assert read([str(file)], at=str(AT)).guess_ms is None
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
@@ -761,7 +761,7 @@ def test_it_is_the_time_where_the_newest_moment_in_it_is_no_older(
         patched.setattr("time.time_ns", lambda: changed_ms * 10**6)
         found = [read([name]) for name in (str(file), "-")]  # standard input is read now
     for last in (each.windows[0].window.last for each in found):
-        assert last.now_told is told
+        assert last.now_known is told
         assert last.now_ms == (changed_ms if told else newest_ms)
     later = str(changed_ms + 60_000)
     assert read([str(file)], at=later).windows[0].window.last.now_ms == changed_ms + 60_000

@@ -275,7 +275,7 @@ def test_the_totals_of_partitions_have_no_consumer_to_follow() -> None:
 def test_the_date_is_now_and_ages_are_exact() -> None:
     window = window_of("4.0.8-shared-stuck")
     billing = (window.last.topic.subscriptions or {})["billing"]
-    assert window.last.now_told is True
+    assert window.last.now_known is True
     assert window.span_ms == 2000
     age = window.last.age(billing.last_consumed_flow_timestamp_ms)
     assert age == Age(1795262261000 - 1795262258608, exact=True)
@@ -284,14 +284,14 @@ def test_the_date_is_now_and_ages_are_exact() -> None:
 def test_a_moment_ahead_of_the_date_by_less_than_its_step_is_now() -> None:
     (reader,) = window_of("4.0.8-reader").samples
     assert (reader.taken_ms, reader.newest_ms) == (1795262275000, 1795262275170)
-    assert (reader.now_ms, reader.now_told) == (1795262275170, True)
+    assert (reader.now_ms, reader.now_known) == (1795262275170, True)
     assert reader.age(1795262275170) == Age(0, exact=True)
 
 
 def test_without_a_date_the_newest_moment_is_the_earliest_now() -> None:
     stats = topic_stats(stats_of("4.0.8-shared-moving"))
     told = Sample(None, stats)
-    assert (told.now_ms, told.now_told) == (1795262261908, False)
+    assert (told.now_ms, told.now_known) == (1795262261908, False)
     assert told.age(1795262258608) == Age(3300, exact=False)
     assert told.age(None) is None
     assert Sample(None, TopicStats(msg_in_counter=1)).age(5) is None
@@ -300,7 +300,7 @@ def test_without_a_date_the_newest_moment_is_the_earliest_now() -> None:
 def test_the_date_of_another_clock_does_not_count_as_now() -> None:
     stats = topic_stats(stats_of("4.0.8-shared-moving"))
     behind = Sample(1795262261908 - 60_000, stats)
-    assert (behind.now_ms, behind.now_told) == (1795262261908, False)
+    assert (behind.now_ms, behind.now_known) == (1795262261908, False)
     later = Sample(1795262261908 - 50_000, stats)
     assert Window((behind, later)).span_ms == 10_000  # it goes as fast as the broker's
 
@@ -310,7 +310,7 @@ def test_a_sample_without_a_time_is_an_interval_after_the_one_before() -> None:
     samples = tuple(sample(last_acked_timestamp_ms=moment) for moment in moments)
     window = Window(samples, interval_ms=10_000)
     assert [each.now_ms for each in window.samples] == [T0, T0 + 10_000, T0 + 20_000, T0 + 30_000]
-    assert [each.now_told for each in window.samples] == [False] * 4
+    assert [each.now_known for each in window.samples] == [False] * 4
     assert window.last.age(T0 + 1) == Age(29_999, exact=False)
     assert window.span_ms == 30_000
     assert Window(window.samples, interval_ms=10_000).samples == window.samples
@@ -325,7 +325,7 @@ def test_the_newest_moment_may_be_later_than_the_interval_says() -> None:
 def test_an_interval_does_not_change_a_time_that_is_told() -> None:
     window = Window((sample(at=T0), sample(at=T0 + 3000), sample()), interval_ms=10_000)
     assert [each.now_ms for each in window.samples] == [T0, T0 + 3000, T0 + 13_000]
-    assert [each.now_told for each in window.samples] == [True, True, False]
+    assert [each.now_known for each in window.samples] == [True, True, False]
     assert Window(window.samples[:2], interval_ms=10_000).span_ms == 3000
 
 

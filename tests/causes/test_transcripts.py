@@ -69,7 +69,7 @@ def assert_nobody_else_hears_of_a_process(code: str, case: dict[str, Any]) -> No
     if "inside" in case and RULES[code].needs == {PROCESS}:
         for view in views_of({k: v for k, v in case.items() if k != "inside"}).values():
             alone = judged({}, view, [RULES[code]])
-            assert (alone.status, alone.findings, alone.not_told) == ("healthy", (), ())
+            assert (alone.status, alone.findings, alone.unknowns) == ("healthy", (), ())
 
 
 # What the case says of it.
@@ -98,8 +98,8 @@ def assert_answer(answer: Answer, case: dict[str, Any]) -> None:
         assert_finds(answer.found, answer.code, case["finds"])
     else:
         assert alone.findings == ()
-        assert alone.status == ("unknown" if "unknown" in case else "healthy"), alone.not_told
-        reasons = " ".join(alone.not_told)
+        assert alone.status == ("unknown" if "unknown" in case else "healthy"), alone.unknowns
+        reasons = " ".join(alone.unknowns)
         assert bool(reasons) == ("silent" not in case), reasons
         for said in ("unknown", "not_told"):
             assert said not in case or case[said] is True or case[said] in reasons, reasons
@@ -115,8 +115,8 @@ def assert_weaker(answer: Answer, says: str) -> None:
     assert says not in SEVERITIES or is_lesser(says, case), f"{says} is no less than its answer"
     if says in ("unknown", "not told", "silent"):
         assert alone.findings == ()
-        assert alone.status == ("unknown" if says == "unknown" else "healthy"), alone.not_told
-        assert bool(alone.not_told) == (says != "silent")
+        assert alone.status == ("unknown" if says == "unknown" else "healthy"), alone.unknowns
+        assert bool(alone.unknowns) == (says != "silent")
     else:
         assert [finding.severity for finding in answer.found] == [says]
 

@@ -114,10 +114,10 @@ def test_what_stands_beside_the_verdicts_is_kept() -> None:
     shifts = (Shift("backlog", None, 5),)
     after = After("not yet", "still so", "stalled", 1.5, shifts, (ConsumerAfter("w", "new"),))
     checkup.diagnoses = [
-        replace(one, looks=(DecideStep("s", 1.5, "unknown", "stalled"),), after=after)
+        replace(one, decide_steps=(DecideStep("s", 1.5, "unknown", "stalled"),), after=after)
     ]
     checkup.cluster = Cluster("standalone", "http://broker:8080", "4.0.8", "here")
-    checkup.process = looked([ONE], not_told=("why not",))
+    checkup.process = looked([ONE], unknowns=("why not",))
     checkup.notes += [("a/b/c", "a note")]
     checkup.unreachable += [("a/b/d", "refused")]
     checkup.not_loaded += ["a/b/e"]

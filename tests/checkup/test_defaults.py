@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits
+from pulsar_doctor.broker.stats.observed import NO_LIMITS, ClusterLimits
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.causes import holes_over_limit
 from pulsar_doctor.evidence.hole import AckedRanges
@@ -32,7 +32,7 @@ __all__ = ["check"]  # a fixture
     ],
 )  # fmt: skip
 def test_of_each_version(version: str | None, ranges: int | None) -> None:
-    assert NOTHING_TOLD.on(version).unacked_ranges_by_default == ranges
+    assert NO_LIMITS.on(version).unacked_ranges_by_default == ranges
     assert storing_of({}, version).limit == (ranges or 10_000)
 
 

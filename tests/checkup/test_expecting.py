@@ -57,7 +57,7 @@ PARTS = ten(batch=2).acked([*ALL], open_bits=0b01).acked([*ALL], open_bits=0b10)
 def test_all_is_met_only_where_the_trace_proves_it(tmp_path, said, met, told):
     found = seen(tmp_path, said, Expected(acked="all"))
     assert found.met is met
-    assert found.said.startswith(told)
+    assert found.seen.startswith(told)
 
 
 def test_all_that_is_seen_is_not_all_where_the_tap_knows_of_a_loss(tmp_path):
@@ -65,7 +65,7 @@ def test_all_that_is_seen_is_not_all_where_the_tap_knows_of_a_loss(tmp_path):
     (tmp_path / journal_name(1)).write_bytes(ten().acked([*ALL]).journal)
     for lost, met in ((False, True), (True, None)):
         (found,) = expectations(Expected(acked="all"), seen_in(tmp_path, START_US, lost=lost))
-        assert (found.met, found.said) == (met, "10 of 10 delivered messages acknowledged")
+        assert (found.met, found.seen) == (met, "10 of 10 delivered messages acknowledged")
 
 
 def test_messages_without_ids_of_their_own_cannot_be_decided(tmp_path):
@@ -73,7 +73,7 @@ def test_messages_without_ids_of_their_own_cannot_be_decided(tmp_path):
     said = Said().open().attached(topic=topic).flow(9).pushed([0]).pushed([0]).acked([0])
     for acked in ("all", 2):
         found = seen(tmp_path, said, Expected(acked=acked))
-        assert (found.met, found.said.partition(" have")[0]) == (
+        assert (found.met, found.seen.partition(" have")[0]) == (
             None,
             "messages of a non-persistent topic",
         )
@@ -115,7 +115,7 @@ def test_an_expectation_that_is_not_met_names_the_consumer_its_numbers_and_what_
 def test_who_hangs_who_never_acknowledges_and_who_gives_back_differ(tmp_path, incident, how):
     assert (
         f"slow of billing on {TOPIC} holds 10: {how}"
-        in seen(tmp_path, incident, Expected(acked="all")).said
+        in seen(tmp_path, incident, Expected(acked="all")).seen
     )
 
 
@@ -136,7 +136,7 @@ def test_who_hangs_who_never_acknowledges_and_who_gives_back_differ(tmp_path, in
 def test_consumers_are_counted_that_were_attached_at_one_time(tmp_path, said, wanted, met, told):
     found = seen(tmp_path, said, Expected(consumers=wanted))
     assert found.met is met
-    assert found.said.startswith(told)
+    assert found.seen.startswith(told)
 
 
 LATE = Said(step_us=3_000_000).open().attached().flow(100).pushed([0, 1]).acked([0]).acked([1])

@@ -85,7 +85,7 @@ def test_a_recorded_state(version: str, name: str) -> None:
 def has_the_verdict_of_its_scenario(version: str, name: str, whole: Observed) -> None:
     verdict = judged(name, whole)
     expects = DIFFERS.get((version, name), SCENARIOS[name].expects)
-    assert verdict.status == expects.status, (verdict.findings, verdict.not_told)
+    assert verdict.status == expects.status, (verdict.findings, verdict.unknowns)
     if expects.code is None:
         assert all(found.severity == "info" for found in verdict.findings), verdict.findings
     else:

@@ -106,7 +106,7 @@ def test_mutated_documents_get_a_verdict_or_a_clear_refusal(documents: int) -> N
         judged += 1
         for diagnosis in found:
             seen.add(diagnosis.status)
-            assert diagnosis.status != "unknown" or diagnosis.not_told
+            assert diagnosis.status != "unknown" or diagnosis.unknowns
             for finding in diagnosis.findings:
                 assert "None" not in finding.summary, finding.summary
                 assert 0 < finding.confidence <= 1

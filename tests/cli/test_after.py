@@ -227,7 +227,7 @@ def test_what_was_undecided_and_is_gone_is_cured(tmp_path: Path) -> None:
     """The first check may not have known what was the matter: nothing is left of it."""
     observed = recorded("4.0.8", "negative-permits")
     before = judged("negative-permits", observed)
-    unknown = replace(before, status="unknown", findings=(), not_told=("no window was watched",))
+    unknown = replace(before, status="unknown", findings=(), unknowns=("no window was watched",))
     well = replace(before, status="healthy", backlog=0, findings=(), suspects=(), account=None)
     found = compared(observed, unknown, a_minute_later(observed), well, file="before.gz")
     assert found.outcome == "worked"

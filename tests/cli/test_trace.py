@@ -19,7 +19,7 @@ from pulsar_doctor.trace.named_rows import require_named
 from pulsar_doctor.trace.ring import Ring, RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import TO_BROKER, Row
-from pulsar_doctor.wire.journal import pack_told
+from pulsar_doctor.wire.journal import pack_json
 from tests.trace.journals import Wire, relay_alive, slow_consumer, write_trace
 from tests.trace.said import EXCLUSIVE, Said
 
@@ -293,7 +293,7 @@ def test_verify_calls_nothing_whole_that_is_not(run: Any, tmp_path: Path, misses
     if misses in ("gaps", "all"):
         said.lost(5)
     if misses in ("set aside", "all"):
-        said.say(TO_BROKER, pack_told(b"[]"))
+        said.say(TO_BROKER, pack_json(b"[]"))
     path = write_trace(tmp_path / "t.ptrace", said.flow(5).close().blocks, parts=2)
     if misses in ("expired", "all"):
         open_trace(path)

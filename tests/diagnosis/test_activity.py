@@ -65,7 +65,7 @@ SENT_MORE = replace(  # three acknowledged in its first eight seconds, none sinc
         (replace(ONE, quiet_for=Age(20_000, exact=True)), "unclear"),
         (TAKER, "keeps"),
         (replace(TAKER, works=True), "keeps"),
-        (replace(TAKER, since_last_flow=None, asked=True), "keeps"),
+        (replace(TAKER, since_last_flow=None, sent_flow=True), "keeps"),
         (
             replace(TAKER, available_permits=exactly(-3), blocked_consumer_on_unacked_msgs=True),
             "keeps",

@@ -20,7 +20,7 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.probes import SHORT_SECONDS, probe_of
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
-from pulsar_doctor.evidence.process_told import Sitting, Wait
+from pulsar_doctor.evidence.process_report import Sitting, Wait
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.ledger.balance import Pace
 from tests.diagnosis.test_commands import view
@@ -49,7 +49,7 @@ def texts(actions: tuple[Action, ...]) -> str:
         (replace(ONE, works=None), "unclear"),
         (replace(ONE, works=None, never_acked=True), "hangs"),
         (replace(ONE, quiet_for=Age(20_000, exact=True), never_acked=True), "unclear"),
-        (replace(ONE, asked=True), "unclear"),
+        (replace(ONE, sent_flow=True), "unclear"),
         (replace(ONE, never_acked=True, pace=Pace(100.0, "as told")), "slow"),
         (replace(ONE, never_acked=True, pace=Pace(10.0, "as told")), "hangs"),
     ],

@@ -67,7 +67,7 @@ def test_a_probable_problem_forbids_healthy_and_is_named(monkeypatch: pytest.Mon
     assert [each.code for each in said.suspects][:2] == [HEALTHY, STORM]
     [doubt] = said.unknown
     assert doubt.reason.endswith("%, and healthy allows 10%")
-    assert said.not_told[0] == f"healthy: {doubt.reason}"
+    assert said.unknowns[0] == f"healthy: {doubt.reason}"
 
 
 def test_how_probable_it_may_be_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

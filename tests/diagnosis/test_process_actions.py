@@ -7,7 +7,7 @@ import pytest
 from pulsar_doctor.diagnosis.actions.process import resting, unstuck
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
-from pulsar_doctor.evidence.process_told import Sitting
+from pulsar_doctor.evidence.process_report import Sitting
 from tests.diagnosis.test_commands import view
 
 CHARGE = "com.acme.Billing.charge (Billing.java:88)"

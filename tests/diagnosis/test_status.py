@@ -51,7 +51,7 @@ def test_what_may_be_called_healthy(case: dict[str, Any]) -> None:
         if case["status"] == "not healthy":
             assert said.status != "healthy", source
         else:
-            assert said.status == case["status"], (source, said.not_told, said.findings)
+            assert said.status == case["status"], (source, said.unknowns, said.findings)
 
 
 @pytest.mark.parametrize("case", FORBIDDEN, ids=lambda case: case["name"])
@@ -60,7 +60,7 @@ def test_a_fact_forbids_it_though_every_check_is_left_out(case: dict[str, Any]) 
         assert said.status == "unknown", source
         reasons = [unknown.reason for unknown in said.unknown]
         assert any(case["says"] in reason for reason in reasons), (source, reasons)
-        assert said.not_told[0] == f"healthy: {reasons[0]}"
+        assert said.unknowns[0] == f"healthy: {reasons[0]}"
 
 
 @pytest.mark.parametrize("case", FORBIDDEN, ids=lambda case: case["name"])

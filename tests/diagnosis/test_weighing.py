@@ -99,14 +99,14 @@ def test_what_no_source_can_tell_is_said_and_leaves_the_subscription_healthy() -
     blind = rule("broker-read-stuck", [Unknown("never asked")], needs=frozenset({STATS}))
     verdict = judge(blind)
     assert verdict.status == "healthy"
-    assert verdict.not_told == (f"broker-read-stuck: needs {STATS}",)
+    assert verdict.unknowns == (f"broker-read-stuck: needs {STATS}",)
     assert verdict.unknown == ()
 
 
 def test_what_was_asked_and_not_decided_is_said_and_makes_it_unknown() -> None:
     verdict = judge(rule("x", [Unknown("too short a time", "a")]))
     assert verdict.status == "unknown"
-    assert verdict.not_told == ("x: too short a time",)
+    assert verdict.unknowns == ("x: too short a time",)
 
 
 def test_a_root_cause_hides_its_consequence_on_the_same_consumer_only() -> None:
@@ -158,7 +158,7 @@ def test_findings_come_worst_first_and_then_the_surest() -> None:
 def test_a_rule_is_not_asked_where_commands_are_missing_or_nobody_was_accepted() -> None:
     clear = rule("x", [])
     gap = judge(clear, rule("y", []), subscription=wire(*WORKING, "1s gap"))
-    assert (gap.status, gap.not_told) == ("unknown", (by_wire.GAP,))
+    assert (gap.status, gap.unknowns) == ("unknown", (by_wire.GAP,))
     assert judge(clear, subscription=wire("0s refused w Exclusive")).status == "unknown"
     accepted = wire("0s subscribe a Shared", "0s refused b Shared")
     assert judge(clear, subscription=accepted).status == "healthy"
@@ -359,17 +359,17 @@ def test_a_length_of_time_as_a_person_says_it(seconds: float, text: str) -> None
 def test_what_a_source_can_never_tell_makes_nothing_unknown() -> None:
     verdict = judge(rule("rule", [NotReported("this broker does not write it")]))
     assert verdict.status == "healthy"
-    assert verdict.not_told == ("rule: this broker does not write it",)
+    assert verdict.unknowns == ("rule: this broker does not write it",)
 
 
 def test_of_many_answers_a_finding_counts_first_then_doubt_then_what_is_not_told() -> None:
     cause = finding("cause", "stalled", None)
     doubt, silence = Unknown("doubt"), NotReported("silence")
     verdict = judge(rule("x", [silence, doubt, cause]))
-    assert (verdict.findings, verdict.not_told) == ((cause,), ())
-    assert judge(rule("x", [silence, doubt, doubt])).not_told == ("x: doubt",)
-    assert judge(rule("x", [silence, silence])).not_told == ("x: silence",)
-    assert judge(rule("x", [])).not_told == ()
+    assert (verdict.findings, verdict.unknowns) == ((cause,), ())
+    assert judge(rule("x", [silence, doubt, doubt])).unknowns == ("x: doubt",)
+    assert judge(rule("x", [silence, silence])).unknowns == ("x: silence",)
+    assert judge(rule("x", [])).unknowns == ()
 
 
 @pytest.mark.parametrize(("at", "says"), [("59s", ""), ("70s", "a has had no permits for 69 s")])

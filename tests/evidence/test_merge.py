@@ -130,9 +130,9 @@ def test_without_a_clock_an_older_sign_is_of_no_use() -> None:
         ("blocked_consumer_on_unacked_msgs", False, True, False),
         ("acked", False, None, False),
         ("active", None, False, False),
-        ("asked", False, True, True),  # nobody tells that it did not
-        ("asked", True, False, True),
-        ("flow_told", True, False, True),
+        ("sent_flow", False, True, True),  # nobody tells that it did not
+        ("sent_flow", True, False, True),
+        ("flow_reported", True, False, True),
         ("address", None, "10.0.0.7:1", "10.0.0.7:1"),
         ("address", "10.0.0.8:1", "10.0.0.7:1", "10.0.0.8:1"),
         ("max_unacked_messages_per_consumer", None, 20, 20),

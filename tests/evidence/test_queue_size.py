@@ -66,5 +66,5 @@ def test_what_was_granted_in_a_long_life_says_nothing() -> None:
 def test_of_one_that_never_asked_it_is_not_known() -> None:
     none = dict.fromkeys(("availablePermits", "unackedMessages", "msgOutCounter"), 0)
     never = by(none | {"lastConsumedFlowTimestamp": "never"})
-    assert never.never_asked
+    assert never.never_sent_flow
     assert never.receiver_queue_size is None

@@ -99,7 +99,7 @@ def _is_told_to_wait(moment: Moment, asked: Asked) -> bool:
 
 def _outside(moment: Moment, asked: Asked) -> frozenset[str]:
     """Codes that these sources name as not told, and that they could not see at all."""
-    named = {text.partition(":")[0] for text in asked.said.not_told} | untellable(asked.sources)
+    named = {text.partition(":")[0] for text in asked.said.unknowns} | untellable(asked.sources)
     outside = frozenset.intersection(*(OUTSIDE[source] for source in asked.sources))
     if asked.sources == WIRE and not asked.samples.told:
         outside |= set(BY_LIMIT)  # no limit is part of the wire
@@ -119,7 +119,7 @@ def backwards(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
             continue
         pair = f"{few.who} -> {many.who}"
         if few.status in DECIDED and many.status == "unknown":
-            reason = many.said.not_told[0] if many.said.not_told else ""
+            reason = many.said.unknowns[0] if many.said.unknowns else ""
             code = reason.partition(":")[0]
             # What lies outside is news, not doubt; and the weaker statement wins over a healthy
             # one that is not earned any more.
@@ -215,7 +215,7 @@ def _stalled_as_a_whole(asked: Asked) -> bool:
 def _first_code(asked: Asked) -> str:
     if asked.said.findings:
         return asked.said.findings[0].code
-    return asked.said.not_told[0].partition(":")[0] if asked.said.unknown else "(none)"
+    return asked.said.unknowns[0].partition(":")[0] if asked.said.unknown else "(none)"
 
 
 # 5: bounds instead of null.

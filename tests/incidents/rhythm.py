@@ -150,7 +150,7 @@ def _by_age(those: list[tuple[Moment, Asked]]) -> bool:
 def _broken(law: str, those: list[tuple[Moment, Asked]], status: str, kind: str) -> Broken:
     asked = next(asked for _, asked in those if asked.status == status)
     code = asked.said.findings[0].code if asked.said.findings else ""
-    code = code or asked.said.not_told[0].partition(":")[0]
+    code = code or asked.said.unknowns[0].partition(":")[0]
     statuses = "/".join(sorted({asked.status for _, asked in those}))
     return Broken(law, code, kind, statuses)
 

@@ -370,13 +370,13 @@ QUEUES = [  # told, FLOWs, receiver queue size, threshold
 def test_the_receiver_queue_is_the_first_flow(
     told: int | None, flows: list[int], size: int | None, threshold: int | None
 ) -> None:
-    ledger = play(ready(told_receiver_queue_size=told), *map(flow, flows))
+    ledger = play(ready(given_receiver_queue_size=told), *map(flow, flows))
     assert (ledger.receiver_queue_size, ledger.refill_threshold) == (size, threshold)
 
 
 def test_what_asks_one_by_one_may_have_it_in_hand_and_not_in_a_queue() -> None:
     untold = play(ready(), flow(1), message(0))
-    told = play(ready(told_receiver_queue_size=1), flow(1), message(0))
+    told = play(ready(given_receiver_queue_size=1), flow(1), message(0))
     assert (untold.queued_min, told.queued_min) == (0, 1)
 
 
@@ -387,7 +387,7 @@ def test_an_exclusive_subscription_counts_by_position_what_came_again() -> None:
 
 
 def test_at_1000_and_ten_minutes_a_message_the_next_flow_is_83_hours_away() -> None:
-    ledger = play(ready(told_process_seconds=600), flow(1000), *(message(n) for n in range(1000)))
+    ledger = play(ready(given_process_seconds=600), flow(1000), *(message(n) for n in range(1000)))
     forecast = ledger.forecast()
     assert forecast is not None
     assert (forecast.messages, forecast.at_most) == (500, True)
@@ -396,7 +396,7 @@ def test_at_1000_and_ten_minutes_a_message_the_next_flow_is_83_hours_away() -> N
 
 
 def test_a_zero_queue_that_met_a_batch_of_100_needs_100_receives() -> None:
-    ledger = play(ready(told_receiver_queue_size=0), flow(1), message(0, 100))
+    ledger = play(ready(given_receiver_queue_size=0), flow(1), message(0, 100))
     forecast = ledger.forecast()
     assert forecast is not None
     assert ledger.available_permits == -99

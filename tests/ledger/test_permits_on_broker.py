@@ -199,7 +199,7 @@ def test_parked_permits_come_back_when_half_of_the_limit_is_acknowledged(
     told = {"c10": {"unacked_limit": 20}}
     trace = tmp_path / "t.ptrace"
     with (
-        relaying(broker.service_url, trace, RelayOptions(told=told)) as relay,
+        relaying(broker.service_url, trace, RelayOptions(given=told)) as relay,
         observing(trace) as observer,
     ):
         through = pulsar.Client(relay.service_url)

@@ -189,7 +189,7 @@ def test_what_was_told_is_known_by_name() -> None:
     told = {"c": {"receiver_queue_size": 0, "process_seconds": 2.0, "unacked_limit": 7}}
     timeline = play(attached(), timeline=Timeline("t", told))
     ledger = only(timeline).ledger
-    assert (ledger.told_receiver_queue_size, ledger.told_process_seconds) == (0, 2.0)
+    assert (ledger.given_receiver_queue_size, ledger.given_process_seconds) == (0, 2.0)
     assert ledger.unacked_limit == 7
 
 

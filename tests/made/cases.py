@@ -34,7 +34,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
-from pulsar_doctor.evidence.process_told import Pool, Sitting
+from pulsar_doctor.evidence.process_report import Pool, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
 from tests.causes.broker_script import told_by_broker

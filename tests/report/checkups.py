@@ -115,11 +115,11 @@ def verdict(
         "findings": findings,
     }
     if status == "unknown":
-        told["not_told"] = ("broker-read-stuck: one sample does not show whether it moves",)
+        told["unknowns"] = ("broker-read-stuck: one sample does not show whether it moves",)
         told["unknown"] = (Unknown("one sample does not show whether it moves"),)
     if (growth := more.pop("growth", None)) is not None:
         more["balance"] = Balance(growth_entries=FlowRate(growth / 60, None, None, 10.0))
-    told = {"not_told": (), **told, **more}
+    told = {"unknowns": (), **told, **more}
     return Diagnosis(topic=topic, subscription=subscription, status=status, **told)
 
 
@@ -152,7 +152,7 @@ def suspected(subscription: str = "ledger", first: float = 0.7, **more: Any) -> 
     told: dict[str, Any] = {
         "suspects": (replace(STUCK, probability=first), SLOW, WELL, ANOTHER),
         "ruled_out": RULED_OUT,
-        "not_told": (
+        "unknowns": (
             "key-shared-blocked: one sample does not show whether it moves",
             "permit-leak: needs a trace of the wire",
         ),
@@ -239,7 +239,7 @@ def any_verdict(draw: st.DrawFn) -> Diagnosis:
         partition=draw(st.none() | st.integers(0, 3)),
         backlog=draw(st.none() | st.integers(-1, 10**12)),
         findings=(found,) if status in ("stalled", "warning") else (),
-        not_told=(draw(texts),) if status == "unknown" else (),
+        unknowns=(draw(texts),) if status == "unknown" else (),
         consumers=draw(st.none() | st.lists(there, max_size=3).map(tuple)),
         growth=draw(st.none() | st.integers(-9, 9)),
         account=draw(st.none() | accounts),

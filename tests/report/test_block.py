@@ -264,7 +264,7 @@ def test_a_topic_of_the_default_namespace_is_named_by_its_short_name(name: str, 
 def test_where_a_trace_shows_too_little_the_broker_is_to_be_asked() -> None:
     """Not where the statistics were read, and no name is known to ask about."""
     reason = "commands are missing from the trace, so its ledger is not known"
-    unknown = verdict("unknown", not_told=(reason, "no-consumer: needs the broker's stats"))
+    unknown = verdict("unknown", unknowns=(reason, "no-consumer: needs the broker's stats"))
     assert drawn(replace(unknown, sources=("capture",))) == [
         "? UNKNOWN  billing on orders: commands are missing from the trace, so its ledger",
         "is not known",

@@ -68,7 +68,7 @@ def facts(of: Diagnosis) -> dict[str, Any]:
         "backlog": of.backlog,
         "consumers": [finding.consumer for finding in of.findings],
         "summaries": [finding.summary for finding in of.findings],
-        "not_told": list(of.not_told),
+        "not_told": list(of.unknowns),
         "known_issues": [known.document() for known in of.known_issues],
     }
 
@@ -104,7 +104,7 @@ def evil(status: Status, which: str) -> Diagnosis:
     actions = actions_on(EVIL)
     found = (finding(severity=severity, consumer=EVIL, summary=EVIL, actions=actions),)
     ill = status in ("stalled", "warning")
-    return verdict(status, which, EVIL, findings=found if ill else (), not_told=(EVIL,))
+    return verdict(status, which, EVIL, findings=found if ill else (), unknowns=(EVIL,))
 
 
 ONE_OF_EACH = [evil(status, f"{EVIL}{number}") for number, status in enumerate(STATUSES)]

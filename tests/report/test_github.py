@@ -125,7 +125,7 @@ def test_an_expectation_that_is_not_met_is_in_every_format_for_ci(
         run = checkup([verdict("healthy")])
         run.expectations = (UNMET, Expectation("--expect-consumers 1", True, "1 consumer came"))
         text = written(name, run)
-        assert UNMET.said in text.replace("%3A", ":"), name
+        assert UNMET.seen in text.replace("%3A", ":"), name
         assert UNMET.action in text, name
         assert "1 consumer came" not in text
     told = page.read_text()

@@ -45,7 +45,7 @@ def told(of: Shape | None, **fields: object) -> CursorAccount:
         mark_delete=(7, 9), read_position=(7, 50), ranges=3, acknowledged_entries=27, shape=of,
         messages=HELD,
         storing=Storing((4, 0), 10_000, 1000, bit_arrays=False), record_bytes=42,
-        record_told=True, forecast=RedeliveryForecast(0, 0), stood=None, pinned=None, origins=(),
+        record_known=True, forecast=RedeliveryForecast(0, 0), stood=None, pinned=None, origins=(),
     )  # fmt: skip
     return replace(account, **fields)  # type: ignore[arg-type]
 
@@ -138,7 +138,7 @@ def test_what_is_not_told_is_said_and_never_0() -> None:
     nothing = told(
         None, mark_delete=None, ranges=None, acknowledged_entries=None, forecast=None,
         record_bytes=None, messages=Account(None, (Place("held", None),), ()), storing=Storing(),
-        not_told=("positions and ledgers: there are no internal stats",),
+        unknowns=("positions and ledgers: there are no internal stats",),
     )  # fmt: skip
     said = written(nothing)
     assert said.startswith("? UNKNOWN")

@@ -193,7 +193,7 @@ def test_what_could_not_be_read_keeps_its_series_and_what_was_read_does_not() ->
 def test_labels_are_those_that_are_declared_and_hold_no_consumer_and_no_address() -> None:
     secret = "canary"
     findings = (finding(consumer=f"{secret}-1", summary=secret),)
-    stalled = verdict("stalled", findings=findings, not_told=(secret,))
+    stalled = verdict("stalled", findings=findings, unknowns=(secret,))
     places = (Place("held", Count(5, 5), None, secret),)
     samples = page([replace(stalled, account=Account(None, places, ()))])
     known = {label for metric in METRICS.values() for label in metric.labels} | OF.keys()

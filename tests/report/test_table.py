@@ -200,7 +200,7 @@ def test_many_are_a_row_each_with_the_remedies_below() -> None:
         [
             *(verdict("stalled", f"s{number}", topic, backlog=number) for number in range(4)),
             verdict("stalled", "hogged", topic, backlog=None, findings=(hog,)),
-            verdict("unknown", "audit", topic, not_told=("ack-hole: one sample",)),
+            verdict("unknown", "audit", topic, unknowns=("ack-hole: one sample",)),
             *folded({3: "warning"}, 100, topic=topic),
             verdict("healthy", "search", topic),
         ]
@@ -240,7 +240,7 @@ def test_why_many_are_unknown_is_whole(width: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", str(width))
     quiet = "has 0 permits, quiet for 16 s: working and hanging look the same for it"
     reasons = [f"zero-{number} {quiet}" for number in range(6)]
-    those = [verdict("unknown", why, unknown=(Rests(why),), not_told=(why,)) for why in reasons]
+    those = [verdict("unknown", why, unknown=(Rests(why),), unknowns=(why,)) for why in reasons]
     lines = " ".join(" ".join(table(those)).split())
     assert all(f"{why}, backlog" in lines or f"{why} 498" in lines for why in reasons)
 
@@ -270,7 +270,7 @@ def test_the_healthy_are_named_up_to_ten_and_counted_beyond() -> None:
 def test_a_healthy_one_says_what_is_worth_knowing_and_not_what_was_not_told() -> None:
     summary = say("{} of {} are not due yet", 498, 498)
     delayed = finding("delayed-messages", "info", None, summary)
-    lines = table([verdict(findings=(delayed,), not_told=("permit-leak: needs a trace",))])
+    lines = table([verdict(findings=(delayed,), unknowns=("permit-leak: needs a trace",))])
     assert lines == [
         "✔ HEALTHY  billing (Shared) on persistent://public/default/orders",
         "  info     delayed-messages: 498 of 498 are not due yet",
@@ -282,17 +282,17 @@ def test_a_healthy_one_says_what_is_worth_knowing_and_not_what_was_not_told() ->
 @pytest.mark.usefixtures("wide")
 def test_an_unknown_verdict_gives_its_first_reason_or_all_with_v() -> None:
     reasons = tuple(f"rule-{number}: not in this document" for number in range(5))
-    assert table([verdict("unknown", not_told=reasons)])[:2] == [
+    assert table([verdict("unknown", unknowns=reasons)])[:2] == [
         "? UNKNOWN  billing on orders: rule-0: not in this document",
         "  more    -v (4 more reasons)",
     ]
     why = tuple(map(Unknown, reasons))
-    told = details([verdict("unknown", not_told=reasons, unknown=why)])
+    told = details([verdict("unknown", unknowns=reasons, unknown=why)])
     assert told[2] == (
         "  undecided  rule-0, rule-1, rule-2, rule-3 and rule-4: not in this document"
     )
     others = (*reasons, "rule-5: not at all", "a sentence: with a colon", "a sentence")
-    told = details([verdict("unknown", not_told=others, unknown=(*why, Unknown("rule-5")))])
+    told = details([verdict("unknown", unknowns=others, unknown=(*why, Unknown("rule-5")))])
     assert told[3:6] == [
         "  undecided  rule-5: not at all",
         "  no data    a sentence: with a colon",

@@ -18,7 +18,7 @@ from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.samples import Recorder, StatsAnswer
 from pulsar_doctor.broker.sampling import SamplingPlan, sample
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, TopicWindow
+from pulsar_doctor.broker.stats.observed import NO_LIMITS, TopicWindow
 from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
 from pulsar_doctor.wording.sizes import VERSION
 from tests.scenarios import SCENARIOS, Scenario, Scene, stage
@@ -37,7 +37,7 @@ def record(played: Scenario, broker: Sandbox, path: Path) -> None:
     with Recorder(path) as recorder:
         for each in answers:
             recorder.add(each)
-        recorder.limits(answers[0].topic, NOTHING_TOLD, path.parent.name, window)
+        recorder.limits(answers[0].topic, NO_LIMITS, path.parent.name, window)
 
 
 def read_once(broker: Sandbox, topic: str) -> TopicWindow:

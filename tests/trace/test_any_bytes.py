@@ -32,7 +32,7 @@ from pulsar_doctor.wire.columns import (
     Row,
 )
 from pulsar_doctor.wire.framing import Cutter, prefixed, varint
-from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_told
+from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_json
 from pulsar_doctor.wire.text import bytes_of, text_of
 from tests.trace.journals import MASK, START_US, Wire, values, write_trace
 from tests.wire import fuzz_wire
@@ -173,7 +173,7 @@ def test_an_event_that_cannot_be_read_is_set_aside_and_counted(
     tmp_path: Path, run: Run, event: bytes
 ) -> None:
     blocks = sent()
-    odd = pack_block([pack_told(event)], ts=START_US + 8500, mono_ns=8_500_000, conn_id=0)
+    odd = pack_block([pack_json(event)], ts=START_US + 8500, mono_ns=8_500_000, conn_id=0)
     path = write_trace(tmp_path / "t.ptrace", [*blocks, odd, *blocks[6:7]], parts=2)
     rows = list(open_trace(path).rows())
     assert [row.command for row in rows][-3:] == ["ACK", UNPARSED, "FLOW"]

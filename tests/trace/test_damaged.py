@@ -30,7 +30,7 @@ from pulsar_doctor.wire.journal import (
     next_block,
     pack_block,
     pack_event,
-    pack_told,
+    pack_json,
 )
 from tests.trace.journals import Wire, record, relay_alive, slow_consumer, values, write_trace
 
@@ -134,7 +134,7 @@ def incomplete(path: Path, what: str) -> Path:
     said = healthy(20)
     if what == "torn":
         return write_trace(path, [*said.blocks, said.blocks[0][:-1]])
-    event = pack_told(b"{") if what == "unread" else pack_event(GAP)
+    event = pack_json(b"{") if what == "unread" else pack_event(GAP)
     lost = Wire().say(TO_BROKER, event, conn_id=NO_CONNECTION)
     return write_trace(path, [*lost.blocks, *said.blocks])
 

@@ -132,7 +132,7 @@ def test_what_was_told_of_a_consumer_reaches_its_ledger(tmp_path: Path) -> None:
     told = {"slow": {"receiver_queue_size": 0, "process_seconds": 600.0}}
     trace = open_trace(write_trace(tmp_path, Wire().open().subscribe().flow(1).blocks, told=told))
     (consumer,) = trace.timeline().consumers
-    assert (consumer.ledger.zero_queue, consumer.ledger.told_process_seconds) == (True, 600.0)
+    assert (consumer.ledger.zero_queue, consumer.ledger.given_process_seconds) == (True, 600.0)
 
 
 @pytest.mark.parametrize(

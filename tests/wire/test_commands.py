@@ -224,7 +224,7 @@ def test_a_field_that_the_short_way_does_not_know_is_read_the_long_way(monkeypat
     """Whatever the proto names one day: as if the consumer's epoch were new."""
     known = {**commands.PLAIN_FIELDS, "message": {"consumer_id", "message_id", "redelivery_count"}}
     monkeypatch.setattr(commands, "PLAIN_FIELDS", known)
-    monkeypatch.setattr(commands, "_has_others", commands._looks_for_others())
+    monkeypatch.setattr(commands, "_has_others", commands._make_check_for_others())
     monkeypatch.setattr(commands, "_plain_messages", None)
     epoch = bytes.fromhex("08094a0a08001204082310012801"), PLAIN[0][1]
     rows = rows_by(as_a_read, PLAIN[0], epoch)

@@ -26,7 +26,7 @@ from pulsar_doctor.wire.journal import (
     check_header,
     pack_block,
     pack_event,
-    pack_told,
+    pack_json,
     read_blocks,
 )
 from pulsar_doctor.wire.masking import KNOWN_CODES, Mask
@@ -344,7 +344,7 @@ def test_what_is_packed_is_read_again():
 
 def test_an_event_that_is_json_already_is_the_same_record():
     body = b'{"command":"TAKEN","consumer_name":"c"}'
-    assert pack_told(body) == pack_event("TAKEN", consumer_name="c")
+    assert pack_json(body) == pack_event("TAKEN", consumer_name="c")
 
 
 def test_any_cut_of_a_journal_leaves_its_whole_blocks():

@@ -1,6 +1,6 @@
 """The error message for a topic that does not exist: where it was searched, and what exists.
 
-Only lists of names are asked for, and those load no topic.
+Only lists of names are requested, and those load no topic.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _there(name: TopicName, known: list[TopicName]) -> str:
 async def _no_namespace(admin: Admin, name: TopicName) -> str:
     """The namespace is not there, or not even its tenant."""
     tenant, _, _ = name.namespace.partition("/")
-    said = f"{_at(admin, name)}, as there is no"
+    text = f"{_at(admin, name)}, as there is no"
     try:
         there = near(name.namespace, await admin.namespaces(tenant), most=NAMED_MOST)
-        return f"{said} namespace {name.namespace}; {there or f'{tenant} has none at all'}"
+        return f"{text} namespace {name.namespace}; {there or f'{tenant} has none at all'}"
     except NotFound:
         tenants = await admin.tenants()
-    return f"{said} tenant {tenant}; {near(tenant, tenants, most=NAMED_MOST)}"
+    return f"{text} tenant {tenant}; {near(tenant, tenants, most=NAMED_MOST)}"
 
 
 def _typed(name: TopicName) -> str:

@@ -14,7 +14,8 @@ VALUE_LENGTH_MOST = 40  # of a number or a flag
 
 
 async def broker_settings(admin: Admin) -> dict[str, Any]:
-    """`version`, None where not told, and `configuration`: SETTINGS, empty where refused.
+    """Reads the broker's `version` (None where not reported) and its `configuration`: SETTINGS,
+    empty where refused.
 
     The configuration needs a superuser. Brokers of a cluster may differ: it is that of the one
     that answers. Values are as the broker writes them: see `holes.persisting.storing_of`.
@@ -28,7 +29,7 @@ async def broker_settings(admin: Admin) -> dict[str, Any]:
 async def configuration_of(admin: Admin, names: Iterable[str]) -> dict[str, str]:
     """These settings, as far as the broker has them; empty where it refuses."""
     try:
-        told = await admin.configuration()
+        settings = await admin.configuration()
     except DoctorError:
         return {}
-    return {name: str(told[name])[:VALUE_LENGTH_MOST] for name in names if name in told}
+    return {name: str(settings[name])[:VALUE_LENGTH_MOST] for name in names if name in settings}

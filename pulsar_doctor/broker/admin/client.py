@@ -106,7 +106,7 @@ class Admin:
         return await self._stats_of(topic, "internalStats", {})
 
     async def partitioned_stats(self, topic: str) -> RestAnswer:
-        """All partitions of a topic in one answer. Loads every partition."""
+        """Reads the statistics of all partitions in one answer. Loads every partition."""
         return await self._stats_of(topic, "partitioned-stats", {**CHEAP, "perPartition": "true"})
 
     async def partitioned_internal_stats(self, topic: str) -> RestAnswer:
@@ -117,8 +117,8 @@ class Admin:
         """How many partitions a topic has, None where it is not partitioned. Loads nothing."""
         name = topic_name(topic)
         what = f"the partitions of {name}"
-        told = (await self._http.document(f"{name.path}/partitions", what)).document
-        count = told.get("partitions") if isinstance(told, dict) else None
+        document = (await self._http.document(f"{name.path}/partitions", what)).document
+        count = document.get("partitions") if isinstance(document, dict) else None
         if not isinstance(count, int):
             raise BrokerFailed(f"{what}: no number is reported")
         if count < 0:
@@ -130,11 +130,11 @@ class Admin:
         name = topic_name(topic)
         where = f"scalable/{namespace_path(name.namespace)}/{encoded(name.local)}"
         full = f"{SCALABLE}://{name.namespace}/{name.local}"
-        told = await self._http.document(where, f"the segments of {full}")
-        return segments_of(full, told.document)
+        answer = await self._http.document(where, f"the segments of {full}")
+        return segments_of(full, answer.document)
 
     def loaded_segments(self, topic: str) -> dict[str, float]:
-        """Those that were read, listed or not, and for how many seconds each has been seen."""
+        """The segments that were read, listed or not, and for how many seconds each is known."""
         return self._segments.loaded_for(topic)
 
     async def scalable_topics(self, namespace: str) -> list[str]:
@@ -149,7 +149,7 @@ class Admin:
             return []
 
     async def tenants(self) -> list[str]:
-        """All tenants (needs a superuser)."""
+        """Lists every tenant (needs a superuser)."""
         return await self._list("tenants", "the list of tenants")
 
     async def namespaces(self, tenant: str) -> list[str]:
@@ -157,7 +157,7 @@ class Admin:
         return await self._list(f"namespaces/{encoded(tenant)}", f"the namespaces of {tenant}")
 
     async def topics(self, namespace: str) -> NamespaceTopics:
-        """All topics of a namespace, loaded or not, system topics too. Loads nothing.
+        """Lists every topic of a namespace, loaded or not, system topics too. Loads nothing.
 
         A non-persistent topic exists only while it is loaded. Partitions that nobody has used yet
         are not listed: see `partitioned`.
@@ -176,10 +176,10 @@ class Admin:
     async def unacked_limit(
         self, topic: str, who: Literal["consumer", "subscription"]
     ) -> int | None:
-        """How many unacknowledged messages the broker allows; 0 is no limit, None: not told.
+        """How many unacknowledged messages the broker allows; 0 is no limit, None: not reported.
 
         The topic's own policy, or its namespace's, or the broker's: `applied=true` gives the one
-        that holds. Brokers that do not have that are asked level by level. Loads nothing.
+        that holds. Brokers that do not have that are queried level by level. Loads nothing.
         """
         name = topic_name(topic).of_all_partitions  # policies are refused for a partition
         if name.domain not in DOMAINS:
@@ -202,7 +202,7 @@ class Admin:
         return answer.document
 
     async def unacked_ranges_limit(self) -> int | None:
-        """How many acknowledged ranges of a cursor survive a load; None where not told.
+        """How many acknowledged ranges of a cursor survive a load; None where not reported.
 
         `managedLedgerMaxUnackedRangesToPersist` of the broker that answers (needs a superuser).
         """
@@ -214,25 +214,25 @@ class Admin:
             if self._conf is None:
                 path, what = "brokers/configuration/runtime", "the broker's configuration"
                 try:
-                    told = (await self._http.document(path, what)).document
+                    document = (await self._http.document(path, what)).document
                 except (Refused, NotFound):
-                    told = None
-                self._conf = told if isinstance(told, dict) else {}
+                    document = None
+                self._conf = document if isinstance(document, dict) else {}
         return self._conf
 
     @property
     def cluster_name(self) -> str | None:
-        """As the broker's configuration has it, where that has been asked for anyway."""
+        """The cluster's name in the broker's configuration, if that has been read anyway."""
         name = (self._conf or {}).get("clusterName")
         return name if isinstance(name, str) and name else None
 
     async def version(self) -> str | None:
-        """Of the broker that answers, as it writes it; None where it is not told."""
+        """The version of the broker that answers, as it writes it; None: not reported."""
         try:
-            told = await self._http.text("brokers/version", "the broker's version")
+            text = await self._http.text("brokers/version", "the broker's version")
         except refusals.AdminError:
             return None
-        return told.strip().strip('"') or None
+        return text.strip().strip('"') or None
 
     async def brokers(self) -> list[str]:
         """`host:port` of each active broker of the cluster (needs a superuser)."""
@@ -244,7 +244,8 @@ class Admin:
         return str((self._conf or {}).get("transactionCoordinatorEnabled", True)).lower() == "true"
 
     async def transactions(self, kind: str, topic: str, *subscription: str) -> Fields:
-        """Those on a topic (`transactionBufferStats`) or a subscription (`pendingAckStats`).
+        """Open transactions on a topic (`transactionBufferStats`) or subscription
+        (`pendingAckStats`).
 
         One attempt: a broker without a coordinator answers as one that is still starting.
         """
@@ -256,7 +257,7 @@ class Admin:
         return Fields(as_object(answer.document, what))
 
     async def slow_transactions(self, seconds: float) -> Fields:
-        """Those of the cluster with a time-out longer than that, by number (needs a superuser)."""
+        """The cluster's transactions with a longer time-out than that (needs a superuser)."""
         what = "the slow transactions"
         path = f"/admin/v3/transactions/slowTransactions/{round(seconds * 1000)}"
         answer = await self._http.document(path, what, again=False)

@@ -40,10 +40,10 @@ class Members:
 
     def add(self, brokers: Iterable[str]) -> None:
         """Brokers that the cluster lists as `host:port`; what is no such name is passed over."""
-        self._listed.update(place for told in brokers if (place := place_of(told)))
+        self._listed.update(place for broker in brokers if (place := place_of(broker)))
 
     def has(self, url: httpx2.URL) -> bool:
-        """Whether this address belongs to the cluster, as far as it has told."""
+        """Whether this address belongs to the cluster, as far as the cluster has named it."""
         scheme, host, port = origin_of(url)
         if (scheme, host, port) in self._origins or (host, port) in self._listed:
             return True
@@ -53,7 +53,7 @@ class Members:
 class ReadOnly(httpx2.AsyncBaseTransport):
     """Where requests are sent. members: the cluster's, may grow. at_once: requests, about.
 
-    httpx2 looks through all connections of a pool for each request, so there are several small
+    httpx2 searches all connections of a pool for each request, so there are several small
     pools, taken in turn. tls is called at the first https request: loading authorities is slow.
     """
 

@@ -2,8 +2,8 @@
 
 A broker redirects to the one that owns a topic. Where the target is at another origin (scheme, host
 and port) than those of the admin URL (several are written as Pulsar's tools do:
-`http://a:8080,b:8080`), the cluster itself must name it: `GET /admin/v2/brokers`, asked once for
-each origin not seen before. Any other target, or one without TLS after one with TLS, is asked
+`http://a:8080,b:8080`), the cluster itself must name it: `GET /admin/v2/brokers`, read once for
+each origin not seen before. Any other target, or one without TLS after one with TLS, is sent
 nothing and gets nothing.
 """
 
@@ -43,7 +43,7 @@ from pulsar_doctor.errors import InputError
 ATTEMPTS = 3
 BACKOFF_SECONDS = 0.2  # doubled after each attempt
 REDIRECTS = 5
-STREAMS = 8  # brokers whose loaded topics are read at once
+STREAMS = 8  # brokers that are read for their loaded topics at once
 UNSET_BYTES = 64
 UNSET = frozenset({b"", b"null"})  # how brokers answer for a policy that nobody has set
 
@@ -58,7 +58,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """A document and the broker's clock when it was written, epoch ms; None where not told."""
+    """A document and the broker's clock when it was written, epoch ms; None where not reported."""
 
     document: Any
     broker_clock_ms: int | None
@@ -88,7 +88,7 @@ class AnswerStream:
 class Http:
     """Connections to the cluster, kept open; at most `concurrency` documents at once.
 
-    Streams are counted apart, so that what a stream names can be asked for while it is read.
+    Streams are counted apart, so that what a stream names can be requested while it is read.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Http:
             )
 
     async def text(self, path: str, what: str) -> str:
-        """What stands at this path, which is not JSON whatever it is called. Raises AdminError."""
+        """The text at this path, not JSON whatever its content type is. Raises AdminError."""
         async with self._slots:
             return await self._again(
                 lambda base: self._text(url_of(base, path, None), what), self._bases
@@ -148,7 +148,7 @@ class Http:
     async def stream(
         self, path: str, what: str, *, broker: str | None = None
     ) -> AsyncIterator[AnswerStream]:
-        """An answer whose body is still to be read; only its beginning is tried again.
+        """An answer with its body still to be read; only its beginning is tried again.
 
         broker: `host:port` as the cluster lists it, None: the admin URL.
         """
@@ -270,7 +270,7 @@ class Http:
             listed = await self._again(self._listed, self._bases)
         except AdminError as error:
             why = f"the cluster's list of brokers cannot be read ({error})"
-            if isinstance(error, Refused):  # it will not be told later either
+            if isinstance(error, Refused):  # it will not be reported later either
                 self._strangers[place] = why
             return why
         self._members.add(listed)
@@ -280,20 +280,20 @@ class Http:
         return self._strangers[place]
 
     async def _listed(self, base: httpx2.URL) -> list[str]:
-        """The active brokers, told by the admin URL itself: no redirect is followed for it."""
+        """The active brokers as the admin URL itself lists them: no redirect is followed for it."""
         try:
             return await self._names(base, "brokers")
         except AdminError as error:
             if error.again or isinstance(error, Refused):
                 raise
             first = error
-        told: list[str] = []  # older brokers want the name of the cluster
+        brokers: list[str] = []  # older brokers want the name of the cluster
         for cluster in await self._names(base, "clusters"):
-            with suppress(AdminError):  # another cluster's brokers are not told here
-                told += await self._names(base, f"brokers/{quote(cluster, safe='')}")
-        if not told:
+            with suppress(AdminError):  # another cluster's brokers are not reported here
+                brokers += await self._names(base, f"brokers/{quote(cluster, safe='')}")
+        if not brokers:
             raise first
-        return told
+        return brokers
 
     async def _names(self, base: httpx2.URL, path: str) -> list[str]:
         what = f"the list of {path.partition('/')[0]}"
@@ -315,11 +315,11 @@ async def reading(step: Awaitable[T], url: httpx2.URL, what: str) -> T:
         raise refusals.of_connection(error, url, what) from error
 
 
-def names_in(told: Any, what: str) -> list[str]:
+def names_in(names: Any, what: str) -> list[str]:
     """A list of names as it should be. Raises BrokerFailed."""
-    if not isinstance(told, list) or not all(isinstance(name, str) for name in told):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BrokerFailed(f"{what} is not a list of names")
-    return told
+    return names
 
 
 def _parsed(response: httpx2.Response, body: bytearray, what: str) -> Any:
@@ -338,7 +338,7 @@ def _parsed(response: httpx2.Response, body: bytearray, what: str) -> Any:
 
 
 def clock_ms(response: httpx2.Response) -> int | None:
-    """The broker's clock when it answered, epoch ms, to the second; None where not told."""
+    """The broker's clock when it answered, epoch ms, to the second; None where not reported."""
     try:
         return int(parsedate_to_datetime(response.headers["Date"]).timestamp() * 1000)
     except (KeyError, ValueError, OverflowError):

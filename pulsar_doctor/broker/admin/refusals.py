@@ -56,7 +56,7 @@ def place(url: httpx2.URL) -> str:
 
 
 def of_connection(error: BaseException, url: httpx2.URL, what: str) -> AdminError:
-    """What a failed connection means. what: the thing asked for."""
+    """What a failed connection means. what: the thing requested."""
     where = place(url)
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLError):
@@ -99,7 +99,7 @@ def of_proxy(error: BaseException, url: httpx2.URL, proxy: httpx2.URL) -> AdminE
 
 
 def of_time(url: httpx2.URL, what: str, error: TooSlow) -> AdminError:
-    """The answer did not come in time. Not asked again: that makes a slow broker slower."""
+    """The answer did not come in time. Not requested again: that makes a slow broker slower."""
     seconds = f"{round(error.seconds, 1):g}s"
     if not error.received:
         return Unreachable(f"{place(url)} did not answer for {what} within {seconds}")
@@ -110,7 +110,7 @@ def of_time(url: httpx2.URL, what: str, error: TooSlow) -> AdminError:
 
 
 def of_size(url: httpx2.URL, what: str, most: int) -> AdminError:
-    """The answer is longer than is read. Not asked again: it would be as long."""
+    """The answer is longer than is read. Not requested again: it would be as long."""
     return BrokerFailed(
         f"{place(url)} answers with more than {most >> 20} MiB of {what}: it was not read "
         "to the end, and is not used; does a broker answer there? See --admin-url"
@@ -192,10 +192,10 @@ def _unauthorized(response: httpx2.Response, where: str, expired_at: float | Non
 def _reason(response: httpx2.Response, body: bytes | bytearray) -> str:
     """The broker's own words, one line, in brackets; nothing of the credentials."""
     try:
-        told = json.loads(body)["reason"]
+        reason = json.loads(body)["reason"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    lines = (SERVER_TALK.sub("", line).strip() for line in str(told).splitlines())
+    lines = (SERVER_TALK.sub("", line).strip() for line in str(reason).splitlines())
     line = next((line for line in lines if line), "")
     line = "".join(character for character in line if character.isprintable())
     for secret in _secrets(response.request.headers.get("Authorization", "")):

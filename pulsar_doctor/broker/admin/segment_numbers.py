@@ -74,9 +74,9 @@ def composed(
 
 
 def _whole(subscription: str, values: Mapping[str, Any]) -> Mapping[str, int]:
-    told = Fields(values, Fields({}, "the metrics of").where(subscription))
+    reported = Fields(values, Fields({}, "the metrics of").where(subscription))
     known = (name for name in values if "Rate" not in name)  # rates are those of the list
-    return {name: number for name in known if (number := told.whole(name)) is not None}
+    return {name: number for name in known if (number := reported.whole(name)) is not None}
 
 
 def _subscription(
@@ -101,12 +101,12 @@ def _consumers(
 ) -> Iterator[dict[str, Any]]:
     """still: nothing of what they have changed since the list was renewed."""
     for each in listed:
-        told = each.document
-        written = {name: told[name] for name in told if still or name not in CHANGING}
+        document = each.document
+        written = {name: document[name] for name in document if still or name not in CHANGING}
         if len(listed) == 1:
             since_ms = epoch_ms(each.text("connectedSince")) or 0
             moments = {name: subscription.get(name, 0) for name in MOMENTS}
             written |= {name: ms if ms >= since_ms else 0 for name, ms in moments.items()}
-            if "unackedMessages" in told and "unackedMessages" in subscription:
+            if "unackedMessages" in document and "unackedMessages" in subscription:
                 written["unackedMessages"] = subscription["unackedMessages"]
         yield written

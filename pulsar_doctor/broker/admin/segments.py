@@ -56,12 +56,12 @@ class SegmentReader:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def answer(self, segment: str) -> RestAnswer:
-        """Its statistics, as those of a topic would be written. Raises AdminError, InputError."""
+        """The segment's statistics, as of a topic. Raises AdminError, InputError."""
         clock = asyncio.get_running_loop().time
-        asked = clock()
+        asked_at = clock()
         async with self._reading:
             new = self._read_at is not None and clock() - self._read_at < NOW_SECONDS
-            if not new and self._ended_at < asked:  # one that ended since is new enough, too
+            if not new and self._ended_at < asked_at:  # one that ended since is new enough, too
                 await self._read(clock())
                 self._ended_at = clock()
         answer = self._answers.get(segment, self._failure)

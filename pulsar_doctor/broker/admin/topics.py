@@ -29,7 +29,7 @@ class TopicName:
 
     @property
     def path(self) -> str:
-        """Its place in the REST API. The broker decodes the local name once: `+` is a space."""
+        """The topic's path in the REST API. The broker decodes the name once: `+` is a space."""
         return f"{self.domain}/{namespace_path(self.namespace)}/{encoded(self.local)}"
 
     @property

@@ -32,7 +32,7 @@ async def listing(admin: Admin, scope: Scope) -> Listing:
 
 
 async def _topics(admin: Admin, namespace: str) -> Sequence[str]:
-    """All topics, and the segments of scalable ones, which costs a request for each of these."""
+    """Lists every topic and the segments of scalable ones; each of these costs a request."""
     listed, scalable = await asyncio.gather(
         admin.topics(namespace), admin.scalable_topics(namespace)
     )

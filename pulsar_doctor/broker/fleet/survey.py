@@ -120,7 +120,7 @@ class Fleet:
             return []
 
     def _without_right(self, error: DoctorError) -> None:
-        """Goes on without knowing what is loaded, or says what that would cost."""
+        """Continues without knowing what is loaded, or reports what that would cost."""
         why = f"what the brokers have loaded cannot be seen, which needs a superuser ({error})"
         cost = f"each of the {len(self._asleep)} topics is read by itself, which loads those"
         if not self.scope.load:
@@ -129,7 +129,7 @@ class Fleet:
         self._brokers_unread.clear()
 
     async def _quiet(self, brokers: Sequence[str]) -> AsyncGenerator[TopicWindow, None]:
-        """Looks at the loaded topics of all brokers; gives the quiet ones."""
+        """Reads the loaded topics of all brokers once; returns the quiet ones."""
         for broker in brokers:
             before = set(self._unlisted)
             try:
@@ -176,18 +176,18 @@ class Fleet:
         return window
 
     def _waiting_in(self, window: TopicWindow | None) -> Mapping[str, int]:
-        told = window.window.last.topic.subscriptions if window else None
+        subscriptions = window.window.last.topic.subscriptions if window else None
         return {
             name: stats.msg_backlog
-            for name, stats in (told or {}).items()
+            for name, stats in (subscriptions or {}).items()
             if stats.msg_backlog and self.subscription in (None, name)
         }
 
     def _read(self, window: TopicWindow) -> TopicWindow:
         """The window of a suspect. What waits by the list, and is not in it, is unread."""
-        full, told = full_name(window.topic, window.partition), window.window.last.topic
+        full, topic = full_name(window.topic, window.partition), window.window.last.topic
         for name, entries in self._listed.pop(full, {}).items():
-            if name not in (told.subscriptions or {}):
+            if name not in (topic.subscriptions or {}):
                 waits = say("{:entries}", entries)
                 reason = f"{name} was listed with {waits} waiting, and a moment later not reported"
                 self.unread.append(Unread(full, reason))
@@ -285,10 +285,12 @@ class Fleet:
             self.progress(done, planned, what)
 
     def _progress_from(self, begin: int) -> Callable[[int, int], None] | None:
-        told, total = self.progress, len(self._suspects) * self.plan.samples
-        if told is None:
+        progress, total = self.progress, len(self._suspects) * self.plan.samples
+        if progress is None:
             return None
-        return lambda done, _: told(begin * self.plan.samples + done, total, "samples of suspects")
+        return lambda done, _: progress(
+            begin * self.plan.samples + done, total, "samples of suspects"
+        )
 
 
 def is_stored(topic: str) -> bool:

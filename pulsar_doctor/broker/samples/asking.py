@@ -74,13 +74,13 @@ class ReadSamples:
 
     @property
     def guess_ms(self) -> int | None:
-        """When the last file may have been taken, by its own time; None where that is told."""
+        """When the last file may have been taken, by its own time; None where that is reported."""
         guesses = [each.guess_ms for each in self.windows]
         return max((guess for guess in guesses if guess is not None), default=None)
 
     @property
     def span_ms(self) -> int | None:
-        """From the first to the last sample of the longest window; None where not told."""
+        """From the first to the last sample of the longest window; None where not reported."""
         spans = [each.window.span_ms for each in self.windows]
         return max((span for span in spans if span is not None), default=None)
 
@@ -105,7 +105,7 @@ def answers_in(content: bytes, name: str) -> list[Plain]:
 
 def read(files: SampleFiles, reader: ReadsFile = answers_in) -> ReadSamples:
     """The samples of files. Raises InputError where they cannot be read or do not fit together, and
-    DoctorError where a topic that is asked for is not there.
+    DoctorError where a topic that is requested is not there.
 
     reader: for files of --stats that `--save` did not write; a file may hold no sample.
     """
@@ -130,19 +130,19 @@ def read(files: SampleFiles, reader: ReadsFile = answers_in) -> ReadSamples:
     return ReadSamples(tuple(saved[0].windows()), notes, broker_version=version)
 
 
-def of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> ReadSamples:
+def of_plain(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) -> ReadSamples:
     """Samples of several moments, as one window a topic. at_ms: when the last was taken.
 
-    Raises InputError, and DoctorError where a topic that is asked for is not there.
+    Raises InputError, and DoctorError where a topic that is requested is not there.
     """
-    if len(asked.named) > 1:
+    if len(request.named) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
-    interval_ms = None if asked.apart_seconds is None else round(asked.apart_seconds * 1000)
+    interval_ms = None if request.apart_seconds is None else round(request.apart_seconds * 1000)
     given, why = without_metrics(given)
     sorted_ = in_time(given)
     files = once(sorted_) if interval_ms is None else sorted_
     placed = files if at_ms is None else timed(files, at_ms, interval_ms)
-    windows = plain_windows(placed, asked.named, interval_ms)
+    windows = plain_windows(placed, request.named, interval_ms)
     gone = left_out(files)
     notes = [note for plain in files for note in plain.notes]
     if gone and files[-1].kind == METRICS:  # another broker may have them now
@@ -159,7 +159,7 @@ def of_plain(given: Sequence[Plain], asked: SampleFiles, at_ms: int | None) -> R
         )
     elif any(window.span_ms is None for window in _several(windows)):
         notes.append(NO_DISTANCE)
-    if not all(each.window.last.now_told for each in windows):
+    if not all(each.window.last.now_known for each in windows):
         notes.append(NO_TIME if at_ms is None else AT_IS_EARLY)
     another = (
         f"{called(each.name)} has another answer, not read" for each in given if each.another
@@ -177,7 +177,7 @@ def without_metrics(given: Sequence[Plain]) -> tuple[Sequence[Plain], tuple[str,
 
 
 def _several(windows: Sequence[TopicWindow]) -> Iterator[Window]:
-    """Those of more than one sample."""
+    """Reads files that hold more than one sample."""
     return (each.window for each in windows if len(each.window.samples) > 1)
 
 

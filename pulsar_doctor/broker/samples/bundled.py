@@ -69,7 +69,7 @@ def trace_unpacked(files: Mapping[str, bytes], folder: Path) -> Path | None:
 
 
 def members(stream: BinaryIO, name: str) -> Iterator[tuple[str, bytes]]:
-    """All files of a bundle, in their order. Raises InputError."""
+    """The files of a bundle, in their order. Raises InputError."""
     left, seen = BUNDLE_BYTES, set[str]()
     while (header := _read(stream, BLOCK, name)).strip(b"\0"):
         member, kind = header[:100].rstrip(b"\0").decode("utf-8", "replace"), header[156:157]

@@ -88,7 +88,7 @@ def located(where: str) -> Iterator[None]:
 
 
 def files_of_bundle(name: str) -> dict[str, bytes]:
-    """All files of a bundle, by their names; none where it is something else. Raises InputError."""
+    """The files of a bundle by their names; none: it is no bundle. Raises InputError."""
     if name == STDIN:
         return {}
     with opened(name, None) as stream:

@@ -1,8 +1,8 @@
 """Reads text that is almost JSON, and reports what was corrected.
 
-Nothing is invented: what is not whole is left out, so that it counts as not told. One thing stands
-for what is left out: a list of consumers that is cut or shortened ends with one of whom nothing is
-told, so that nobody takes those before it for all of them.
+Nothing is invented: what is not whole is left out, so that it counts as not reported. One thing
+represents what is left out: a list of consumers that is cut or shortened ends with one of whom
+nothing is reported, so that nobody takes those before it for all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from pulsar_doctor.broker.stats.fields import object_of
 
 NOTHING: Any = object()  # a value that is left out
-UNTOLD: Mapping[str, Any] = {}  # a consumer of whom nothing is told
+UNTOLD: Mapping[str, Any] = {}  # a consumer of whom nothing is reported
 CONSUMERS = "consumers"
 ALONE = "Exclusive"  # its consumer is the only one
 
@@ -66,7 +66,7 @@ class Mending:
     passed_line: bool = False  # the space before this place has the end of a line
 
     def value(self, levels: int, name: str = "", java: bool = False) -> Any:
-        """The value here; NOTHING where it is not whole, or stands for something.
+        """The value here; NOTHING where it is not whole, or is a placeholder.
 
         name: of its field. java: whether the object around it is written by Java's toString.
         """
@@ -89,7 +89,7 @@ class Mending:
         return NOTHING if self._dots() else self._printed() if java else self._plain()
 
     def entries(self, levels: int, end: str, java: bool = False) -> tuple[list[Any], bool, bool]:
-        """What stands up to a bracket; whether anything is left out of it, and whether it ends."""
+        """The text up to a bracket; whether anything is left out of it, and whether it ends."""
         found: list[Any] = []
         whole, left_out = self.passed(end), False
         while not (whole or self.ends()):

@@ -1,7 +1,7 @@
-"""Reads a broker's answer whose beginning is missing.
+"""Reads a broker's answer without its beginning.
 
 Each bracket that closes and was never opened ends what is read so far; what follows tells whether
-that stood in a list or under a name. The name is known by what stands in it (`parts`); what is not
+that stood in a list or under a name. The name is known by what is in it (`parts`); what is not
 known is left out.
 """
 
@@ -21,7 +21,7 @@ from pulsar_doctor.broker.samples.parts import are_consumers, is_consumer, name_
 
 
 def from_the_middle(reading: Mending, levels: int) -> Any:
-    """The object whose fields stand here, with what is around it as far as the text goes."""
+    """The object with the fields that begin here, with as much around it as the text has."""
     found, _, closed = reading.entries(levels, "}")
     inner: Any = _apart(found)
     for _ in range(levels):
@@ -63,7 +63,7 @@ def _object_around(reading: Mending, levels: int, inner: Any) -> tuple[Any, bool
 
 
 def _list_around(reading: Mending, levels: int, inner: Any) -> tuple[Any, bool]:
-    """A list of which `inner` is told, and what follows; not its beginning."""
+    """A list of which `inner` is known, and what follows; not its beginning."""
     found, _, closed = reading.entries(levels, "]")
     whole = [each for each in [inner, *found] if each is not NOTHING and each]
     if not are_consumers(whole):

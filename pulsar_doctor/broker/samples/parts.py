@@ -1,6 +1,6 @@
 """Reads parts of a broker's answer: a subscription, its consumers, or a cursor.
 
-A part is known by the fields that only it has. Where its name is not told it is `UNNAMED_PART`.
+A part is known by the fields that only it has. Without a name it is `UNNAMED_PART`.
 """
 
 from __future__ import annotations

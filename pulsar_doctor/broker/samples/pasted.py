@@ -1,11 +1,11 @@
 """Reads a broker's answer as people paste it: with text around it, quoted, or cut off.
 
-Only where the text is not JSON as it stands. Nothing is invented: what is not whole is left out, so
-that it counts as not told, and each thing that was done is said. Left out are
+Only where the text itself is not JSON. Nothing is invented: what is not whole is left out, so
+that it counts as not reported, and each thing that was done is reported. Left out are
 
 - text before and behind the first answer, marks of quotation (`> `), of changes (`+`), of code, of
   HTML, colours of a terminal, and numbers of lines;
-- commas too many, comments, and `...` that stands for something (also a list or object of nothing
+- commas too many, comments, and `...` that is a placeholder (also a list or object of nothing
   else: it is not an empty one);
 - in a text that is cut off, the value that it is cut in, and a list or object that has just begun.
 
@@ -18,7 +18,7 @@ both. A time in front of the answer is when it was taken: the `Date:` of `curl -
 line just before, as of a log, where it has a zone.
 
 An answer that begins in the middle is read from its first field on: what was around that is known
-by what stands in it. What is not JSON at all may be written as YAML is, or as a
+by what is in it. What is not JSON at all may be written as YAML is, or as a
 table. What is wrong in any other way stays an error.
 """
 
@@ -109,7 +109,7 @@ class Pasted:
 
 
 def document_in(content: bytes, name: str) -> Pasted:
-    """What a file holds. Raises InputError, of the text as it stands, where nothing can be read."""
+    """What a file holds. Raises InputError, of the text itself, where nothing can be read."""
     try:
         document = document_of(content, called(name))
         if not isinstance(document, str):
@@ -125,8 +125,8 @@ def document_in(content: bytes, name: str) -> Pasted:
                 raise
             raise InputError(f"{called(name)} is not readable JSON: {instead}") from None
     document, done, taken_ms = found
-    said = "; ".join(sorted(done)) or SPACES
-    note = f"{called(name)} is not valid JSON, and was read with corrections: {said}"
+    names = "; ".join(sorted(done)) or SPACES
+    note = f"{called(name)} is not valid JSON, and was read with corrections: {names}"
     return Pasted(document, (note,), taken_ms, CUT in done, ANOTHER in done)
 
 

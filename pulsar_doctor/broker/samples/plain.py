@@ -65,9 +65,9 @@ class Plain:
     another: bool = False  # its text has another answer, which is not read
 
     def cut_off(self, name: str, document: Any) -> Plain:
-        """The same of a document whose end is missing: the subscriptions need not be all of them.
+        """The same of a document without its end: the subscriptions need not be all of them.
 
-        They are where something stands behind them that is no list of partitions.
+        They are where something follows them that is no list of partitions.
         """
         listing = CURSORS if self.kind in (INTERNAL, PARTITIONED_INTERNAL) else SUBSCRIPTIONS
         last = [*document][-1] if isinstance(document, Mapping) else None
@@ -152,7 +152,7 @@ def plain_stats(document: Any, name: str) -> Plain:
     if by_topic(document):
         with located(called(name)):
             named = {topic: completed(topic_stats(document[topic])) for topic in document}
-        return Plain(name, PARTITIONS, {t: Sample(None, told) for t, told in named.items()})
+        return Plain(name, PARTITIONS, {t: Sample(None, reported) for t, reported in named.items()})
     strange, kind = stranger(document), kind_of(document)
     if strange:
         raise InputError(f"{called(name)} {strange}; --stats takes the output of {TOPIC}")
@@ -163,8 +163,8 @@ def plain_stats(document: Any, name: str) -> Plain:
         )
     with located(called(name)):
         stats, missing = _stats(document, kind)
-    samples = {topic: Sample(None, told) for topic, told in stats.items()}
-    none = any(told.subscriptions is None for told in stats.values()) or not stats
+    samples = {topic: Sample(None, reported) for topic, reported in stats.items()}
+    none = any(reported.subscriptions is None for reported in stats.values()) or not stats
     why = (*(("holds no subscriptions",) if none else ()), *missing)
     return Plain(name, kind, samples, incomplete=tuple(f"{called(name)} {each}" for each in why))
 
@@ -197,15 +197,15 @@ def cursors_alone(
     """
     kind = INTERNAL if UNNAMED in internal else PARTITIONED_INTERNAL
     samples = {
-        topic: Sample(None, TopicStats(subscriptions=_nobody_told(told)), told)
-        for topic, told in internal.items()
+        topic: Sample(None, TopicStats(subscriptions=_without_consumers(stats)), stats)
+        for topic, stats in internal.items()
     }
-    unlisted = any(told.cursors is None for told in internal.values())
+    unlisted = any(stats.cursors is None for stats in internal.values())
     why = (f"{called(name)} holds no cursors",) if unlisted or not internal else ()
     return Plain(name, kind, samples, notes=notes, incomplete=why)
 
 
-def _nobody_told(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
+def _without_consumers(internal: InternalStats) -> Mapping[str, SubscriptionStats]:
     names = (name for name in internal.cursors or {} if not owner_of(name).is_broker)
     return {name: SubscriptionStats() for name in names}
 

@@ -31,7 +31,7 @@ OF_CONSUMERS = (
 def timed(files: Sequence[Plain], at_ms: int, interval_ms: int | None) -> list[Plain]:
     """The files with their times. at_ms: of the last; the others lie `interval_ms` apart.
 
-    None: nobody told how far; then the others have none.
+    None: the distance is not known; then the others have none.
     """
     if interval_ms is None:
         return [*files[:-1], files[-1].at(at_ms)]
@@ -72,7 +72,7 @@ def plain_windows(
     """The one topic of the files, or each partition, or each topic of one file. files: in order.
 
     Raises InputError where they are not samples of one topic in order, DoctorError where the
-    topic asked for is not there.
+    topic requested is not there.
     """
     check_alike(files)
     last = files[-1]
@@ -83,16 +83,16 @@ def plain_windows(
         window = _topic_window(topic, number, _window(files, UNNAMED, interval_ms), last)
         return [replace(window, summed=whole)]
     check_found(topics, last.samples, called(last.name))
-    asked = [name for name in last.samples if not topics or is_called(name, topics[0])]
+    wanted = [name for name in last.samples if not topics or is_called(name, topics[0])]
     windows = [
         _topic_window(*split_partition(name), _window(files, name, interval_ms), last)
-        for name in asked
+        for name in wanted
     ]
     return sorted(windows, key=lambda each: each.partition or 0)
 
 
 def _topic_window(topic: str, partition: int | None, window: Window, last: Plain) -> TopicWindow:
-    """With the last file's own time, unless that cannot be or a better one is told."""
+    """With the last file's own time, unless that cannot be or a better one is known."""
     sample = window.last
     earlier = last.guess_ms is not None and last.guess_ms < (sample.now_ms or 0)
     guess_ms = None if earlier or sample.taken_ms is not None else last.guess_ms
@@ -100,7 +100,7 @@ def _topic_window(topic: str, partition: int | None, window: Window, last: Plain
 
 
 def _window(files: Sequence[Plain], topic: str, interval_ms: int | None) -> Window:
-    """Of the files that have it, back to the first gap: the distance over a gap is not known."""
+    """A window of the files that have it, back to the first gap, which has no known length."""
     have = list(takewhile(lambda plain: topic in plain.samples, reversed(files)))[::-1]
     for before, after in pairwise(have):
         pair = before.samples[topic], after.samples[topic]

@@ -9,7 +9,7 @@ A samples file is JSON lines, compressed by gzip as a rule:
   `transactions`, the open ones of a topic or partition, and `segments` of a scalable topic.
 A reader passes over fields that it does not know. What users attach to consumers, producers and
 subscriptions as they like (metadata, properties) is not in it: it may be secret. Of metadata there
-is only what Pulsar's own framework writes of a function or sink. What looks like a credential in
+is only what Pulsar's own framework writes of a function or sink. What resembles a credential in
 the version of a client is redacted.
 """
 
@@ -31,7 +31,7 @@ VERSION = 1
 NAMED_MOST = 10
 
 USERS_OWN = frozenset({"metadata", "properties", "subscriptionProperties", "cursorProperties"})
-# Objects whose keys are names, so that a subscription called "metadata" stays.
+# Objects with names as keys, so that a subscription called "metadata" stays.
 BY_NAME = frozenset(
     {"subscriptions", "replication", "cursors", "partitions"}
     | {"consumersAfterMarkDeletePosition", "bucketDelayedIndexStats"}
@@ -74,7 +74,7 @@ def harmless(value: Any, levels: int = DEEPEST, names: bool = False) -> Any:
         return [harmless(element, levels - 1) for element in value]
     kept = {
         key: harmless(inner, levels - 1, not names and key in BY_NAME)
-        if isinstance(inner, NESTED)  # asked twice: most are not, and a call takes longer
+        if isinstance(inner, NESTED)  # queried twice: most are not, and a call takes longer
         else inner
         for key, inner in value.items()
         if names or key not in USERS_OWN or counts(key, inner)
@@ -92,15 +92,15 @@ def counts(key: str, value: Any) -> bool:
     return key == "properties" and numbers
 
 
-def is_called(topic: str, asked: str) -> bool:
-    """Whether a full name is what was asked for: full or its last part, topic or partition."""
+def is_called(topic: str, wanted: str) -> bool:
+    """Whether a full name is what was requested: full or its last part, topic or partition."""
     names = (topic, split_partition(topic)[0])
-    return any(name == asked or name.endswith(f"/{asked}") for name in names)
+    return any(name == wanted or name.endswith(f"/{wanted}") for name in names)
 
 
-def check_found(asked: Sequence[str], there: Collection[str], where: str) -> None:
-    """Raises DoctorError where something asked for is not there. there: full names."""
-    strange = [repr(each) for each in asked if not any(is_called(name, each) for name in there)]
+def check_found(wanted: Sequence[str], there: Collection[str], where: str) -> None:
+    """Raises DoctorError where something requested is not there. there: full names."""
+    strange = [repr(each) for each in wanted if not any(is_called(name, each) for name in there)]
     if not strange:
         return
     names = sorted({split_partition(name)[0] for name in there})

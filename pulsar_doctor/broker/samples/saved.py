@@ -15,7 +15,7 @@ from pulsar_doctor.broker.samples.reading import (
     is_called,
 )
 from pulsar_doctor.broker.stats.fields import ROOT, Fields, as_object, document_of
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits, TopicWindow
+from pulsar_doctor.broker.stats.observed import NO_LIMITS, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, numbers_in
 from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, Transactions
@@ -69,12 +69,12 @@ class Saved:
 
     def _wants(self, topic: str) -> bool:
         if topic not in self.wanted:
-            asked = any(is_called(topic, each) for each in self.topics)
-            self.wanted[topic] = asked or not self.topics
+            named = any(is_called(topic, each) for each in self.topics)
+            self.wanted[topic] = named or not self.topics
         return self.wanted[topic]
 
     def windows(self) -> list[TopicWindow]:
-        """By name and partition. Raises DoctorError where a topic asked for is not there."""
+        """The windows by name and partition. Raises DoctorError where a topic is not there."""
         if not self.wanted:
             raise DoctorError(
                 f"{called(self.name)} holds no reading of any topic: nothing to judge"
@@ -84,7 +84,7 @@ class Saved:
 
     def _window(self, topic: str) -> TopicWindow:
         base, partition = split_partition(topic)
-        limits = self.limits.get(topic) or self.limits.get(base) or NOTHING_TOLD
+        limits = self.limits.get(topic) or self.limits.get(base) or NO_LIMITS
         with located(f"{called(self.name)}, {topic}"):
             window = Window(tuple(self.samples[topic]))
         limits = limits.on(self.broker_version)
@@ -164,9 +164,9 @@ def check_version(schema: str, name: str) -> None:
         )
 
 
-def _limits(told: Fields) -> ClusterLimits:
-    numbers = {e.name: told.whole(e.name) for e in fields(ClusterLimits) if e.name != EFFECT}
-    return ClusterLimits(**numbers, backlog_quota_policy=told.text(EFFECT))
+def _limits(reported: Fields) -> ClusterLimits:
+    numbers = {e.name: reported.whole(e.name) for e in fields(ClusterLimits) if e.name != EFFECT}
+    return ClusterLimits(**numbers, backlog_quota_policy=reported.text(EFFECT))
 
 
 def _transactions(line: Fields) -> Transactions:

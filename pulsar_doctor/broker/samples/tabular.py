@@ -1,6 +1,6 @@
 """Reads stats that were copied from the JSON view of a browser.
 
-Firefox copies its tree as a table. How deep a row stands is lost, so what is within what follows
+Firefox copies its tree as a table. The depth of a row is lost, so what is within what follows
 from the names: a row without a value opens an object or a list, an object ends where one of its
 names comes again or one that only its surroundings have, and a list counts its elements from 0. A
 row that was collapsed (`{…}`) and a text that was shortened count as not reported.
@@ -27,7 +27,7 @@ LISTS = frozenset({CONSUMERS, "publishers", "ledgers", "drainingHashes", "keyHas
 # Objects in which anybody may write what he likes.
 FREE = USERS_OWN | {"consumersAfterMarkDeletePosition", "bucketDelayedIndexStats"}
 BEGINS = frozenset({"msgRateIn", "msgRateOut", "msgBacklog", "entriesAddedCounter", *BY_NAME})
-# What stands behind objects by name, and behind the elements of a list.
+# What is behind objects by name, and behind the elements of a list.
 AFTER_NAMED = frozenset(
     {"replication", "deduplicationStatus", "ownerBroker", "compaction", "topicCreationTimeStamp"}
     | {"ledgers", "schemaLedgers", "compactedLedger"}
@@ -47,7 +47,7 @@ class TreeRows:
 
     @property
     def label(self) -> str | None:
-        """Of this row; None behind the last one."""
+        """The label of this row; None behind the last one."""
         return self.rows[self.at][0] if self.at < len(self.rows) else None
 
     @property
@@ -83,7 +83,7 @@ class TreeRows:
         return made
 
     def elements(self, name: str) -> list[Any]:
-        """A list; one of whom nothing is known stands for consumers that were collapsed."""
+        """A list; one of whom nothing is known represents consumers that were collapsed."""
         found: list[Any] = []
         missing, number = False, 0
         while self.label == str(number):

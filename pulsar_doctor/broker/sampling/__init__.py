@@ -1,7 +1,7 @@
 """Samples topics of a live broker over a window of time, to see what moves.
 
-plan: what is asked for, who is told meanwhile, and what came of it · part: the samples of one topic
-or partition · named: a topic as it was named, with its partitions · limits: what the cluster
+plan: what is requested, who is informed meanwhile, and what came of it · part: the samples of one
+topic or partition · named: a topic as it was named, with its partitions · limits: what the cluster
 allows · transactions: which are open · run: the window itself.
 """
 

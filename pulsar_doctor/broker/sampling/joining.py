@@ -18,14 +18,14 @@ from pulsar_doctor.broker.stats.window import (
 )
 from pulsar_doctor.ledger.consumers import full_name
 
-TOPICS_MOST = 512  # whose last sample is kept
+TOPICS_MOST = 512  # with the last sample kept
 
 
 def joined(before: TopicWindow, after: TopicWindow) -> TopicWindow:
     """Both, of the same topic or partition. The later one's samples and limits count first."""
     samples = in_order([*before.window.samples, *after.window.samples])
-    told = {name: limit for name, limit in asdict(after.limits).items() if limit is not None}
-    limits = ClusterLimits(**(asdict(before.limits) | told))
+    reported = {name: limit for name, limit in asdict(after.limits).items() if limit is not None}
+    limits = ClusterLimits(**(asdict(before.limits) | reported))
     elsewhere = before.elsewhere | after.elsewhere
     return replace(after, window=Window(tuple(samples)), limits=limits, elsewhere=elsewhere)
 
@@ -42,13 +42,13 @@ class LastSamples:
         before = self._last.pop(full, None)
         if window.window.last.taken_ms is not None and len(self._last) < TOPICS_MOST:
             self._last[full] = window.window.last
-        if before is None or not goes_on(before, window.window.first):
+        if before is None or not continues(before, window.window.first):
             return window
         return replace(window, window=Window((before, *samples)))
 
 
-def goes_on(before: Sample, after: Sample) -> bool:
-    """Whether all that can be told of the later reading alone can be told from the earlier one on.
+def continues(before: Sample, after: Sample) -> bool:
+    """Whether everything that the later reading alone shows is true from the earlier one on.
 
     Not so where the topic was loaded anew or somebody came since: they would have no beginning. Nor
     where there was nothing to do at first and is now: to wait for work is no slow pace.

@@ -7,22 +7,22 @@ from collections.abc import Awaitable
 from typing import Any
 
 from pulsar_doctor.broker.admin import Admin
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, ClusterLimits
+from pulsar_doctor.broker.stats.observed import NO_LIMITS, ClusterLimits
 from pulsar_doctor.errors import DoctorError
 
 PATIENCE_SECONDS = 0.5  # after the window has ended
 
-ToldLimits = dict[str, Any]  # field of ClusterLimits -> its value
+ReportedLimits = dict[str, Any]  # field of ClusterLimits -> its value
 
 
 class LimitQuestions:
-    """Questions for limits, each topic's asked once. wanted: False asks for nothing."""
+    """Questions for limits, each topic's sent once. wanted: False sends none."""
 
     def __init__(self, admin: Admin, *, wanted: bool) -> None:
         self._admin = admin
         self._wanted = wanted
         # By topic; None: of the whole cluster.
-        self._questions: dict[str | None, asyncio.Task[ToldLimits]] = {}
+        self._questions: dict[str | None, asyncio.Task[ReportedLimits]] = {}
 
     def ask_cluster(self) -> None:
         """Asks for what holds for every topic, unless that was done."""
@@ -35,7 +35,7 @@ class LimitQuestions:
             self._questions[topic] = asyncio.create_task(self._of_topic(topic))
 
     async def settle(self) -> None:
-        """Waits a little for what was asked, and gives up the rest."""
+        """Waits a little for the answers, and gives up the rest."""
         tasks = self._questions.values()
         if tasks:
             await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
@@ -51,19 +51,19 @@ class LimitQuestions:
         both = (self._questions.get(None), self._questions.get(topic))
         return any(task is not None and not task.done() for task in both)
 
-    def told(self, topic: str) -> ClusterLimits:
+    def reported(self, topic: str) -> ClusterLimits:
         """What is known for a topic so far; call `settle` before the end."""
-        told = self._of(None) | self._of(topic)
-        return ClusterLimits(**told) if told else NOTHING_TOLD
+        limits = self._of(None) | self._of(topic)
+        return ClusterLimits(**limits) if limits else NO_LIMITS
 
-    def _of(self, topic: str | None) -> ToldLimits:
+    def _of(self, topic: str | None) -> ReportedLimits:
         task = self._questions.get(topic)
         return task.result() if task and task.done() and not task.cancelled() else {}
 
-    async def _of_cluster(self) -> ToldLimits:
+    async def _of_cluster(self) -> ReportedLimits:
         return {"max_unacked_ranges_to_persist": await _or_none(self._admin.unacked_ranges_limit())}
 
-    async def _of_topic(self, topic: str) -> ToldLimits:
+    async def _of_topic(self, topic: str) -> ReportedLimits:
         consumer, subscription = await asyncio.gather(
             _or_none(self._admin.unacked_limit(topic, "consumer")),
             _or_none(self._admin.unacked_limit(topic, "subscription")),

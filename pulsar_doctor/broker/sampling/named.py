@@ -160,11 +160,11 @@ class NamedTopic:
         """What a document says of each part, by full name."""
         if self.partitions is None:
             return {str(self.name): document}
-        told = document.get("partitions")
-        if not isinstance(told, dict):
+        partitions = document.get("partitions")
+        if not isinstance(partitions, dict):
             raise InputError(f"the answer for {self.name} holds no partitions")
         # The broker names the topic itself where no partition exists (seen on 4.0.8).
-        return {full: each for full, each in told.items() if self._is_partition(full)}
+        return {full: each for full, each in partitions.items() if self._is_partition(full)}
 
     def _is_partition(self, full: str) -> bool:
         name = str(self.name)

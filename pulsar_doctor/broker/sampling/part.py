@@ -11,7 +11,7 @@ from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling.plan import Unread
 from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.internal import InternalStats
-from pulsar_doctor.broker.stats.observed import NOTHING_TOLD, SHARING, ClusterLimits, TopicWindow
+from pulsar_doctor.broker.stats.observed import NO_LIMITS, SHARING, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats
@@ -40,9 +40,9 @@ class SampledPart:
             self.lose(error)
             return None
         self.failure = None
-        told = self._internal(internal)
-        self.samples.append(Sample(taken_ms, topic, told))
-        return StatsAnswer(str(self.name), taken_ms, stats, internal if told else None)
+        read = self._internal(internal)
+        self.samples.append(Sample(taken_ms, topic, read))
+        return StatsAnswer(str(self.name), taken_ms, stats, internal if read else None)
 
     def lose(self, error: DoctorError) -> None:
         """One reading failed."""
@@ -62,10 +62,10 @@ class SampledPart:
     @property
     def wants_internal(self) -> bool:
         """Whether ledgers and cursors can matter: something may wait, whatever a counter says."""
-        told = list(self._subscriptions())
+        subscriptions = list(self._subscriptions())
         kept = self.samples[-1].topic.backlog_size if self.samples else None
-        return bool(told and kept) or any(
-            not is_empty(each) or (each.msg_in_replay or 0) > 0 for each in told
+        return bool(subscriptions and kept) or any(
+            not is_empty(each) or (each.msg_in_replay or 0) > 0 for each in subscriptions
         )
 
     @property
@@ -76,8 +76,8 @@ class SampledPart:
             for subscription in self._subscriptions()
         )
 
-    def window(self, limits: ClusterLimits = NOTHING_TOLD) -> TopicWindow:
-        """Its samples so far; at least one."""
+    def window(self, limits: ClusterLimits = NO_LIMITS) -> TopicWindow:
+        """The topic's samples so far; at least one."""
         whole = self.name.of_all_partitions
         _, _, number = self.name.local[len(whole.local) :].rpartition("-")
         window = Window(tuple(in_order(self.samples)))
@@ -112,14 +112,14 @@ class SampledPart:
             return None
 
     def _subscriptions(self) -> Iterator[SubscriptionStats]:
-        told: Mapping[str, SubscriptionStats] = {}
+        reported: Mapping[str, SubscriptionStats] = {}
         if self.samples:
-            told = self.samples[-1].topic.subscriptions or {}
-        yield from told.values()
+            reported = self.samples[-1].topic.subscriptions or {}
+        yield from reported.values()
 
 
 def in_order(samples: list[Sample]) -> list[Sample]:
-    """The newest samples whose times do not fall: another broker's clock may be behind."""
+    """The newest samples with times that do not fall: another broker's clock may be behind."""
     kept: list[Sample] = []
     next_ms: int | None = None
     for sample in reversed(samples):

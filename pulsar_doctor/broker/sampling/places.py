@@ -36,7 +36,7 @@ async def placed(admin: Admin, sampled: Sampled) -> Sampled:
 
 
 async def _known(admin: Admin, topic: str) -> KnownSegments:
-    """All segments, and the statistics of those that are loaded, as they were just read."""
+    """Every segment, and the statistics of those that are loaded, as they were just read."""
     try:
         segments = await admin.scalable_topic(topic)
     except DoctorError:

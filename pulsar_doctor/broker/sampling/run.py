@@ -117,7 +117,7 @@ class _Run:
 
     def _windows(self, named: NamedTopic) -> list[TopicWindow]:
         """With the limits that are known by now."""
-        return list(named.windows(self._limits.told(str(named.name.of_all_partitions))))
+        return list(named.windows(self._limits.reported(str(named.name.of_all_partitions))))
 
     async def _follow(self, named: NamedTopic) -> None:
         """One topic, from its first reading to its last."""

@@ -91,7 +91,7 @@ async def _of(admin: Admin, window: TopicWindow) -> Transactions:
 
 
 async def _slow(admin: Admin) -> Fields | None:
-    """Those of the cluster that may stay open for longer than most."""
+    """The cluster's transactions that may stay open for longer than most."""
     with suppress(DoctorError, TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await admin.slow_transactions(LISTED_SECONDS)

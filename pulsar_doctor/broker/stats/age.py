@@ -29,5 +29,5 @@ class Age:
         return not self.exact and self.ms < A_SECOND_MS
 
     def __str__(self) -> str:
-        """As a person says it: `at least 12 s`."""
+        """The age in words: `at least 12 s`."""
         return say("{}" if self.exact else "at least {}", duration(self.ms / 1000))

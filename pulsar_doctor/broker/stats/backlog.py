@@ -1,8 +1,8 @@
 """How many entries a subscription has not acknowledged, and whether the broker's count is right.
 
 `msgBacklog` is a counter, entries added less entries consumed, and drifts as long as the topic is
-loaded: docs/permits.md, part 7. Where it is below 0 the broker counts anew and tells that, which is
-right; older ones tell the number below 0.
+loaded: docs/permits.md, part 7. Where it is below 0 the broker counts anew and reports that, which
+is right; older ones tell the number below 0.
 
 *Positions* do not drift: the entries from mark-delete to the last confirmed one, less those in
 acknowledged ranges. `getPreciseBacklog` is the same number.
@@ -17,7 +17,7 @@ The counter is wrong, and not only read at another moment than the rest, where
   was added and consumed from one of these samples to the next. The stats of the last sample must
   have the same counter, or the two documents do not belong together.
 
-Of a cursor that is not durable nothing of this is said: its mark-delete moves without acks.
+None of this applies to a cursor that is not durable: its mark-delete moves without acks.
 
 Source: getNumberOfEntriesInBacklog, internalResetCursor and asyncDelete of ManagedCursorImpl;
 PersistentSubscription.getStats; apache/pulsar #5202, #25047.
@@ -57,12 +57,12 @@ class Backlog:
     @property
     def doubtful(self) -> bool:
         """Whether counter and positions differ, perhaps as they are of two moments."""
-        told = self.counter is not None and self.positions is not None
-        return told and not self.wrong and self.counter != self.positions
+        both = self.counter is not None and self.positions is not None
+        return both and not self.wrong and self.counter != self.positions
 
     @property
-    def told(self) -> bool:
-        """Whether the counter or the positions are told."""
+    def is_known(self) -> bool:
+        """Whether the counter or the positions are known."""
         return self.counter is not None or self.positions is not None
 
     @property
@@ -74,7 +74,7 @@ class Backlog:
 
     @property
     def entries(self) -> int | None:
-        """By the counter, or by the positions where that is wrong, cannot be, or is not told."""
+        """By the counter, or by the positions where that is wrong, impossible or not reported."""
         of_no_use = self.wrong or self.counter is None or self.counter < COUNTER_LEAST
         return self.positions if of_no_use else self.counter
 
@@ -92,7 +92,7 @@ class Backlog:
         return True if self.counter == 0 or self.positions == 0 else None
 
     def __str__(self) -> str:
-        """As a sentence names it: `60 entries`."""
+        """The backlog in words: `60 entries`."""
         if self.entries is not None:
             return say("{:entries}", self.entries)
         return "at least 1 entry" if self.empty is False else "entries that are not reported"
@@ -105,7 +105,8 @@ def is_empty(stats: SubscriptionStats) -> bool:
 
 
 def backlog_of(samples: Sequence[Sample], name: str, ranges: int | None) -> Backlog:
-    """Of one subscription that is in the last sample. samples: of one load of the topic.
+    """The backlog of one subscription that is in the last sample. samples: of one load of the
+    topic.
 
     ranges: acknowledged ones in the last sample.
     """
@@ -138,8 +139,8 @@ def is_durable(stats: SubscriptionStats, cursor: CursorStats | None) -> bool | N
 
 def _shown_by_stats(samples: Sequence[Sample], name: str, now: SubscriptionStats) -> int:
     """How many samples show a counter that cannot be, by what the stats alone tell; all or 0."""
-    told = [sample.subscription(name) for sample in samples]
-    impossible = [each for each in told if each is not None and _is_impossible(each)]
+    reported = [sample.subscription(name) for sample in samples]
+    impossible = [each for each in reported if each is not None and _is_impossible(each)]
     alone = len(samples) == 1 and (now.msg_backlog or 0) < 0
     return len(samples) if len(impossible) == len(samples) and not alone else 0
 
@@ -154,16 +155,16 @@ def _shown_by_positions(cursors: Sequence[tuple[Sample, CursorStats | None]], co
 
     counter: as the stats of the last sample tell it.
     """
-    told = [(s.internal, c) for s, c in cursors if s.internal is not None and c is not None]
-    if not _drift(*told[-1]):
+    known = [(s.internal, c) for s, c in cursors if s.internal is not None and c is not None]
+    if not _drift(*known[-1]):
         return 0  # most are right, and no other sample need be looked at
-    moves = [_moved(before, after) for before, after in pairwise(told)]
-    drifts = [_drift(internal, cursor) for internal, cursor in told]
+    moves = [_moved(before, after) for before, after in pairwise(known)]
+    drifts = [_drift(internal, cursor) for internal, cursor in known]
     moved = [each for each in moves if each is not None]
     certain = [drift for drift in drifts if drift is not None]
     if not moved or len(moved) < len(moves) or len(certain) < len(drifts):
         return 0
-    counted = _counted(*told[-1])
+    counted = _counted(*known[-1])
     if counted is None or counted < 0 or abs(counted - counter) > max(moved):
         return 0  # below 0 the broker counts anew, and what it tells is right
     least = min(certain) if certain[0] > 0 else -max(certain)
@@ -190,5 +191,5 @@ def _moved(
         (before[0].entries_added_counter, after[0].entries_added_counter),
         (before[1].messages_consumed_counter, after[1].messages_consumed_counter),
     )
-    told = [abs(late - early) for early, late in pairs if early is not None and late is not None]
-    return sum(told) if len(told) == len(pairs) else None
+    moves = [abs(late - early) for early, late in pairs if early is not None and late is not None]
+    return sum(moves) if len(moves) == len(pairs) else None

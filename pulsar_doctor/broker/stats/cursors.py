@@ -82,9 +82,10 @@ def owner_of(
 
 
 def judged_cursors(cursors: Iterable[str], clusters: Collection[str]) -> tuple[str, ...]:
-    """Names of those that a verdict is made of. cursors: that are told; clusters: likewise.
+    """Names of the cursors that get a verdict. cursors, clusters: those that are reported.
 
-    A replicator whose cursor is not told has the name that its broker gives it by default.
+    A replicator with a cursor that is not reported has the name that its broker gives it by
+    default.
     """
     owners = {name: owner_of(name, clusters=clusters) for name in cursors}
     found = [name for name, owner in owners.items() if owner.kind in JUDGED]

@@ -1,9 +1,9 @@
 """Reads one field of a broker's JSON: a value, not reported, or an error that names the field.
 
-A field that is missing or null was not told and reads as None, never as 0. A field of a wrong type
-is an InputError with its path: `subscriptions.billing.consumers[0].availablePermits is "x", not a
-whole number`. A field that is written more than once with different values was not told either, and
-its object says so. Unknown fields are not looked at.
+A field that is missing or null was not reported and reads as None, never as 0. A field of a wrong
+type is an InputError with its path: `subscriptions.billing.consumers[0].availablePermits is "x",
+not a whole number`. A field that is written more than once with different values counts as not
+reported either, and its object says so. Unknown fields are not read.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def object_of(pairs: Sequence[tuple[str, Any]], levels: int = JOINED_LEVELS) -> 
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
-    told: dict[str, list[Any]] = {}
+    seen: dict[str, list[Any]] = {}
     for key, value in pairs:
-        told.setdefault(key, []).append(value)
+        seen.setdefault(key, []).append(value)
     whole = Contradictory()
-    for key, values in told.items():
+    for key, values in seen.items():
         if len(values) > 1 and levels and all(isinstance(each, dict) for each in values):
             whole[key] = object_of([pair for each in values for pair in _pairs(each)], levels - 1)
         elif any(_differ(values[0], each) for each in values[1:]):
@@ -82,7 +82,7 @@ def document_of(text: str | bytes, what: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One JSON object. path: where it stands in its document. ignored: told, but meaningless."""
+    """One JSON object. path: its place in its document. ignored: reported, but meaningless."""
 
     document: Mapping[str, Any]
     path: str = ""
@@ -90,13 +90,13 @@ class Fields:
 
     def whole(self, name: str) -> int | None:
         """A whole number of 64 bits; tools that convert JSON write some as 737.0 or 1.795e+12."""
-        value = self._told(name, "a whole number", _is_whole)
+        value = self._read(name, "a whole number", _is_whole)
         if value is not None and not LEAST <= value <= MOST:
             raise self._wrong(name, "a number that a broker can count to")
         return None if value is None else int(value)
 
     def at_least_0(self, name: str) -> int | None:
-        """A whole number where the broker writes -1 for "not told"."""
+        """A whole number where the broker writes -1 for "not reported"."""
         value = self.whole(name)
         return None if value is None or value < 0 else value
 
@@ -106,23 +106,23 @@ class Fields:
         return None if value is None or value <= 0 else value
 
     def never(self, *names: str) -> frozenset[str]:
-        """Which of these moments the broker told as 0: it never happened, since the last load."""
-        told = (name for name in names if name in self.document and self.whole(name) == 0)
-        return frozenset(f"{snake(name)}_ms" for name in told) or NONE
+        """Which of these moments were reported as 0: it never happened, since the last load."""
+        zeros = (name for name in names if name in self.document and self.whole(name) == 0)
+        return frozenset(f"{snake(name)}_ms" for name in zeros) or NONE
 
     def number(self, name: str) -> float | None:
         """A finite number."""
-        value = self._told(name, "a finite number", finite)
+        value = self._read(name, "a finite number", finite)
         return None if value is None else float(value)
 
     def flag(self, name: str) -> bool | None:
         """True or false."""
-        value: bool | None = self._told(name, "true or false", lambda v: type(v) is bool)
+        value: bool | None = self._read(name, "true or false", lambda v: type(v) is bool)
         return value
 
     def text(self, name: str) -> str | None:
         """A string."""
-        value: str | None = self._told(name, "a string", lambda v: type(v) is str)
+        value: str | None = self._read(name, "a string", lambda v: type(v) is str)
         return value
 
     def position(self, name: str) -> Position | None:
@@ -140,12 +140,12 @@ class Fields:
         fields = self.inner(name)
         if fields is None:
             return None
-        told = {key: fields.text(key) for key in fields.document}
-        return {key: text for key, text in told.items() if text is not None}
+        texts = {key: fields.text(key) for key in fields.document}
+        return {key: text for key, text in texts.items() if text is not None}
 
     def inner(self, name: str, ignored: Collection[str] = ()) -> Fields | None:
         """An object within this one."""
-        value = self._told(name, "an object", lambda v: isinstance(v, Mapping))
+        value = self._read(name, "an object", lambda v: isinstance(v, Mapping))
         return None if value is None else Fields(value, self.where(name), frozenset(ignored))
 
     def one(
@@ -159,7 +159,7 @@ class Fields:
         self, name: str, read: Callable[[Fields], T], ignored: Collection[str] = ()
     ) -> tuple[T, ...] | None:
         """What `read` makes of every object of a list."""
-        value = self._told(name, "a list", lambda v: type(v) is list)
+        value = self._read(name, "a list", lambda v: type(v) is list)
         if value is None:
             return None
         where = self.where(name)
@@ -201,7 +201,7 @@ class Fields:
                 values = twice if first == last else f"both {first} and {last}"
                 yield name, f"{self.where(name)} is {values}: nothing is judged by it"
 
-    def _told(self, name: str, kind: str, right: Callable[[Any], bool]) -> Any:
+    def _read(self, name: str, kind: str, right: Callable[[Any], bool]) -> Any:
         value = None if name in self.ignored else self.document.get(name)
         if value is not None and not right(value):
             raise self._wrong(name, kind)

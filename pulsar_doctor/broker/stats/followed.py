@@ -7,7 +7,7 @@ That nobody is attached never follows: whoever removes names removes all that sh
 - Shared and Key_Shared count unacknowledged messages, and the number of the subscription is the sum
   of those of its consumers. Where the listed ones hold less, the list is not whole. One consumer
   that does not report its number holds the rest; otherwise one consumer of which nothing is known
-  stands for those that are not listed. The broker reads the sum after its parts: what is sent
+represents those that are not listed. The broker reads the sum after its parts: what is sent
   within a second does not count.
 - The size of the backlog of a topic is measured from the slowest durable cursor on, and no less
   than what is there. Where it is 0, no durable subscription has a backlog.
@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 
-UNLISTED = ConsumerStats()  # stands for those that are not in the list
+UNLISTED = ConsumerStats()  # represents those that are not in the list
 SHARING = ("Shared", "Key_Shared", None)  # None: the type is not reported
 
 
@@ -45,7 +45,7 @@ def _completed(topic: TopicStats, stats: SubscriptionStats) -> SubscriptionStats
 
 
 def _whole(stats: SubscriptionStats, listed: Sequence[ConsumerStats]) -> tuple[ConsumerStats, ...]:
-    """Those who are listed, with who holds what they do not."""
+    """The listed consumers, where the listed one holds what the others do not."""
     counts = [each.unacked_messages for each in listed]
     rest = (stats.unacked_messages or 0) - sum(max(0, count or 0) for count in counts)
     if rest <= (stats.msg_rate_out or 0) or UNLISTED in listed:

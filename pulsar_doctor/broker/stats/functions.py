@@ -28,12 +28,12 @@ class FunctionInstance:
     number: int
 
     def __str__(self) -> str:
-        """As a person says it."""
+        """The function instance in words."""
         return f"instance {self.number} of the {self.kind} {self.name}"
 
     @property
     def metadata(self) -> dict[str, str]:
-        """As the framework writes it."""
+        """The metadata as the framework writes it."""
         application = f"pulsar-{self.kind}"
         return {"application": application, "id": self.name, "instance_id": str(self.number)}
 

@@ -1,12 +1,12 @@
 """A topic's ledgers and cursors, as `topics stats-internal` reports them.
 
-Names are the broker's in snake case; None is "not told". Positions are (ledger, entry); entry -1
-stands before the first of its ledger. messages_consumed_counter is entries added since the topic
-was loaded, less the backlog: it grows with every entry acknowledged, in order or not, starts below
-zero where a backlog was loaded (seen: -52), and falls on a seek back.
+Names are the broker's in snake case; None is "not reported". Positions are (ledger, entry); entry
+-1 is before the first of its ledger. messages_consumed_counter is entries added since the topic was
+loaded, less the backlog: it grows with every entry acknowledged, in order or not, starts below zero
+where a backlog was loaded (seen: -52), and falls on a seek back.
 
 A non-persistent topic has no ledgers: the broker then writes cursors with 0 as each number and
-without positions (seen); such a cursor tells nothing here. cursor_ledger is -1 where there is none.
+without positions (seen); such a cursor shows nothing here. cursor_ledger is -1 where there is none.
 Source: ManagedLedgerInternalStats of pulsar-client-admin-api.
 """
 
@@ -29,7 +29,7 @@ class LedgerStats:
 
 @dataclass(frozen=True, slots=True)
 class CursorStats:
-    """One cursor: `cursors.owner_of` tells whose. individually_deleted_messages: as written."""
+    """One cursor: `cursors.owner_of` names its owner. individually_deleted_messages: as written."""
 
     mark_delete_position: Position | None = None
     read_position: Position | None = None

@@ -60,7 +60,7 @@ class ClusterLimits:
         return replace(self, unacked_ranges_by_default=by_default(RANGES, version))
 
 
-NOTHING_TOLD = ClusterLimits()
+NO_LIMITS = ClusterLimits()
 BACKLOG = attrgetter("msg_backlog")
 
 
@@ -78,7 +78,7 @@ class TopicWindow:
     topic: str  # without the partition
     partition: int | None
     window: Window
-    limits: ClusterLimits = NOTHING_TOLD
+    limits: ClusterLimits = NO_LIMITS
     # When the last may have been taken, if not known; no finding rests on that.
     guess_ms: int | None = None
     place: SegmentPlace | None = None  # of a segment, in its scalable topic
@@ -99,9 +99,10 @@ class TopicWindow:
             yield self._observed(name, self.window)
 
     def judged(self) -> Iterator[Observed]:
-        """The same, and the cursors of replicators and of compaction, as far as they are told.
+        """The same, and the cursors of replicators and of compaction, as far as they are reported.
 
-        Of these a broker tells no subscription: they are seen as one of which nothing is told.
+        A broker reports no subscription for these: they are seen as one of which nothing is
+        reported.
         """
         yield from self.subscriptions()
         names = own_cursors(self.window.last)
@@ -132,7 +133,7 @@ class Observed:
     partition: int | None
     subscription: str
     window: Window
-    limits: ClusterLimits = NOTHING_TOLD
+    limits: ClusterLimits = NO_LIMITS
     place: SegmentPlace | None = None
     summed: bool = False
     elsewhere: bool = False  # whether it has consumers on other partitions
@@ -155,7 +156,7 @@ class Observed:
 
     @cached_property
     def cursor(self) -> Course[CursorStats]:
-        """Its cursor over the window, as far as there are internal stats."""
+        """The subscription's cursor over the window, as far as there are internal stats."""
         return self.window.cursor(self.subscription)
 
     @cached_property
@@ -204,19 +205,19 @@ class Observed:
 
     @property
     def owner(self) -> CursorOwner:
-        """Whose its cursor is."""
+        """Who owns the subscription's cursor."""
         return owner_of(self.subscription, clusters=self.window.last.topic.replication or ())
 
     @cached_property
     def type(self) -> str | None:
-        """Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not told."""
+        """Exclusive, Shared, Failover or Key_Shared; None where nobody attached or not reported."""
         if self.now.type is None and _orders_keys(self.now):
             return "Key_Shared"
         return None if self.now.type in (None, "None") else self.now.type
 
     @property
     def one_sample(self) -> bool:
-        """Whether nothing can be said about movement: one sample, or a load in between."""
+        """Whether movement cannot be judged: one sample, or a load in between."""
         return len(self.course.values) < 2 or self.course.broken
 
     @property
@@ -252,23 +253,23 @@ class Observed:
 
     @property
     def cannot_be(self) -> tuple[str, ...]:
-        """What was told and cannot be, in any sample: a sentence for each. Nothing rests on it."""
-        said = [line for sample in self.window.samples for line in sample.topic.cannot_be]
+        """What was reported and is impossible, in any sample: a sentence for each."""
+        reasons = [line for sample in self.window.samples for line in sample.topic.cannot_be]
         for stats in self.course.values:
             if stats is not None:
-                said += stats.cannot_be
-                said += [line for each in stats.consumers or () for line in each.cannot_be]
+                reasons += stats.cannot_be
+                reasons += [line for each in stats.consumers or () for line in each.cannot_be]
         counter = self.backlog.counter
         if counter is not None and counter < 0 and self.backlog.entries is None:
-            said.append(sentence(f"msgBacklog of {shown(self.subscription)}", counter))
+            reasons.append(sentence(f"msgBacklog of {shown(self.subscription)}", counter))
         unacked = self.now.unacked_messages or 0
         if self.type in SINGLE_ACTIVE and unacked < 0:  # where no broker counts any
-            said.append(sentence(f"unackedMessages of {shown(self.subscription)}", unacked))
-        return tuple(dict.fromkeys(said))
+            reasons.append(sentence(f"unackedMessages of {shown(self.subscription)}", unacked))
+        return tuple(dict.fromkeys(reasons))
 
     @cached_property
     def cursor_now(self) -> CursorStats | None:
-        """The cursor in the last sample; None where it is not told."""
+        """The cursor in the last sample; None where it is not reported."""
         return self.window.last.cursor(self.subscription)
 
     @property
@@ -296,19 +297,19 @@ class Observed:
 
     @property
     def read_armed(self) -> bool | None:
-        """Whether the cursor reads, or waits for entries: a consumer is there and asked for some.
+        """Whether the cursor reads, or waits for entries: a consumer is there and requested some.
 
-        When the last one leaves, the broker ends that read. None where it is not told.
+        When the last one leaves, the broker ends that read. None where it is not reported.
         """
         cursor = self.cursor_now
-        told = None if cursor is None else (cursor.waiting_read_op, cursor.pending_read_ops)
-        return None if told is None or told == (None, None) else any(told)
+        pending = None if cursor is None else (cursor.waiting_read_op, cursor.pending_read_ops)
+        return None if pending is None or pending == (None, None) else any(pending)
 
     @cached_property
     def left(self) -> Between | None:
-        """Entries that could be sent now if a consumer had permits; None where not told."""
-        told_empty = self.backlog.counter is None or self._nothing_counted
-        if self.nothing_waits or (self.backlog.empty and told_empty):
+        """Entries that could be sent now if a consumer had permits; None where not reported."""
+        counted_empty = self.backlog.counter is None or self._nothing_counted
+        if self.nothing_waits or (self.backlog.empty and counted_empty):
             return Between(0, 0)
         unread, now, entries = self.unread, self.now, self.backlog.entries
         if self.type in SINGLE_ACTIVE:
@@ -336,12 +337,12 @@ class Observed:
 
     @property
     def open_transactions(self) -> int | None:
-        """Of producers on the topic; None: not reported."""
+        """Transactions that producers on the topic have open; None: not reported."""
         return 0 if self.transactions.none else self.window.last.topic.ongoing_txn_count
 
     @property
     def unreadable(self) -> int | None:
-        """Of these, entries behind an open transaction of a producer; None: not reported."""
+        """How many of these entries an open transaction of a producer hides; None: unknown."""
         position, internal, unread = (
             self.transactions.max_read_position,
             self.internal,
@@ -410,7 +411,7 @@ class Observed:
 
     @cached_property
     def held(self) -> Between | None:
-        """Entries that consumers hold unacknowledged; None where not told."""
+        """Entries that consumers hold unacknowledged; None where not reported."""
         now, unread, entries = self.now, self.unread, self.backlog.entries
         if self.nothing_waits:
             return Between(0, 0)
@@ -429,10 +430,10 @@ class Observed:
 
     @cached_property
     def acknowledged_ranges(self) -> int | None:
-        """Ranges of acknowledged entries after mark-delete, in the last sample; None: not told."""
-        told, cursor = self.now.non_contiguous_deleted_messages_ranges, self.cursor_now
-        if told is not None or cursor is None:
-            return told
+        """Acknowledged ranges after mark-delete, in the last sample; None: not reported."""
+        reported, cursor = self.now.non_contiguous_deleted_messages_ranges, self.cursor_now
+        if reported is not None or cursor is None:
+            return reported
         if cursor.total_non_contiguous_deleted_messages_range is not None:
             return cursor.total_non_contiguous_deleted_messages_range
         ranges = ranges_of(cursor)
@@ -450,13 +451,13 @@ class Observed:
 def own_cursors(last: Sample) -> tuple[str, ...]:
     """Names of the broker's own cursors that are judged, and that are no subscription."""
     clusters = tuple(last.topic.replication or ())
-    told = () if last.internal is None else tuple(last.internal.cursors or ())
-    names = judged_cursors(told, clusters)
+    known = () if last.internal is None else tuple(last.internal.cursors or ())
+    names = judged_cursors(known, clusters)
     return tuple(name for name in names if name not in (last.topic.subscriptions or {}))
 
 
 def _orders_keys(now: SubscriptionStats) -> bool:
-    """Whether something is told that a broker tells of Key_Shared alone."""
+    """Whether something is reported that a broker reports for Key_Shared alone."""
     each = now.consumers or ()
     drains = any(consumer.draining_hashes or consumer.draining_hashes_count for consumer in each)
     return bool(now.consumers_after_mark_delete_position or now.draining_hashes_count or drains)

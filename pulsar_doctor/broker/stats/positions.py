@@ -9,10 +9,10 @@ from pulsar_doctor.ledger.acks.written import Written, parse_written
 
 
 def entries_between(after: Position, to: Position, internal: InternalStats) -> int | None:
-    """Entries behind one position, up to another and with it; None where a ledger is not told.
+    """Entries behind one position, up to another and with it; None where a ledger is not listed.
 
     Below 0 where the second lies before the first. A ledger that is gone holds nothing; that is one
-    before the first of the list. Of a list that somebody has shortened nothing is counted.
+    before the first of the list. Nothing is counted in a list that somebody has shortened.
     """
     if to < after:
         back = entries_between(to, after, internal)
@@ -33,7 +33,7 @@ def entries_between(after: Position, to: Position, internal: InternalStats) -> i
 
 
 def entries_by_positions(internal: InternalStats, cursor: CursorStats) -> int | None:
-    """Entries that are not acknowledged, by positions; None where a ledger is not told.
+    """Entries that are not acknowledged, by positions; None where a ledger is not listed.
 
     Below 0 where mark-delete was read later than the last confirmed entry, and lies behind it.
     """
@@ -63,7 +63,7 @@ def nothing_waits(internal: InternalStats, cursor: CursorStats) -> bool:
 
 
 def entries_behind(after: Position, internal: InternalStats, cursor: CursorStats) -> int | None:
-    """Entries behind a position that are in no acknowledged range, likewise."""
+    """Entries behind a position in no acknowledged range; None where a ledger is not listed."""
     last, ranges = internal.last_confirmed_entry, ranges_of(cursor)
     if last is None or ranges is None:
         return None
@@ -91,7 +91,7 @@ def unread_of(internal: InternalStats, cursor: CursorStats) -> int | None:
 
 
 def entries_from(position: Position, internal: InternalStats) -> int | None:
-    """Entries from a position to the last confirmed one; None where a ledger is not told."""
+    """Entries from a position to the last confirmed one; None where a ledger is not listed."""
     last = internal.last_confirmed_entry
     if last is None:
         return None

@@ -1,6 +1,6 @@
 """Reads a topic's stats and internal stats from JSON, and drops zeros that mean nothing.
 
-Two documents write zeros that mean nothing, and these are not told here:
+Two documents write zeros that mean nothing, and these count as not reported here:
 - the totals of a partitioned topic, where the broker sums the counters and leaves all else as it
   was made (seen on 4.0.8: moments 0, avgMessagesPerEntry 0, the blocked flag of the subscription
   false), or as the last partition had it (a consumer's blocked flag, ongoingTxnCount);
@@ -107,7 +107,7 @@ def internal_stats(document: Any) -> InternalStats:
 
 
 def partitioned_internal_stats(document: Any) -> Mapping[str, InternalStats] | None:
-    """The internal stats of each partition, by its full name. Raises InputError likewise."""
+    """The internal stats of each partition, by its full name. Raises InputError."""
     return Fields(as_object(document, ROOT)).by_name("partitions", _internal)
 
 

@@ -1,10 +1,10 @@
 """One sample of a topic's stats, with the broker's time.
 
 "Now" is the broker's clock. Its Date header has steps of one second, so moments in the document may
-lie ahead of it; the later of the two is taken. Where no Date was told, or the document is further
-ahead than clocks of one broker can be, the newest moment is the earliest possible now, and every
-age is a lower bound. Where only the distance between samples is known, the earliest possible now
-of one is also that distance after the earliest possible now of the one before it.
+lie ahead of it; the later of the two is taken. Where no Date was reported, or the document is
+further ahead than clocks of one broker can be, the newest moment is the earliest possible now, and
+every age is a lower bound. Where only the distance between samples is known, the earliest possible
+now of one is also that distance after the earliest possible now of the one before it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Sample:
         return max(moments(self.topic), default=None)
 
     @cached_property
-    def now_told(self) -> bool:
+    def now_known(self) -> bool:
         """Whether `taken_ms` is by the broker's clock."""
         taken, newest = self.taken_ms, self.newest_ms
         return taken is not None and (newest is None or newest - taken <= CLOCK_SLACK_MS)
@@ -68,25 +68,25 @@ class Sample:
         now, known = self.now_ms, [moment for moment in moments_ms if moment is not None]
         if not known or now is None:
             return None
-        return Age(max(0, now - max(known)), self.now_told)
+        return Age(max(0, now - max(known)), self.now_known)
 
 
 def moments(topic: TopicStats) -> Iterator[int]:
-    """All moments by the broker's clock that a topic's stats tell."""
+    """Every moment by the broker's clock in a topic's stats."""
     for publisher in topic.publishers or ():
         if publisher.connected_since_ms is not None:
             yield publisher.connected_since_ms
     for subscription in (topic.subscriptions or {}).values():
-        yield from told_moments(subscription)
+        yield from reported_moments(subscription)
         for consumer in subscription.consumers or ():
-            yield from told_moments(consumer)
+            yield from reported_moments(consumer)
             if consumer.connected_since_ms is not None:
                 yield consumer.connected_since_ms
 
 
-def told_moments(stats: SubscriptionStats | ConsumerStats) -> Iterator[int]:
-    """The moments of a subscription or consumer that have come and are told."""
+def reported_moments(stats: SubscriptionStats | ConsumerStats) -> Iterator[int]:
+    """The moments of a subscription or consumer that have come and are reported."""
     for moment in MOMENTS:
-        told: int | None = getattr(stats, moment, None)
-        if told is not None:
-            yield told
+        reported: int | None = getattr(stats, moment, None)
+        if reported is not None:
+            yield reported

@@ -60,7 +60,7 @@ def segments_of(topic: str, document: Any) -> dict[int, TopicSegment]:
 def unlisted_in(
     loaded: Mapping[str, float], segments: Mapping[int, TopicSegment]
 ) -> tuple[TopicSegment, ...]:
-    """Those that are not in the metadata. loaded: by name, seconds since each was first seen."""
+    """Loaded segments that the metadata lacks. loaded: by name, seconds since first seen."""
     listed = {each.name for each in segments.values()}
     found = []
     for name in sorted(loaded.keys() - listed):

@@ -1,11 +1,11 @@
 """A topic, its subscriptions and consumers, as `topics stats` reports them.
 
-Names are the broker's in snake case. None is "not told" everywhere, and never 0: versions from 2.8
-to 4.2 differ, and a file may be cut. Moments end in `_ms` and are epoch milliseconds by the
+Names are the broker's in snake case. None is "not reported" everywhere, and never 0: versions from
+2.8 to 4.2 differ, and a file may be cut. Moments end in `_ms` and are epoch milliseconds by the
 broker's clock. Where the broker writes 0 for a moment that has not come since it loaded the topic,
-the field is None and its name stands in `never`; neither field nor `never` means not told. So does
-a 0 that cannot be: the totals of a partitioned topic write 0 beside counters that have grown, and
-a subscription forgets what the consumers that left had done. A number that cannot be is not told
+the field is None and its name is in `never`; neither field nor `never` means not reported. So does
+a 0 that cannot be: the totals of a partitioned topic write 0 beside counters that have grown, and a
+subscription forgets what the consumers that left had done. A number that cannot be is not reported
 either, and `cannot_be` says so, a sentence for each.
 
 Units: msg_backlog, msg_delayed and msg_in_replay count entries; unacked_messages, permits and
@@ -79,12 +79,12 @@ class ConsumerStats:
 
     @property
     def connected_since_ms(self) -> int | None:
-        """When it connected; None where that is not told or no moment can be read from it."""
+        """When it connected; None where that is not reported or no moment can be read from it."""
         return epoch_ms(self.connected_since)
 
     @property
     def last_sign_ms(self) -> int | None:
-        """When it last acknowledged, asked for more or connected, as far as told."""
+        """When it last acknowledged, requested more or connected, as far as reported."""
         flow = self.last_consumed_flow_timestamp_ms
         return latest(self.last_acked_timestamp_ms, flow, self.connected_since_ms)
 
@@ -140,13 +140,13 @@ class SubscriptionStats:
 
     @property
     def last_ack_ms(self) -> int | None:
-        """When anybody last acknowledged a message of it, as far as told."""
+        """When anybody last acknowledged a message of it, as far as reported."""
         of_consumers = (each.last_acked_timestamp_ms for each in self.consumers or ())
         return latest(self.last_acked_timestamp_ms, *of_consumers)
 
     def __post_init__(self) -> None:
         sent = _any(self.msg_out_counter, self.msg_rate_out)
-        if sent and FLOW in self.never:  # nothing is sent before somebody has asked
+        if sent and FLOW in self.never:  # nothing is sent before somebody has sent a FLOW
             object.__setattr__(self, "never", frozenset())
         elif sent and CONSUMED in self.never:
             object.__setattr__(self, "never", self.never - {CONSUMED, ACKED})
@@ -160,7 +160,7 @@ def _any(*counted: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PublisherStats:
-    """One connected producer. Whether it batches is not told."""
+    """One connected producer. Whether it batches is not reported."""
 
     producer_name: str | None = None
     address: str | None = None
@@ -168,13 +168,13 @@ class PublisherStats:
 
     @property
     def connected_since_ms(self) -> int | None:
-        """When it connected; None where that is not told or no moment can be read from it."""
+        """When it connected; None where that is not reported or no moment can be read from it."""
         return epoch_ms(self.connected_since)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicatorStats:
-    """What goes to one remote cluster."""
+    """Replication of the topic to one remote cluster."""
 
     replication_backlog: int | None = None  # entries
     connected: bool | None = None

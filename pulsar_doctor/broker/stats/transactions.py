@@ -56,7 +56,7 @@ class Transactions:
         return next(found, None)
 
     def slow_of(self, subscription: str) -> tuple[SlowTransaction, ...]:
-        """Those that publish to the topic or acknowledge entries of the subscription."""
+        """Slow transactions on the topic's messages or the subscription's acknowledgements."""
         concerned = (None, subscription)
         return tuple(each for each in self.slow if each.subscription in concerned)
 

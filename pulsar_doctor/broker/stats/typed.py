@@ -24,15 +24,15 @@ IgnoredFields = Mapping[type, frozenset[str]]
 NOTHING_IGNORED: IgnoredFields = {}
 
 
-def _ranges(told: Fields, name: str) -> int | None:
+def _ranges(fields: Fields, name: str) -> int | None:
     """broker-stats has another word for it."""
-    ranges = told.whole(name)
-    return told.whole("totalNonContiguousDeletedMessagesRange") if ranges is None else ranges
+    ranges = fields.whole(name)
+    return fields.whole("totalNonContiguousDeletedMessagesRange") if ranges is None else ranges
 
 
-def _function(told: Fields, name: str) -> FunctionInstance | None:
-    """Whatever else stands there is nobody's business."""
-    return function_of(told.document.get(name))
+def _function(fields: Fields, name: str) -> FunctionInstance | None:
+    """The function instance; whatever else is in this field is ignored."""
+    return function_of(fields.document.get(name))
 
 
 def _unowned(fields: Fields, name: str) -> tuple[HashRange, ...] | None:
@@ -40,8 +40,8 @@ def _unowned(fields: Fields, name: str) -> tuple[HashRange, ...] | None:
     return unowned_hashes(fields.document)
 
 
-def _version(told: Fields, name: str) -> str | None:
-    text = told.text(name)
+def _version(fields: Fields, name: str) -> str | None:
+    text = fields.text(name)
     return None if text is None else redact_version(text)
 
 
@@ -75,12 +75,12 @@ class _Form(NamedTuple):
     keys: set[str]
 
 
-def value_of(kind: type[V], told: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> V:
+def value_of(kind: type[V], fields: Fields, ignored: IgnoredFields = NOTHING_IGNORED) -> V:
     """A dataclass of this kind. ignored: fields that mean nothing, of the kinds within it.
 
     Raises InputError where a field has a wrong type.
     """
-    value: V = _read(_form(kind), ignored, told)  # type: ignore[arg-type]  # a class has a hash
+    value: V = _read(_form(kind), ignored, fields)  # type: ignore[arg-type]  # a class has a hash
     return value
 
 
@@ -110,15 +110,15 @@ def _read(form: _Form, ignored: IgnoredFields, document: Fields) -> Any:
 
 
 def _take_out(
-    values: dict[str, Any], bounded: list[tuple[str, str, LeastMost]], told: Fields
+    values: dict[str, Any], bounded: list[tuple[str, str, LeastMost]], fields: Fields
 ) -> tuple[str, ...]:
-    """Makes what cannot be a number that is not told, and says which these are."""
+    """Makes what cannot be a number that is not reported, and lists these."""
     wrong = []
     for name, key, (least, most) in bounded:
         value = values.get(name)
         if value is not None and not least <= value <= most:
             values[name] = None
-            wrong.append(sentence(told.where(key), value))
+            wrong.append(sentence(fields.where(key), value))
     return tuple(wrong)
 
 

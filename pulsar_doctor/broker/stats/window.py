@@ -59,7 +59,7 @@ class Course(Generic[T]):
         return self.reset or len(self.values) < 2 or None in self.values
 
     def growth(self, read: Callable[[T], int | None]) -> int | None:
-        """By how much a counter grew; None where not told, or where it fell on the way."""
+        """By how much a counter grew; None where not reported, or where it fell on the way."""
         series = self._series(read)
         if series is None or any(after < before for before, after in pairwise(series)):
             return None
@@ -78,13 +78,13 @@ class Course(Generic[T]):
         return any(before != after for before, after in pairwise(series))
 
     def passed(self, moment: Moment) -> bool | None:
-        """Whether a moment came (again) within the window; None where not told or set back."""
+        """Whether a moment came (again) within the window; None where not reported or set back."""
 
         def read(value: T) -> int | None:
             if moment in getattr(value, "never", ()):
                 return 0
-            told: int | None = getattr(value, moment)
-            return told
+            reported: int | None = getattr(value, moment)
+            return reported
 
         grown = self.growth(read)
         return None if grown is None else grown > 0
@@ -92,10 +92,10 @@ class Course(Generic[T]):
     def _series(self, read: Callable[[T], R | None]) -> list[R] | None:
         if self.broken:
             return None
-        told = [read(value) for value in self.values if value is not None]
-        if told[0] is None or told[-1] is None:
+        reported = [read(value) for value in self.values if value is not None]
+        if reported[0] is None or reported[-1] is None:
             return None
-        return [value for value in told if value is not None]
+        return [value for value in reported if value is not None]
 
 
 @dataclass(frozen=True)  # no slots: derived values are cached
@@ -128,7 +128,7 @@ class Window:
 
     @cached_property
     def signs(self) -> Mapping[str, int]:
-        """Address of a connection -> when anybody on it last acknowledged, asked for more or
+        """Address of a connection -> when anybody on it last acknowledged, requested more or
         connected, in epoch milliseconds."""
         return _signs(self.last.topic)
 
@@ -149,7 +149,7 @@ class Window:
         By the broker's clock, or by another one that is reported for both.
         """
         first, last = self.first, self.last
-        by_now = (first.now_ms, last.now_ms) if first.now_told and last.now_told else (None, None)
+        by_now = (first.now_ms, last.now_ms) if first.now_known and last.now_known else (None, None)
         for began, ended in (by_now, (first.taken_ms, last.taken_ms)):
             if began is not None and ended is not None:
                 return max(0, ended - began)
@@ -173,7 +173,7 @@ class Window:
 
     def _least_ms_since(self, at: int) -> int | None:
         since, now = self.samples[at], self.last.now_ms
-        if since.now_told and since.now_ms is not None and now is not None:
+        if since.now_known and since.now_ms is not None and now is not None:
             return max(0, now - since.now_ms)
         if self.interval_ms is not None:
             return (len(self.samples) - 1 - at) * self.interval_ms
@@ -234,7 +234,7 @@ class Window:
         return tuple(courses)
 
     def left(self, name: str) -> tuple[ConsumerStats, ...] | None:
-        """Consumers of earlier samples that are not in the last, as last seen; None: not told."""
+        """Consumers of earlier samples that are not in the last, as last seen; None: unknown."""
         last = consumers_of(self.last, name)
         if last is None or None in (still := [identity(consumer) for consumer in last]):
             return None
@@ -280,10 +280,10 @@ def _changed(
 ) -> Iterator[int]:
     """Moments that came again, or for the first time; not those that an older load had."""
     for moment in MOMENTS:
-        told, was = getattr(after, moment, None), getattr(before, moment, None)
+        now, was = getattr(after, moment, None), getattr(before, moment, None)
         known = was is not None or moment in before.never
-        if told is not None and known and (was is None or told > was):
-            yield told
+        if now is not None and known and (was is None or now > was):
+            yield now
 
 
 def reloaded(before: Sample, after: Sample) -> bool:
@@ -313,18 +313,18 @@ def subscription_fell(before: SubscriptionStats, after: SubscriptionStats) -> bo
 
 
 def fell(before: int | None, after: int | None) -> bool:
-    """Whether a counter fell; False where it is not told."""
+    """Whether a counter fell; False where it is not reported."""
     return before is not None and after is not None and after < before
 
 
 def consumers_of(sample: Sample, name: str) -> Sequence[ConsumerStats] | None:
-    """The consumers of a subscription in a sample; None where they are not told."""
+    """The consumers of a subscription in a sample; None where they are not reported."""
     subscription = sample.subscription(name)
     return None if subscription is None else subscription.consumers
 
 
 def identity(consumer: ConsumerStats | PublisherStats) -> Identity | None:
-    """What makes it one incarnation; None where connectedSince is not told.
+    """What makes a consumer one incarnation; None where connectedSince is not reported.
 
     Metrics have its number within a connection instead. It is another incarnation, too, where its
     counter falls, which leaves no difference to judge by.

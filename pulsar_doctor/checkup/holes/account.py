@@ -57,12 +57,12 @@ class CursorAccount:
     messages: Account | None  # where all its messages are, in holes or not; None: not reported
     storing: Storing  # how the broker keeps ranges
     record_bytes: int | None
-    record_told: bool  # the record's size is the broker's own number
+    record_known: bool  # the record's size is the broker's own number
     forecast: RedeliveryForecast | None
     stood: Age | None  # since mark-delete moved
     pinned: Pinned | None
     origins: tuple[Origin, ...]
-    not_told: tuple[str, ...] = ()  # what is missing, and why
+    unknowns: tuple[str, ...] = ()  # what is missing, and why
     backlog_by_positions: int | None = None
     backlog_wrong: bool | None = None  # it cannot be right; None: one reading does not show it
     stuck: str | None = None  # what `ack-hole` warns of, where a reading shows it
@@ -77,21 +77,21 @@ class CursorAccount:
 
     @property
     def holes(self) -> int | None:
-        """How many; None where not told."""
+        """How many holes there are; None where not reported."""
         if self.shape is not None:
             return len(self.shape.holes)
         return 0 if self.ranges == 0 else None
 
     @property
     def hole_entries(self) -> int | None:
-        """How many entries are in holes; None where not told."""
+        """How many entries are in holes; None where not reported."""
         if self.shape is not None:
             return sum(self.shape.hole_entries)
         return 0 if self.ranges == 0 else None
 
     @property
     def oldest_hole(self) -> tuple[Position, Position] | None:
-        """Its first and its last entry; None where there is no hole, or it is not told."""
+        """The first and the last entry of the oldest hole; None: no hole, or not reported."""
         first, last = (self.shape and self.shape.oldest) or (None, None)
         if self.shape is None and self.bounds is not None:
             first, last = self.bounds.oldest_hole[0], self.bounds.oldest_hole_end[0]
@@ -129,7 +129,7 @@ class CursorAccount:
 
     @property
     def status(self) -> str:
-        """unknown where ranges are not told; warning where a load forgets, or nearly.
+        """unknown where ranges are not reported; warning where a load forgets, or nearly.
 
         A warning, too, where the backlog's counter is wrong, and where `stall-check` warns that a
         message is not acknowledged; else unknown where a trace lacks something.
@@ -157,7 +157,7 @@ def account(observed: Observed, storing: Storing) -> CursorAccount:
     shape = None
     if cursor is not None and internal is not None and ranges is not None:
         shape = _shape(cursor, internal, ranges, entries)
-    told = now.non_contiguous_deleted_messages_ranges_serialized_size
+    reported = now.non_contiguous_deleted_messages_ranges_serialized_size
     estimate = None if written is None else record_bytes(written, ranges or (), storing)
     durable = False if observed.persistent is False else observed.durable
     count = _count(observed, written)
@@ -175,13 +175,13 @@ def account(observed: Observed, storing: Storing) -> CursorAccount:
         shape=shape,
         messages=messages,
         storing=storing,
-        record_bytes=told or estimate,
-        record_told=bool(told),
+        record_bytes=reported or estimate,
+        record_known=bool(reported),
         forecast=_forecast(written, ranges, storing, cursor) if durable is not False else None,
         stood=view.since_mark_delete or _since_load(observed),
         pinned=_pinned(shape, cursor, internal),
         origins=() if shape is None else origins(observed, messages, *shape.hole_entries),
-        not_told=tuple(_not_told(observed, written, shape)),
+        unknowns=tuple(_unknowns(observed, written, shape)),
         backlog_by_positions=observed.backlog.positions,
         backlog_wrong=_backlog_wrong(observed.backlog),
         stuck=_stuck(view),
@@ -203,12 +203,12 @@ def _stuck(view: SubscriptionView) -> str | None:
 def _backlog_wrong(backlog: Backlog) -> bool | None:
     if backlog.wrong:
         return True
-    told = backlog.counter is not None and backlog.positions is not None
-    return False if told and not backlog.doubtful else None
+    both = backlog.counter is not None and backlog.positions is not None
+    return False if both and not backlog.doubtful else None
 
 
 def _count(observed: Observed, written: Sequence[Written] | None) -> int | None:
-    """The ranges that are written; where these are not told, or cut, the broker's own count."""
+    """The ranges that are written; where these are not reported, or cut, the broker's own count."""
     if written is not None:
         return len(written)
     if observed.backlog.empty:
@@ -270,7 +270,7 @@ def _pinned(
     return pinned(internal, axis, (shape.holes[0][0], second, end))
 
 
-def _not_told(
+def _unknowns(
     observed: Observed, written: Sequence[Written] | None, shape: Shape | None
 ) -> list[str]:
     missing: list[str] = []

@@ -73,7 +73,7 @@ def bounds_of(cursor: CursorStats | None, ranges: Sequence[Range] | None) -> Bou
 def _oldest(
     mark_delete: Position, ranges: Sequence[Range]
 ) -> tuple[Position | None, Position | None]:
-    """Of the first hole the first and the last entry; None where one is not certain."""
+    """The first and the last entry of the first hole; None where one is not certain."""
     ledger, read = mark_delete
     first = ranges[0] if ranges else None
     if first is None or first.ledger_id != ledger or first.first <= read + 1:
@@ -105,7 +105,7 @@ def known_entries(
 def known_ranges(
     internal: InternalStats | None, entries: Mapping[int, int], written: Sequence[Written] | None
 ) -> list[Range] | None:
-    """The ranges, cut at the ends of ledgers; None where such an end is not told."""
+    """The ranges, cut at the ends of ledgers; None where such an end is not known."""
     listed = internal is not None and internal.ledgers
     if written is None or not (listed or all(begin == end for begin, _, end, _ in written)):
         return None

@@ -1,8 +1,8 @@
-"""All cursors of a topic: those of subscriptions, and those of the broker itself.
+"""Every cursor of a topic: those of subscriptions, and those of the broker itself.
 
 Stats list subscriptions, and of the broker's own cursors only that of compaction. So where there
-are internal stats too, their other cursors are looked at as subscriptions of which nothing else is
-told.
+are internal stats too, their other cursors are treated as subscriptions of which nothing else is
+reported.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from pulsar_doctor.ledger.acks.persisting import Storing
 
 
 def subscriptions_of(window: TopicWindow, storing: Storing) -> Iterator[Observed]:
-    """Those of the last sample that somebody made."""
+    """The subscriptions of the last sample that somebody made."""
     owners = _owners(window, storing)
     return (each for each in window.subscriptions() if not owners[each.subscription].is_broker)
 
 
 def broker_cursors_of(window: TopicWindow, storing: Storing) -> Iterator[BrokerCursor]:
-    """Those of the last sample that nobody made; what they hold where there are internal stats.
+    """The cursors of the last sample that nobody made; what they hold where there are internal
+    stats.
 
     Raises InputError where ranges are none.
     """
     owners, last = _owners(window, storing), window.window.last
     stats, internal = last.topic.subscriptions or {}, last.internal
     cursors = {} if internal is None else internal.cursors or {}
-    told = {name: each.is_durable for name, each in stats.items()}
-    lasting = durable(cursors, {name: owners[name] for name in cursors}, told)
+    durables = {name: each.is_durable for name, each in stats.items()}
+    lasting = durable(cursors, {name: owners[name] for name in cursors}, durables)
     for observed in _with_cursors(window).subscriptions():
         name, owner = observed.subscription, owners[observed.subscription]
         if owner.is_broker:
             replicator = (last.topic.replication or {}).get(owner.of or "")
             connected = None if replicator is None else replicator.connected
-            told_of = account(observed, storing)
-            missing = tuple(each for each in told_of.not_told if each != NO_STATS)
+            cursor = account(observed, storing)
+            missing = tuple(each for each in cursor.unknowns if each != NO_STATS)
             held = held_by(name, internal, lasting)
-            yield BrokerCursor(owner, replace(told_of, not_told=missing), held, connected)
+            yield BrokerCursor(owner, replace(cursor, unknowns=missing), held, connected)
 
 
 def _owners(window: TopicWindow, storing: Storing) -> Mapping[str, CursorOwner]:

@@ -13,7 +13,7 @@ from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.acks.biographies import Biography
-from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing
+from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED, Storing
 from pulsar_doctor.ledger.consumers import full_name
 
 
@@ -51,7 +51,7 @@ class Acknowledged:
 
     @contextmanager
     def _named(self, window: TopicWindow, what: str) -> Iterator[None]:
-        """What cannot be read is said of the file; of a broker, the rest is told all the same."""
+        """Names the file with what cannot be read; reports the rest of a broker all the same."""
         try:
             yield
         except InputError as error:
@@ -67,5 +67,5 @@ def holes_in(windows: Iterable[TopicWindow], subscription: str | None) -> Acknow
     """What windows that were read before tell; what cannot be right is in `unreachable`."""
     found = Acknowledged("broker")
     for window in windows:
-        found.add(window, NOTHING_TOLD, subscription)
+        found.add(window, NOTHING_REPORTED, subscription)
     return found

@@ -37,7 +37,7 @@ from pulsar_doctor.checkup.identity import cluster_of
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD, Storing, storing_of
+from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED, Storing, storing_of
 from pulsar_doctor.ledger.consumers import split_partition
 
 ONE_SAMPLE = SamplingPlan(window_seconds=0.0, limits=False)
@@ -101,7 +101,7 @@ def _is_doubtful(window: TopicWindow, subscription: str | None) -> bool:
 def holes_of_namespaces(
     settings: Settings, namespaces: Sequence[str], subscription: str | None
 ) -> Acknowledged:
-    """All subscriptions of all loaded topics. Raises as `holes_of_topics` does."""
+    """Reads the holes of all subscriptions of all loaded topics. Raises as `holes_of_topics`."""
     for namespace in namespaces:
         namespace_path(namespace)
     return asyncio.run(_of_namespaces(Admin(settings), namespaces, subscription))
@@ -138,10 +138,10 @@ def _empty(window: TopicWindow) -> bool:
 
 
 async def _storing(admin: Admin, found: Acknowledged) -> Storing:
-    """How the broker that answers stores ranges, as far as these credentials are told."""
-    told = await broker_settings(admin)
-    found.cluster = cluster_of(admin, told["version"])
-    return storing_of(told["configuration"], told["version"])
+    """How the broker that answers stores ranges, as far as these credentials show."""
+    reported = await broker_settings(admin)
+    found.cluster = cluster_of(admin, reported["version"])
+    return storing_of(reported["configuration"], reported["version"])
 
 
 def holes_of_files(files: SampleFiles, subscription: str | None) -> Acknowledged:
@@ -161,7 +161,7 @@ def holes_of_files(files: SampleFiles, subscription: str | None) -> Acknowledged
             for window in _internal_alone(name, files.named, found.notes)
         ]
     for window in windows:
-        found.add(window, NOTHING_TOLD, subscription)
+        found.add(window, NOTHING_REPORTED, subscription)
     missing = None if found.cursors else _judge(subscription).missing(windows)
     if missing:
         raise DoctorError(missing)
@@ -169,19 +169,19 @@ def holes_of_files(files: SampleFiles, subscription: str | None) -> Acknowledged
 
 
 def _internal_alone(name: str, topics: Sequence[str], notes: list[str]) -> Iterator[TopicWindow]:
-    """Every cursor as a subscription of which nothing else is told. notes: where it says how."""
+    """Every cursor as a subscription of which nothing else is reported. notes: how it was read."""
     with opened(name) as stream:
         read = document_in(whole(stream, name), name)
     notes += read.notes
-    told = plain_internal(read.document, name)
-    if UNNAMED in told:
+    internals = plain_internal(read.document, name)
+    if UNNAMED in internals:
         if len(topics) > 1:
             raise InputError(f"{called(name)} is of one topic; give one TOPIC or none")
-        told = {topics[0] if topics else UNKNOWN: told[UNNAMED]}
+        internals = {topics[0] if topics else UNKNOWN: internals[UNNAMED]}
     else:
-        check_found(topics, told, called(name))
-    for topic, internal in told.items():
-        if not topics or any(is_called(topic, asked) for asked in topics):
+        check_found(topics, internals, called(name))
+    for topic, internal in internals.items():
+        if not topics or any(is_called(topic, wanted) for wanted in topics):
             yield TopicWindow(*split_partition(topic), Window((_sample(internal),)))
 
 

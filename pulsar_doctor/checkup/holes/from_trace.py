@@ -63,7 +63,7 @@ def holes_of_trace(
     acked = AckedRows(trace.rows(), storing, until_us=at_us)
     incomplete = trace.missing(acked.set_aside).is_loss
     for key in acked.subscriptions:
-        if _is_asked(key, topics, subscription):
+        if _is_wanted(key, topics, subscription):
             account, found.biographies[key] = acked.account(key)
             found.accounts.append(replace(account, incomplete=incomplete))
     if not found.accounts:
@@ -87,43 +87,43 @@ class AckedRows:
     ) -> None:
         self._storing, kept = storing, storing.batch_index_acks
         self.set_aside = 0  # records that could not be read
-        self._told = of_rows(map(self._counted, rows), until_us=until_us, batch_index_acks=kept)
-        self.subscriptions = sorted(self._told)
+        self._acks = of_rows(map(self._counted, rows), until_us=until_us, batch_index_acks=kept)
+        self.subscriptions = sorted(self._acks)
 
     def _counted(self, row: Row) -> Row:
         self.set_aside += row.command == UNPARSED and row.error_code == SET_ASIDE
         return row
 
     def account(self, key: SubscriptionKey) -> tuple[CursorAccount, list[Biography]]:
-        """Its ranges, and the entries in its holes."""
-        return _either(key, self._told[key], self._storing)
+        """The account of one subscription: its ranges, and the entries in its holes."""
+        return _either(key, self._acks[key], self._storing)
 
 
-def _is_asked(key: SubscriptionKey, topics: Sequence[str], subscription: str | None) -> bool:
+def _is_wanted(key: SubscriptionKey, topics: Sequence[str], subscription: str | None) -> bool:
     of_topic = not topics or any(is_called(key[0], topic) for topic in topics)
     return of_topic and subscription in (None, key[1])
 
 
-def _in_holes(told: Acknowledgements) -> list[Biography]:
-    """Of entries that were sent and lie in holes, the oldest first."""
-    ranges = told.ranges()
+def _in_holes(acks: Acknowledgements) -> list[Biography]:
+    """The lives of entries that were sent and lie in holes, the oldest first."""
+    ranges = acks.ranges()
     if not ranges:
         return []
-    end, after = (ranges[-1].ledger_id, ranges[-1].last), told.mark_delete or (-1, -1)
-    lives = told.biographies(open_only=True)
+    end, after = (ranges[-1].ledger_id, ranges[-1].last), acks.mark_delete or (-1, -1)
+    lives = acks.biographies(open_only=True)
     return [each for each in lives if after < (each.ledger_id, each.entry_id) < end]
 
 
 def _either(
-    key: SubscriptionKey, told: Acknowledgements, storing: Storing
+    key: SubscriptionKey, acks: Acknowledgements, storing: Storing
 ) -> tuple[CursorAccount, list[Biography]]:
     """Whether or not the broker keeps acks of parts of batches, where that is not known."""
-    lives = _in_holes(told)
-    account = _account(key, told, lives, storing)
-    if told.otherwise is None or INDEX_ACKS not in told.doubts:
+    lives = _in_holes(acks)
+    account = _account(key, acks, lives, storing)
+    if acks.otherwise is None or INDEX_ACKS not in acks.doubts:
         return account, lives
-    others = _in_holes(told.otherwise)
-    other = _account(key, told.otherwise, others, storing)
+    others = _in_holes(acks.otherwise)
+    other = _account(key, acks.otherwise, others, storing)
     merged = {(life.ledger_id, life.entry_id): life for life in (*lives, *others)}
     return _joined(account, other), [merged[position] for position in sorted(merged)]
 
@@ -151,21 +151,21 @@ def _same(one: T | None, other: T | None) -> T | None:
 
 
 def _account(
-    key: SubscriptionKey, told: Acknowledgements, lives: Sequence[Biography], storing: Storing
+    key: SubscriptionKey, acks: Acknowledgements, lives: Sequence[Biography], storing: Storing
 ) -> CursorAccount:
-    ranges = told.ranges()
+    ranges = acks.ranges()
     written: list[Written] = [(r.ledger_id, r.first - 1, r.ledger_id, r.last) for r in ranges]
-    shape = _shape(told, ranges)
+    shape = _shape(acks, ranges)
     entries = 0 if shape is None else sum(shape.hole_entries)
     topic, partition = split_partition(key[0])
     return CursorAccount(
         topic=topic,
         partition=partition,
         subscription=key[1],
-        type=told.type,
+        type=acks.type,
         durable=None,
         backlog=None,
-        mark_delete=told.mark_delete,
+        mark_delete=acks.mark_delete,
         read_position=None,
         ranges=len(ranges),
         acknowledged_entries=sum(each.entries for each in ranges),
@@ -173,25 +173,25 @@ def _account(
         messages=None,
         storing=storing,
         record_bytes=None,
-        record_told=False,
+        record_known=False,
         forecast=forecast(written, ranges, storing, is_open=None),
         stood=None,
         pinned=None,
-        origins=tuple(_origins(entries, len(lives), told.type)),
-        not_told=told.doubts,
-        bounds=certain_of(told, shape),
+        origins=tuple(_origins(entries, len(lives), acks.type)),
+        unknowns=acks.doubts,
+        bounds=certain_of(acks, shape),
     )
 
 
-def _shape(told: Acknowledgements, ranges: Sequence[Range]) -> Shape | None:
+def _shape(acks: Acknowledgements, ranges: Sequence[Range]) -> Shape | None:
     """The entries behind mark-delete up to the last that was sent or acknowledged."""
-    if told.mark_delete is None:
+    if acks.mark_delete is None:
         return None
-    known = [*told.last_delivered().items(), *((each.ledger_id, each.last) for each in ranges)]
-    ends: dict[int, int] = {told.mark_delete[0]: told.mark_delete[1] + 1}
+    known = [*acks.last_delivered().items(), *((each.ledger_id, each.last) for each in ranges)]
+    ends: dict[int, int] = {acks.mark_delete[0]: acks.mark_delete[1] + 1}
     for ledger, entry in known:
         ends[ledger] = max(ends.get(ledger, 0), entry + 1)
-    axis = Axis(told.mark_delete, ends)
+    axis = Axis(acks.mark_delete, ends)
     return shape_of(axis, ranges, axis.length)
 
 

@@ -145,23 +145,23 @@ def held_by(
 def durable(
     cursors: Mapping[str, CursorStats],
     owners: Mapping[str, CursorOwner],
-    told: Mapping[str, bool | None],
+    durables: Mapping[str, bool | None],
 ) -> dict[str, CursorOwner]:
-    """Those whose mark-delete counts. told: of subscriptions, what the stats say.
+    """Cursors with a mark-delete that counts. durables: what the stats report for subscriptions.
 
-    Where they do not, the cursor itself may tell that it is not durable.
+    Where they do not, the cursor itself may show that it is not durable.
     """
     return {
         name: owners[name]
         for name, cursor in cursors.items()
         if owners[name].kind not in NOT_DURABLE
-        and told.get(name) is not False
+        and durables.get(name) is not False
         and cursor.durable is not False
     }
 
 
 def _needed(cursor: CursorStats | None, internal: InternalStats) -> frozenset[int] | None:
-    """Ledgers that are full and not wholly behind mark-delete; None where that is not told."""
+    """Ledgers that are full and not wholly behind mark-delete; None where that is not known."""
     if cursor is None or cursor.mark_delete_position is None:
         return None
     ledger, entry = cursor.mark_delete_position

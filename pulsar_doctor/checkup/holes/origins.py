@@ -125,8 +125,8 @@ def _of_type(observed: Observed, messages: Account, read: int) -> Iterator[Origi
         return
     delayed, held = messages.entries_in("delayed").exact, messages.entries_in("held").most
     if delayed is None or held is None:
-        told = "delayed messages are" if delayed is None else "unacknowledged messages are"
-        yield Origin(CANNOT_TELL, read, read, f"how many {told} is not reported")
+        text = "delayed messages are" if delayed is None else "unacknowledged messages are"
+        yield Origin(CANNOT_TELL, read, read, f"how many {text} is not reported")
         return
     waiting = messages.entries_in("replay").most
     out = read if waiting is None else held + waiting
@@ -146,7 +146,7 @@ def _one_by_one(observed: Observed, read: int) -> Iterator[Origin]:
 
 
 def _out(observed: Observed, least: int, most: int) -> Iterator[Origin]:
-    """Of entries that were sent and not acknowledged, or wait to be sent again."""
+    """Origins of entries that were sent and not acknowledged, or wait to be sent again."""
     unacked, waiting = observed.now.unacked_messages, observed.now.msg_in_replay or 0
     wait = f"{waiting} entries waiting {replay_waits(observed.type)}"
     numbers = f"{unacked} messages delivered and unacknowledged, {wait}"
@@ -193,5 +193,5 @@ def _concentrated(observed: Observed) -> bool:
 
 
 def _consumers(observed: Observed) -> list[ConsumerStats]:
-    told = (course.values[-1] for course in observed.consumers)
-    return [consumer for consumer in told if consumer is not None]
+    newest = (course.values[-1] for course in observed.consumers)
+    return [consumer for consumer in newest if consumer is not None]

@@ -37,7 +37,7 @@ def entries_of(internal: InternalStats) -> Mapping[int, int]:
 
 
 def pinned(internal: InternalStats, axis: Axis, distances: tuple[int, int, int]) -> Pinned | None:
-    """distances: of the oldest hole, of the next one, and of the end of all; None: not told."""
+    """distances: of the oldest hole, of the next one, and of the end of all; None: not known."""
     sizes = sizes_of(internal)
     if sizes is None:
         return None

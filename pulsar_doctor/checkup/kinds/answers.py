@@ -22,7 +22,7 @@ def is_mine(text: str) -> bool:
 
 
 def read(text: str, name: str) -> Brought:
-    """Its samples."""
+    """The samples of a broker's answer."""
     samples = answers_in(text.encode("utf-8", "surrogateescape"), name)
     topics = many(len({topic for each in samples for topic in each.samples}), "topic")
     return Brought(name, f"statistics of {topics}", tuple(samples))

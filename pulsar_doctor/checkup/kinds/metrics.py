@@ -18,7 +18,7 @@ def is_mine(text: str) -> bool:
 
 
 def read(text: str, name: str) -> Brought:
-    """Its samples, one of each scrape."""
+    """The samples of a page of metrics, one of each scrape."""
     samples = scrapes_in(text, name)
     topics = many(len({topic for each in samples for topic in each.samples}), "topic")
     scrapes = many(len(samples), "scrape")

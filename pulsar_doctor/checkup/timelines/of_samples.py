@@ -30,7 +30,7 @@ from pulsar_doctor.wording.printable import many
 
 
 def timelines_of_samples(those: Iterable[Observed]) -> Timelines:
-    """Of each subscription the backlog, and permits of each consumer in the last sample."""
+    """For each subscription the backlog, and the permits of each consumer in the last sample."""
     subscriptions, recordings, missing = [], [], Counter[str]()
     for observed in those:
         moments = [sample.now_ms for sample in observed.window.samples]

@@ -161,7 +161,7 @@ class ConsumerTimeline:
 
     @property
     def starved_in_all(self) -> Starved:
-        """All its times without permits as one."""
+        """Every time of the consumer without permits, added to one."""
         return in_all(self.starved)
 
 
@@ -177,7 +177,7 @@ class SubscriptionTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Timelines:
-    """All that is drawn."""
+    """Everything that is drawn."""
 
     consumers: tuple[ConsumerTimeline, ...] = ()  # the worst; the first DRAWN_MOST have lines
     subscriptions: tuple[SubscriptionTimeline, ...] = ()
@@ -220,7 +220,7 @@ class Recording:
         self.starved_seen_us = us
 
     def end_starvation(self, us: int) -> None:
-        """Its time without permits is over, or not known to last."""
+        """Ends the consumer's time without permits: it is over, or not known to last."""
         if self.starved_since_us is not None:
             self.starved.add(Starved.once(self.starved_since_us, us))
             self.starved_since_us = None
@@ -238,7 +238,7 @@ class Recording:
         self.is_at(max(self.seen_us, until_us), *last)
 
     def timeline(self, slots: int) -> ConsumerTimeline:
-        """As it is drawn, with at most so many slots for each line."""
+        """The recording as a timeline, with at most so many slots for each line."""
         lines: dict[str, Any] = {}
         if self.lines:
             lines = {name: points_of(line, slots) for name, line in self.steps.items()}
@@ -265,7 +265,7 @@ def in_all(starved: Iterable[Starved]) -> Starved:
 
 
 def drawn(recordings: Sequence[Recording]) -> Timelines:
-    """All of them, in this order, each line in as many slots as the page has room for."""
+    """Draws the timelines in this order, each line in as many slots as the page has room for."""
     lined = sum(each.lines for each in recordings)
     slots = min(SLOTS_DRAWN, SLOTS_IN_ALL // max(1, lined))
     bars = max(1, STARVED_IN_ALL // max(1, len(recordings) - lined))

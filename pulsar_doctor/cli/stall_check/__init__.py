@@ -18,10 +18,10 @@ from pulsar_doctor.cli._calls import (
     checks,
     connected,
     given,
+    is_given,
     say,
     say_more,
     settings,
-    told,
 )
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import connection_options, taking, watch_options
@@ -59,7 +59,8 @@ GROUP = "diagnose"
 
 
 class ForMonitors(Sections):
-    """Wrong usage, too, is told in a format that has its own way to say that nothing was checked.
+    """Wrong usage, too, is reported in a format that has its own way to say that nothing was
+    checked.
 
     To a monitor that reads -o nagios it is UNKNOWN (3): the code of wrong usage, 2, is CRITICAL.
     """
@@ -79,12 +80,12 @@ class ForMonitors(Sections):
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             output = re.search(rf"(?:-o ?|--output )({'|'.join(FORMATS)})\b", given)
-            if output is None or not _told_failure(output[1], error.format_message()):
+            if output is None or not _wrote_failure(output[1], error.format_message()):
                 raise
             raise click.exceptions.Exit(DoctorError.exit_code) from None
 
 
-def _told_failure(output: str, why: str) -> bool:
+def _wrote_failure(output: str, why: str) -> bool:
     """Whether the format says on stdout that nothing could be checked; if so, it has now."""
     line = formats.failure(output, why)
     if line is not None:
@@ -108,7 +109,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 )  # fmt: skip
 @watch_options
 @connection_options
-def command(asked: StallCheckRequest) -> int:
+def command(request: StallCheckRequest) -> int:
     """Explains why a subscription is stuck, and what to do.
 
     Reads only. A TOPIC is orders, tenant/namespace/orders or a full name; a partitioned topic means
@@ -148,37 +149,37 @@ def command(asked: StallCheckRequest) -> int:
     file, prints what is certain by then, and ends with 130.
     """
     try:
-        return _check(asked)
+        return _check(request)
     except DoctorError as error:
-        if not _told_failure(asked.output, str(error)):
+        if not _wrote_failure(request.output, str(error)):
             raise
         return DoctorError.exit_code
 
 
-def _check(asked: StallCheckRequest) -> int:
-    refuse_contradictions(asked)
-    for name in () if asked.watch else given("WATCH"):
+def _check(request: StallCheckRequest) -> int:
+    refuse_contradictions(request)
+    for name in () if request.watch else given("WATCH"):
         raise InputError(f"--{name} needs --watch; add it")
-    formats.require(asked.output)  # before anything is watched
-    if (case_file := asked.case_file) is not None:
-        return _again(case_file, asked)
-    judge = _judge(asked)
-    if asked.after is not None:
-        judge = _comparing(judge, asked.after, asked)
-    if asked.metrics_url is not None:
-        return report(_of_metrics(asked.metrics_url, judge, asked), asked)
-    trace, version = _trace(asked), asked.broker_version
-    if trace is not None and not (asked.files or asked.topics):
-        return report(_noted(_of_trace(trace, judge, asked), trace, version), asked)
-    both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.told_by)
-    if asked.files:
-        return report(_noted(_of_files(both, asked), trace, version), asked)
+    formats.require(request.output)  # before anything is watched
+    if (case_file := request.case_file) is not None:
+        return _again(case_file, request)
+    judge = _judge(request)
+    if request.after is not None:
+        judge = _comparing(judge, request.after, request)
+    if request.metrics_url is not None:
+        return report(_of_metrics(request.metrics_url, judge, request), request)
+    trace, version = _trace(request), request.broker_version
+    if trace is not None and not (request.files or request.topics):
+        return report(_noted(_of_trace(trace, judge, request), trace, version), request)
+    both = judge if trace is None else replace(judge, wires=trace.wires, wires_by=trace.reported_by)
+    if request.files:
+        return report(_noted(_of_files(both, request), trace, version), request)
     with connected(settings(headed=True)) as where:
-        if asked.watch:
-            return _watch(where, judge, asked)
+        if request.watch:
+            return _watch(where, judge, request)
         if trace is not None:
-            return report(_noted(_of_both(where, trace, both, asked), trace, version), asked)
-        return report(_of_broker(where, judge, asked), asked)
+            return report(_noted(_of_both(where, trace, both, request), trace, version), request)
+        return report(_of_broker(where, judge, request), request)
 
 
 def _again(file: str, request: StallCheckRequest) -> int:
@@ -201,32 +202,32 @@ def _noted(checkup: Checkup, trace: ReadTrace | None, version: str | None) -> Ch
     return checkup
 
 
-def _judge(asked: StallCheckRequest) -> Judge:
+def _judge(request: StallCheckRequest) -> Judge:
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.suppressions import read
     from pulsar_doctor.diagnosis.causes import named
 
-    left_out = {cause.code for cause in named(asked.skip)}
-    causes, limits = checks(asked.changes)
+    left_out = {cause.code for cause in named(request.skip)}
+    causes, limits = checks(request.changes)
     causes = [cause for cause in causes if cause.code not in left_out]
-    suppressions = read(asked.suppressions)
+    suppressions = read(request.suppressions)
     for sentence in suppressions.expired():
         complain(sentence)
-    return Judge(causes, limits, asked.subscription, suppress=suppressions.of)
+    return Judge(causes, limits, request.subscription, suppress=suppressions.of)
 
 
-def _comparing(judge: Judge, file: str, asked: StallCheckRequest) -> Judge:
+def _comparing(judge: Judge, file: str, request: StallCheckRequest) -> Judge:
     from pulsar_doctor.checkup.recorded import read_earlier
 
-    return replace(judge, earlier=read_earlier(file, asked.topics, judge))
+    return replace(judge, earlier=read_earlier(file, request.topics, judge))
 
 
-def _trace(asked: StallCheckRequest) -> ReadTrace | None:
+def _trace(request: StallCheckRequest) -> ReadTrace | None:
     from pulsar_doctor.broker.samples.bundled import trace_unpacked
     from pulsar_doctor.broker.samples.files import files_of_bundle
     from pulsar_doctor.checkup.recorded import read_trace
 
-    folder = asked.trace_dir
+    folder = request.trace_dir
     if folder is None:
         return None
     with TemporaryDirectory() as room:
@@ -234,23 +235,23 @@ def _trace(asked: StallCheckRequest) -> ReadTrace | None:
             trace_unpacked(files_of_bundle(str(folder)), Path(room)) if folder.is_file() else None
         )
         read = read_trace(
-            there or folder, say=say, say_more=say_more, proven_only=asked.proven_only
+            there or folder, say=say, say_more=say_more, proven_only=request.proven_only
         )
     return replace(read, folder=folder)
 
 
-def _of_trace(trace: ReadTrace, judge: Judge, asked: StallCheckRequest) -> Checkup:
+def _of_trace(trace: ReadTrace, judge: Judge, request: StallCheckRequest) -> Checkup:
     from pulsar_doctor.checkup.recorded import of_trace
 
-    return of_trace(trace, asked.topics, judge)
+    return of_trace(trace, request.topics, judge)
 
 
-def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRequest) -> Checkup:
-    """The live broker and a trace together; the trace alone where the broker cannot be asked."""
+def _of_both(where: Settings, trace: ReadTrace, both: Judge, request: StallCheckRequest) -> Checkup:
+    """The live broker and a trace together; the trace alone where the broker cannot be reached."""
     from pulsar_doctor.broker.admin import AdminError
 
     try:
-        checkup = _of_broker(where, both, asked)
+        checkup = _of_broker(where, both, request)
     except (AdminError, InputError) as error:  # the end of a name is enough for a trace
         why = str(error)
     else:
@@ -259,15 +260,15 @@ def _of_both(where: Settings, trace: ReadTrace, both: Judge, asked: StallCheckRe
             return checkup
         why = checkup.unreachable[0][1]
     say(f"the broker could not be read, so this is from the trace alone: {why}")
-    return _of_trace(trace, both, asked)
+    return _of_trace(trace, both, request)
 
 
-def _of_files(judge: Judge, asked: StallCheckRequest) -> Checkup:
+def _of_files(judge: Judge, request: StallCheckRequest) -> Checkup:
     from pulsar_doctor.checkup.recorded import of_files
 
-    apart = asked.interval_seconds if _is_typed("interval_seconds") else None
-    files = replace(asked.files, named=asked.topics, apart_seconds=apart)
-    return of_files(files, judge, say, _progress(asked))
+    apart = request.interval_seconds if _is_typed("interval_seconds") else None
+    files = replace(request.files, named=request.topics, apart_seconds=apart)
+    return of_files(files, judge, say, _progress(request))
 
 
 def _of_metrics(url: str, judge: Judge, request: StallCheckRequest) -> Checkup:
@@ -279,11 +280,11 @@ def _of_metrics(url: str, judge: Judge, request: StallCheckRequest) -> Checkup:
     return _noted(found, None, request.broker_version)
 
 
-def _progress(asked: StallCheckRequest) -> ProgressBar:
+def _progress(request: StallCheckRequest) -> ProgressBar:
     """How far it is, on stderr; nothing where the verdicts themselves show it."""
     from pulsar_doctor.report.progress import ProgressBar
 
-    return ProgressBar(quiet=told("quiet") or streams(asked))
+    return ProgressBar(quiet=is_given("quiet") or streams(request))
 
 
 def _is_typed(name: str) -> bool:
@@ -295,7 +296,7 @@ def _is_typed(name: str) -> bool:
 def _of_broker(
     where: Settings,
     judge: Judge,
-    asked: StallCheckRequest,
+    request: StallCheckRequest,
     *,
     talk: Talk | None = None,
     kept: LastSamples | None = None,
@@ -309,22 +310,22 @@ def _of_broker(
     tell, progress = talk or (say, None)
     asking = LiveRequest(
         where,
-        SamplingPlan(asked.window_seconds, asked.interval_seconds),
-        asked.concurrency,
-        asked.save,
+        SamplingPlan(request.window_seconds, request.interval_seconds),
+        request.concurrency,
+        request.save,
         tell,
-        progress or _progress(asked),
-        asked.decide_seconds if asked.decide else None,
+        progress or _progress(request),
+        request.decide_seconds if request.decide else None,
         kept,
-        early(asked),
+        early(request),
     )
-    if asked.topics:
-        return of_topics(asking, asked.topics, judge)
-    scope = Scope(asked.namespaces, system=asked.system_topics, load=asked.load_topics)
+    if request.topics:
+        return of_topics(asking, request.topics, judge)
+    scope = Scope(request.namespaces, system=request.system_topics, load=request.load_topics)
     return of_fleet(asking, scope, judge)
 
 
-def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
+def _watch(where: Settings, judge: Judge, request: StallCheckRequest) -> int:
     from pulsar_doctor.broker.sampling.joining import LastSamples
     from pulsar_doctor.checkup.steadying import Steadying
     from pulsar_doctor.cli.stall_check.watching import watch
@@ -332,22 +333,22 @@ def _watch(where: Settings, judge: Judge, asked: StallCheckRequest) -> int:
     kept, steadying = LastSamples(), Steadying()
 
     def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:
-        checkup = _of_broker(where, judge, asked, talk=(tell, progress), kept=kept)
-        require_something(checkup, asked)
-        steadying.through(checkup, alone=formats.carries(asked.output, "steady"))
+        checkup = _of_broker(where, judge, request, talk=(tell, progress), kept=kept)
+        require_something(checkup, request)
+        steadying.through(checkup, alone=formats.carries(request.output, "steady"))
         for each in hooks:
             checkup.diagnoses = each(checkup, checkup.diagnoses)
         return checkup
 
     def show(checkup: Checkup) -> None:
-        write(checkup, asked)
+        write(checkup, request)
         for change in steadying.changes:
             say(str(change))
 
-    screen = formats.is_for_people(asked.output)
-    with _shown(head(where, asked), show, screen=screen) as rounds, _beside(asked) as hooks:
-        every = asked.every_seconds
-        return watch(check, rounds, every_seconds=every, code=lambda tally: code(tally, asked))
+    screen = formats.is_for_people(request.output)
+    with _shown(head(where, request), show, screen=screen) as rounds, _beside(request) as hooks:
+        every = request.every_seconds
+        return watch(check, rounds, every_seconds=every, code=lambda tally: code(tally, request))
 
 
 @contextmanager

@@ -188,48 +188,50 @@ class StallCheckRequest:
 
     @property
     def fleet(self) -> bool:
-        """Whether topics are asked for by their namespaces."""
+        """Whether topics are requested by their namespaces."""
         return bool(self.namespaces or self.everything)
 
 
-def refuse_contradictions(asked: StallCheckRequest) -> None:
+def refuse_contradictions(request: StallCheckRequest) -> None:
     """Raises InputError where the arguments do not say one thing."""
-    trace, case = asked.trace_dir is not None, asked.case_file is not None
+    trace, case = request.trace_dir is not None, request.case_file is not None
     if case:
-        _refuse_beside_a_case(asked)
-    if asked.files or (trace and not asked.topics):
-        _refuse_of_a_broker(asked, "--stats" if asked.files else "--trace without a TOPIC")
-    if trace and asked.watch:
+        _refuse_beside_a_case(request)
+    if request.files or (trace and not request.topics):
+        _refuse_of_a_broker(request, "--stats" if request.files else "--trace without a TOPIC")
+    if trace and request.watch:
         raise InputError(
             "--watch reads a broker again and again, and a trace does not change; leave one out"
         )
-    if asked.proven_only and not trace:
+    if request.proven_only and not trace:
         raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
-    if asked.broker_version and not (asked.files or trace or case or asked.metrics_url):
+    if request.broker_version and not (request.files or trace or case or request.metrics_url):
         raise InputError("--broker-version needs --stats or --trace: a live broker reports its own")
-    if asked.files.at is not None and not asked.files:
+    if request.files.at is not None and not request.files:
         raise InputError("--at is the time of a file; it needs --stats")
-    if asked.namespaces and asked.everything:
+    if request.namespaces and request.everything:
         raise InputError("--all is every namespace; leave it out, or leave out --namespace")
-    if asked.topics and asked.fleet:
+    if request.topics and request.fleet:
         raise InputError("name topics, or give --namespace or --all; not both")
-    if not (asked.topics or asked.fleet or trace or asked.files or case or asked.metrics_url):
+    if not (
+        request.topics or request.fleet or trace or request.files or case or request.metrics_url
+    ):
         raise InputError(
             "name a TOPIC, or give --namespace NS, --all, --stats FILE, --trace DIR or --case FILE"
         )
-    if asked.consumers and (asked.watch or not formats.is_for_people(asked.output)):
-        other = "--watch" if asked.watch else f"-o {asked.output}"
+    if request.consumers and (request.watch or not formats.is_for_people(request.output)):
+        other = "--watch" if request.watch else f"-o {request.output}"
         raise InputError(
             f"--consumers prints a table after one check, which {other} has no place for; -o json "
             "lists every consumer without it"
         )
-    _refuse_beside_metrics(asked)
-    _refuse_the_worst(asked)
-    _refuse_to_decide(asked)
-    _refuse_to_compare(asked)
-    if asked.interval_seconds <= 0:
+    _refuse_beside_metrics(request)
+    _refuse_the_worst(request)
+    _refuse_to_decide(request)
+    _refuse_to_compare(request)
+    if request.interval_seconds <= 0:
         raise InputError("samples cannot lie 0s apart; see --interval")
-    if asked.watch and asked.every_seconds < EVERY_LEAST_SECONDS:
+    if request.watch and request.every_seconds < EVERY_LEAST_SECONDS:
         raise InputError(f"--every is at least {EVERY_LEAST_SECONDS:g}s, to spare the cluster")
 
 
@@ -258,14 +260,14 @@ def _refuse_beside_metrics(request: StallCheckRequest) -> None:
     _refuse_any(given, "--metrics reads nothing but metrics, and {} needs more; leave one out")
 
 
-def _refuse_of_a_broker(asked: StallCheckRequest, source: str, uses: str = "none") -> None:
+def _refuse_of_a_broker(request: StallCheckRequest, source: str, uses: str = "none") -> None:
     given = {
-        "--namespace": asked.namespaces,
-        "--all": asked.everything,
-        "--load-topics": asked.load_topics,
-        "--system-topics": asked.system_topics,
-        "--save": asked.save,
-        "--watch": asked.watch,
+        "--namespace": request.namespaces,
+        "--all": request.everything,
+        "--load-topics": request.load_topics,
+        "--system-topics": request.system_topics,
+        "--save": request.save,
+        "--watch": request.watch,
     }
     _refuse_any(given, f"{{}} needs a broker, and {source} uses {uses}; leave one out")
 
@@ -284,29 +286,29 @@ def _refuse_the_worst(request: StallCheckRequest) -> None:
         raise InputError(f"{other} has no place for --worst; --only chooses by verdict")
 
 
-def _refuse_to_decide(asked: StallCheckRequest) -> None:
-    if not asked.decide:
+def _refuse_to_decide(request: StallCheckRequest) -> None:
+    if not request.decide:
         return
-    if asked.files or asked.trace_dir is not None:
+    if request.files or request.trace_dir is not None:
         raise InputError(
             "--decide reads a live broker again, and a file or a trace does not change; take "
             "another file a minute later and give both: --stats FIRST --stats SECOND"
         )
-    if asked.watch:
+    if request.watch:
         raise InputError("--watch reads again in any case; leave out --decide")
 
 
-def _refuse_to_compare(asked: StallCheckRequest) -> None:
-    if asked.after is None:
+def _refuse_to_compare(request: StallCheckRequest) -> None:
+    if request.after is None:
         return
-    if asked.after in asked.files.stats_files:
-        raise InputError(f"{asked.after} is given twice: --after takes the earlier file only")
-    if asked.after == "-":
+    if request.after in request.files.stats_files:
+        raise InputError(f"{request.after} is given twice: --after takes the earlier file only")
+    if request.after == "-":
         raise InputError("--after takes the name of a file, not standard input")
-    if asked.trace_dir is not None and not (asked.files or asked.topics):
+    if request.trace_dir is not None and not (request.files or request.topics):
         raise InputError("--after compares what a broker reports; with --trace name a TOPIC too")
-    if not formats.carries(asked.output, "after"):
+    if not formats.carries(request.output, "after"):
         others = " and ".join(name for name in formats.carrying("after") if name != FORMATS[0])
-        raise InputError(f"-o {asked.output} has no place for --after; -o {others} have")
-    if asked.watch:
+        raise InputError(f"-o {request.output} has no place for --after; -o {others} have")
+    if request.watch:
         raise InputError("--after compares once, --watch goes on and on; leave one out")

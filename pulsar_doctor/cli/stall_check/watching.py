@@ -24,7 +24,7 @@ class Shown(Protocol):
 
     @property
     def progress(self) -> Progress | None:
-        """Who is told how far a round is; None: whoever is told of a single check."""
+        """Who hears how far a round is; None: whoever hears of a single check."""
 
     def note(self, text: str) -> None:
         """Talk beside the verdicts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._calls import accepted, say, told
+from pulsar_doctor.cli._calls import accepted, is_given, say
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.wording.gate import complain, stdout
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PARTIAL = "stopped by Ctrl-C: these verdicts use what was read until then"
 
 
-def streams(asked: StallCheckRequest) -> bool:
+def streams(request: StallCheckRequest) -> bool:
     """Whether verdicts are written to the terminal while the next ones are looked for."""
-    return stdout().isatty() and not formats.is_for_people(asked.output)
+    return stdout().isatty() and not formats.is_for_people(request.output)
 
 
 def early(request: StallCheckRequest) -> Callable[[Diagnosis], None] | None:
@@ -38,25 +38,25 @@ def early(request: StallCheckRequest) -> Callable[[Diagnosis], None] | None:
     )
 
 
-def report(checkup: Checkup, asked: StallCheckRequest) -> int:
+def report(checkup: Checkup, request: StallCheckRequest) -> int:
     """Writes the verdicts; returns the exit code."""
     from pulsar_doctor.checkup.result import INTERRUPTED
 
-    require_something(checkup, asked)
-    write(checkup, asked)
+    require_something(checkup, request)
+    write(checkup, request)
     if not checkup.stopped:
-        return code(checkup.tally, asked)
-    if not formats.carries(asked.output, "notes"):
+        return code(checkup.tally, request)
+    if not formats.carries(request.output, "notes"):
         complain(PARTIAL)
     return INTERRUPTED
 
 
-def require_something(checkup: Checkup, asked: StallCheckRequest) -> None:
+def require_something(checkup: Checkup, request: StallCheckRequest) -> None:
     """Raises DoctorError where a person would read of nothing but what could not be read."""
     from pulsar_doctor.report.stall_check.unread import sentences
 
     nothing = checkup.diagnoses == [] and not (checkup.not_loaded or checkup.notes)
-    if nothing and checkup.unreachable and formats.is_for_people(asked.output):
+    if nothing and checkup.unreachable and formats.is_for_people(request.output):
         raise DoctorError("; ".join(sentences(checkup.unreachable)))
 
 
@@ -75,9 +75,9 @@ def write(checkup: Checkup, request: StallCheckRequest) -> None:
             complain(sentence)
 
 
-def code(tally: Tally, asked: StallCheckRequest) -> int:
+def code(tally: Tally, request: StallCheckRequest) -> int:
     """1 where a stall was found, 3 where something is not known; some formats have others."""
-    return formats.exit_code(asked.output, tally, _wanted(asked))
+    return formats.exit_code(request.output, tally, _wanted(request))
 
 
 def _wanted(request: StallCheckRequest) -> Wanted:
@@ -85,8 +85,8 @@ def _wanted(request: StallCheckRequest) -> Wanted:
 
     return Wanted(
         request.fail_on,
-        verbose=told("verbose"),
-        header=not told("quiet"),
+        verbose=is_given("verbose"),
+        header=not is_given("quiet"),
         consumers=request.consumers,
         accept_unknown=request.accept_unknown,
         named=not request.fleet,
@@ -94,11 +94,11 @@ def _wanted(request: StallCheckRequest) -> Wanted:
     )
 
 
-def head(where: Settings, asked: StallCheckRequest) -> str:
+def head(where: Settings, request: StallCheckRequest) -> str:
     """What is watched, and where."""
     from pulsar_doctor.broker.admin.cluster import places_of
     from pulsar_doctor.wording.printable import listed, printable
 
-    names = [*asked.topics, *asked.namespaces] or ["all namespaces"]
-    skipped = f"; skipped: {', '.join(asked.skip)}" if asked.skip else ""
+    names = [*request.topics, *request.namespaces] or ["all namespaces"]
+    skipped = f"; skipped: {', '.join(request.skip)}" if request.skip else ""
     return printable(f"{listed(names, 3)} at {places_of(where.admin_url)}{skipped}")

@@ -48,7 +48,7 @@ def command() -> None:
 @taking(TraceRequest)
 @folder_argument
 @talk_options
-def show(asked: TraceRequest) -> None:
+def show(request: TraceRequest) -> None:
     """Prints the rows of a trace: one command each, with the ledger after it.
 
     A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from the end.
@@ -60,7 +60,7 @@ def show(asked: TraceRequest) -> None:
       pulsar-doctor trace show incident.ptrace --command FLOW --command ACK -o jsonl
       pulsar-doctor trace show incident.ptrace --since 2026-08-01T12:00:00Z --topic orders
     """
-    show_rows(_open(asked.folder, proven_only=asked.proven_only), asked)
+    show_rows(_open(request.folder, proven_only=request.proven_only), request)
 
 
 @command.command("summary")

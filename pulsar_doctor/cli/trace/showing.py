@@ -56,14 +56,14 @@ class TraceRequest:
         return [name.upper() for name in self.commands]
 
 
-def show_rows(trace: Trace, asked: TraceRequest) -> None:
-    """Prints them. Raises InputError where there is none, and a name that is asked for is none."""
-    counts_back = _relative(asked.since) or _relative(asked.until)
+def show_rows(trace: Trace, request: TraceRequest) -> None:
+    """Prints them. Raises InputError where there is none, and a requested name is invalid."""
+    counts_back = _relative(request.since) or _relative(request.until)
     timeline = trace.timeline() if counts_back else None
-    since_us, until_us = _moment(asked.since, timeline), _moment(asked.until, timeline)
-    keep = _filter(asked, since_us, until_us)
+    since_us, until_us = _moment(request.since, timeline), _moment(request.until, timeline)
+    keep = _filter(request, since_us, until_us)
     rows = (row for row in trace.rows(since_us=since_us) if keep(row))
-    _print_rows(islice(_some(rows, trace, asked), asked.limit), asked.output)
+    _print_rows(islice(_some(rows, trace, request), request.limit), request.output)
 
 
 def _relative(moment: datetime | float | None) -> bool:
@@ -79,11 +79,11 @@ def _moment(moment: datetime | float | None, timeline: Timeline | None) -> int |
     return timeline.now_us - int(moment * 1_000_000)
 
 
-def _filter(asked: TraceRequest, since_us: int | None, until_us: int | None) -> RowTest:
-    """Whether a row is asked for."""
+def _filter(request: TraceRequest, since_us: int | None, until_us: int | None) -> RowTest:
+    """Whether a row is requested."""
     from pulsar_doctor.trace.named_rows import is_topic
 
-    consumer, topic, names = asked.consumer, asked.topic, set(asked.names)
+    consumer, topic, names = request.consumer, request.topic, set(request.names)
     tests: list[RowTest] = []
     if since_us is not None:
         tests.append(lambda row: row.ts >= since_us)
@@ -95,23 +95,23 @@ def _filter(asked: TraceRequest, since_us: int | None, until_us: int | None) -> 
         tests.append(lambda row: consumer in (row.consumer_name, str(row.incarnation)))
     if topic is not None:
         tests.append(lambda row: is_topic(row.topic, topic))
-    if asked.subscription is not None:
-        tests.append(lambda row: row.subscription == asked.subscription)
+    if request.subscription is not None:
+        tests.append(lambda row: row.subscription == request.subscription)
     return lambda row: all(test(row) for test in tests)
 
 
-def _some(rows: Rows, trace: Trace, asked: TraceRequest) -> Rows:
+def _some(rows: Rows, trace: Trace, request: TraceRequest) -> Rows:
     """These rows; where there is none, or a command is none, InputError for a wrong name."""
     from pulsar_doctor.trace.named_rows import is_command, require_named
 
     first = next(rows, None)
-    if first is None or not all(is_command(name) for name in asked.names):
+    if first is None or not all(is_command(name) for name in request.names):
         require_named(
             trace.rows(),
-            consumer=asked.consumer,
-            commands=asked.names,
-            topic=asked.topic,
-            subscription=asked.subscription,
+            consumer=request.consumer,
+            commands=request.names,
+            topic=request.topic,
+            subscription=request.subscription,
         )
     return rows if first is None else chain([first], rows)
 

@@ -1,9 +1,9 @@
 """Whether a consumer hangs, is slow, or never acknowledges, in plain words.
 
-They look alike from afar and need different things, so whoever speaks of one says which it is, and
+They look alike from afar and need different things, so whoever reports one names which it is, and
 by what that is known. It is slow where acks come, however far apart. It keeps what it takes where
 it asks for more and more and has never acknowledged any. It hangs where nothing comes that should
-have. Where nothing tells, both are possible, and what separates them is said.
+have. Where nothing tells, both are possible, and the difference is explained.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def activity_of(consumer: ConsumerView) -> Activity:
         return "hangs"
     if (consumer.works and not consumer.pace_has_ended) or _in_its_rhythm(consumer):
         return "slow"
-    silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.asked
+    silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.sent_flow
     if silent and (consumer.never_acked or consumer.works is False):
         return "hangs"
     return "unclear"
@@ -51,21 +51,22 @@ def _in_its_rhythm(consumer: ConsumerView) -> bool:
 
 
 def _keeps(consumer: ConsumerView) -> bool:
-    """Whether it asks for more than its first FLOW, holds many, and never acknowledged any.
+    """Whether the consumer asks for more than its first FLOW, holds many, and never acknowledged
+    any.
 
-    One that goes on taking has permits, unless a limit holds it. They are no more than its queue,
+    One that keeps taking has permits, unless a limit holds it. They are no more than its queue,
     of which half has to be taken before it asks again.
     """
     if not consumer.never_acked or (least(consumer.unacked_messages) or 0) < FORGETS_FROM:
         return False
-    if consumer.asked or least(consumer.permits_refilled):
+    if consumer.sent_flow or least(consumer.permits_refilled):
         return True
     if consumer.without_permits and not consumer.blocked_consumer_on_unacked_msgs:
         return False
     half_taken = 2 * (most(consumer.msg_out_counter) or 0) >= (
         least(consumer.available_permits) or 0
     )
-    return half_taken and (consumer.asked_again or consumer.refilled)
+    return half_taken and (consumer.sent_another_flow or consumer.refilled)
 
 
 def state(consumer: ConsumerView) -> str:
@@ -76,9 +77,9 @@ def state(consumer: ConsumerView) -> str:
 def verdict(consumer: ConsumerView) -> str:
     """Which of them it is, without its numbers.
 
-    One whose queue is full has not taken half of it, so it cannot have forgotten to acknowledge.
-    Java's client keeps what it cannot decrypt (ConsumerCryptoFailureAction.FAIL, its default):
-    the application gets nothing, and neither a permit nor an acknowledgement comes back.
+    One with a full queue is full has not taken half of it, so it cannot have forgotten to
+    acknowledge. Java's client keeps what it cannot decrypt (ConsumerCryptoFailureAction.FAIL, its
+    default): the application gets nothing, and neither a permit nor an acknowledgement comes back.
     """
     how = activity_of(consumer)
     never = NEVER_ACKED if consumer.without_permits else MAY_HAVE_TAKEN_ALL

@@ -1,7 +1,7 @@
 """Complete command lines to paste into a shell, of pulsar-admin and pulsar-doctor.
 
-Topics and subscriptions are named by others. A name stands in a line so that a shell takes it for
-one word, whatever is in it; what cannot be seen is written as $'\\033', as bash and zsh read it.
+Topics and subscriptions are named by others. A name is quoted so that a shell takes it for
+one word, whatever is in it; what cannot be seen is written as $'\033', as bash and zsh read it.
 Where a file does not name its topic there is no line.
 """
 
@@ -56,7 +56,7 @@ def namespace_admin(view: SubscriptionView, subcommand: str, *options: str) -> s
 
 
 def cluster_admin(subcommand: str, cluster: str) -> str | None:
-    """A pulsar-admin line on a cluster; none where its name is not told or looks like an option."""
+    """A pulsar-admin line on a cluster; none where its name is not known or resembles an option."""
     unnamed = not cluster or cluster.startswith("-")
     return None if unnamed else _line(["pulsar-admin", "clusters", subcommand, cluster])
 
@@ -77,12 +77,12 @@ def restarted(instance: FunctionInstance) -> str:
 
 
 def check(view: SubscriptionView, expect: str) -> str | None:
-    """Our own line that looks again, and what it prints where the remedy worked."""
+    """Our own line that checks again, and what it prints where the remedy worked."""
     return checked(stall_check(view.full_topic, view.subscription), expect)
 
 
 def watch(view: SubscriptionView, seconds: int) -> str | None:
-    """Our own line that looks for so long."""
+    """Our own line that watches for so long."""
     line = stall_check(view.full_topic, view.subscription)
     return None if line is None else f"{line} --window {seconds}s"
 
@@ -93,7 +93,7 @@ def holes(view: SubscriptionView) -> str | None:
 
 
 def examine(view: SubscriptionView, address: str) -> str | None:
-    """Our own line that looks inside a client on this machine. address: as brokers report it."""
+    """Our own line that examines a client on this machine. address: as brokers report it."""
     if "://" not in view.topic:
         return None
     return _line(["pulsar-doctor", "examine", address.lstrip("/"), view.full_topic, "--attach"])
@@ -105,7 +105,7 @@ def stall_check(topic: str, subscription: str) -> str | None:
 
 
 def checked(line: str | None, expect: str) -> str | None:
-    """Another line that looks, and what it prints then."""
+    """Another line that checks, and what it prints then."""
     return None if line is None else f"{line}  # {expect}"
 
 

@@ -49,7 +49,7 @@ class SettingChange:
     undo: str = SET_BACK
 
     def on(self, view: SubscriptionView, client: str | None) -> Iterator[Action]:
-        """As this client writes it; nothing where it has no such setting."""
+        """The change as this client writes it; nothing where it has no such setting."""
         known = setting(client, self.name, self.value)
         if known is not None:
             what = f"{self.name} {self.value}" if ", " in known else known
@@ -80,18 +80,18 @@ ITS_SHARE = "this finding is gone, or it has reconnected and holds only its shar
 
 
 def treatment(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
-    """All of it, in order: for one that is slow, hangs or keeps all, and where nobody can tell."""
+    """Every action in order: for a slow one, a hang, one that keeps all, or an unclear case."""
     return tuple(TREATMENTS[activity_of(consumer)](view, consumer))
 
 
 def slow(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """Of one whose acks come, far apart."""
+    """Actions for a consumer that acknowledges at long intervals."""
     yield from smaller_queue(view, consumer)
     yield more_workers(view)
 
 
 def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """Of one of which nothing comes."""
+    """Actions for a consumer that sends nothing."""
     yield dump_threads(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
@@ -105,7 +105,7 @@ def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 
 def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """Of one that may hang or be slow."""
+    """Actions for a consumer that may hang or be slow."""
     yield dump_threads(view, consumer)
     yield restart(view, consumer)
     yield unload(view)
@@ -114,7 +114,7 @@ def unclear(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
 
 
 def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """Of one that takes messages and has never acknowledged any."""
+    """Actions for a consumer that takes messages and has never acknowledged any."""
     if (inside := inside_action(view, consumer)) is not None:
         yield inside
     yield from acknowledging(view, consumer)
@@ -163,7 +163,7 @@ def freeing(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...
 
 
 def anew(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
-    """Of one whose permits are lost: only a new SUBSCRIBE counts from the beginning."""
+    """Actions for a consumer with lost permits: only a new SUBSCRIBE counts from the beginning."""
     version = consumer.client_version
     which = f"its client, {version}, " if version else "its client "
     return (

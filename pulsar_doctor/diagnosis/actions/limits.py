@@ -45,15 +45,15 @@ def raised_limit(
     )
 
 
-def raised_rate(view: SubscriptionView, whose: str) -> Iterator[Action]:
-    """What the dispatch rate limit is and how it is lifted. whose: subscription, topic, broker."""
-    if whose == "broker":
+def raised_rate(view: SubscriptionView, owner: str) -> Iterator[Action]:
+    """What the dispatch rate limit is and how it is lifted. owner: subscription, topic, broker."""
+    if owner == "broker":
         yield from _raised_rate_of_brokers(view)
         return
-    name = RATES[whose]
+    name = RATES[owner]
     yield Action(
         "now",
-        f"Find out which limit of the {whose} delays reads, and who set it.",
+        f"Find out which limit of the {owner} delays reads, and who set it.",
         command=policy_admin(view, f"get-{name}", "-ap"),
     )
     yield Action(

@@ -13,7 +13,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import measured
-from pulsar_doctor.evidence.process_told import Sitting
+from pulsar_doctor.evidence.process_report import Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
@@ -44,7 +44,8 @@ def lasted(consumer: ConsumerView, own: Inside) -> float:
 
 
 def resting(own: Inside) -> tuple[Sitting, ...]:
-    """Those of its threads that sat where they sat: each may be the one that hangs, no other.
+    """Threads of the process that were in the same place twice: each may be the one that hangs, no
+    other.
 
     All of them where none did, or nobody tells.
     """

@@ -26,7 +26,7 @@ TAKEN_OVER = {
 
 
 def place(consumer: ConsumerView) -> str:
-    """`at 10.0.3.7:51494`, or who it is where no address is told."""
+    """`at 10.0.3.7:51494`, or who it is where no address is reported."""
     address = (consumer.address or "").lstrip("/")
     who = f" ({consumer.function})" if consumer.function else ""
     return f"at {address}{who}" if address else f"of {consumer.label} (its address is not reported)"
@@ -72,7 +72,7 @@ def threads_seen(consumer: ConsumerView) -> str | None:
 
 
 def examined_by(view: SubscriptionView, consumer: ConsumerView) -> str | None:
-    """Our own line that looks inside it; None where it is elsewhere, or cannot be attached to."""
+    """Our own line that examines it; None where it is elsewhere, or cannot be attached to."""
     readable = any(each.attachable for each in likely_clients(consumer.client))
     if not (consumer.here and consumer.address and readable) or consumer.inside is not None:
         return None

@@ -14,7 +14,7 @@ def likely_clients(version: str | None) -> tuple[ClientLibrary, ...]:
 
 
 def setting(version: str | None, name: str, value: int | str = "") -> str | None:
-    """As it is written there, `receiver_queue_size=1 (Python)`; None where that client has none."""
+    """The setting as this client writes it, `receiver_queue_size=1 (Python)`; None: none."""
     return _spelled(name, value, likely_clients(version))
 
 

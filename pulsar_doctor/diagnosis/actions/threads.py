@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pulsar_doctor.evidence.inside import Inside
-from pulsar_doctor.evidence.process_told import Sitting
+from pulsar_doctor.evidence.process_report import Sitting
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import joined, say
 

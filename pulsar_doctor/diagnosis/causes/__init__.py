@@ -29,7 +29,7 @@ RETIRED: Mapping[str, str] = {}
 
 
 def load() -> tuple[Cause, ...]:
-    """All causes, by code."""
+    """Loads every cause, by code."""
     return tuple(_cause(module.name) for module in pkgutil.iter_modules(__path__))
 
 

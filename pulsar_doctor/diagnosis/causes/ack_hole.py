@@ -11,7 +11,7 @@ for as long either, so the ranges are at least so old; or the acknowledgements w
 after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace
 in the window shows that all of them have come in less time than that (a burst after a quiet night),
 it is silent. Where the broker has not moved mark-delete since it loaded the topic, the time counts
-from the oldest consumer's connection. A trace tells of an entry that was delivered `hole_after` ago
+from the oldest consumer's connection. A trace shows an entry that was delivered `hole_after` ago
 and is not acknowledged, while others that came later are.
 
 It speaks sooner, from `given_back_within` on, where a message was skipped at pace: whoever holds it
@@ -20,18 +20,18 @@ average one of their messages then takes a tenth of that time, so that this one 
 Where messages are sent again meanwhile, it may be given back again and again: that is reported, and
 how many; a restart does not help.
 
-Its client may have been told to give it back: after a negative acknowledgement a client waits for
-60 seconds by default, and for up to a third longer until its timer looks, and the broker is not
+Its application may have given it back: after a negative acknowledgement a client waits for
+60 seconds by default, and for up to a third longer until its timer fires, and the broker is not
 reported before that. So from `skipped_after` until then it is unknown.
 
-A younger gap is told as information, where acknowledgements of later entries have gone on for
+A younger gap is reported as information, where acknowledgements of later entries have gone on for
 `young_after`: the message that they passed over may be in work, given back with a delay by its
 client, or forgotten.
 
 It is silent while delayed messages are in the backlog: these are gaps, too, until they are due; and
 on Key_Shared where all that nobody holds waits for the consumers of the keys. A
 message that takes longer than `hole_after`, or one that is given back again and again, does hold
-mark-delete back and is told.
+mark-delete back and is reported.
 
 Where brokers keep acknowledgements of single messages (acknowledgmentAtBatchIndexLevelEnabled), a
 batch of which one message is missing is in no range. Acks that do not move mark-delete and leave no
@@ -42,8 +42,8 @@ A consumer of a compacted topic is never sent the entries that compaction replac
 acknowledgements leave a gap before them for good, where cumulative ones do not: that is reported in
 such words, where internal stats show more entries read than the consumer was ever sent.
 
-A small backlog that pins much storage is told with its size, but the size alone decides nothing:
-without ranges it is an ordinary backlog.
+A small backlog that pins much storage is reported with its size, but the size alone decides
+nothing: without ranges it is an ordinary backlog.
 
 Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMarkDeleteAdvanced…;
 NegativeAcksTracker of the Java and the C++ client (negativeAckRedeliveryDelay, and a timer each
@@ -310,7 +310,7 @@ def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
 
 
 def _restart(view: SubscriptionView) -> Action:
-    """Of one that may have forgotten it."""
+    """What to do about a consumer that may have forgotten the message."""
     return Action(
         "now",
         "List the consumers that hold messages, and restart the one that holds it: the message is "

@@ -1,12 +1,13 @@
 """The application has acknowledged, but its client has not sent the acknowledgements.
 
-A client groups acknowledgements and sends them together, after a tenth of a second by default. With
-a long `acknowledgmentGroupTime`, or without a connection, they stay with it: the broker still
-counts the messages as unacknowledged, and sends them again when the consumer goes.
+A client collects acknowledgements and sends them together, after 0.1 s by default. With a long
+`acknowledgmentGroupTime`, or without a connection, it keeps them. The broker still counts the
+messages as unacknowledged, and sends them again when the consumer leaves. What one sees:
+`unackedMessages` does not fall although the application's log shows that it works.
 
-The check looks into the process twice: acknowledgements waited in the client's tracker both times,
-and the broker has heard of none in between. It is found where the client has no connection, and
-where they have waited for longer than `held_for` or their own time of grouping.
+The check examines the process twice. It finds this where acknowledgements waited in the client's
+tracker both times, the broker has received none in between, and either the client has no connection
+or they have waited for longer than `held_for` or their own group time.
 
 Source: PersistentAcknowledgmentsGroupingTracker in the Java client.
 """

@@ -2,17 +2,17 @@
 
 `msgBacklog` is counted (entries added less entries consumed), not measured, and nothing mends the
 counter as long as the topic stays loaded. A seek back after single acknowledgements makes it too
-low: the broker forgets these, and the counter keeps them. So a subscription can tell a backlog of 0
-while messages wait, or a backlog where everything is acknowledged. Alarms, quotas and autoscalers
+low: the broker forgets these, and the counter keeps them. So a subscription can report a backlog of
+0 while messages wait, or a backlog where everything is acknowledged. Alarms, quotas and autoscalers
 that read it are misled by it; the messages themselves are safe.
 
-What is right is told by positions: the entries from mark-delete to the last one, less those in
-acknowledged ranges (`pulsar-admin topics stats --get-precise-backlog` tells that number). The check
-speaks where the two cannot be reconciled: a counter below 0 in every sample, a counter of 0 beside
-acknowledged ranges in every sample (before a range lies an entry that is not acknowledged), or a
-difference of `least` entries or more that is larger, in two samples or more with internal stats,
-than what moved from one of them to the next. Both count markers and delayed messages, so these make
-no difference. All other checks go by the positions then.
+Positions show the right number: the entries from mark-delete to the last one, less those in
+acknowledged ranges (`pulsar-admin topics stats --get-precise-backlog` prints that number). The
+check speaks where the two cannot be reconciled: a counter below 0 in every sample, a counter of 0
+beside acknowledged ranges in every sample (before a range lies an entry that is not acknowledged),
+or a difference of `least` entries or more that is larger, in two samples or more with internal
+stats, than what moved from one of them to the next. Both count markers and delayed messages, so
+these make no difference. All other checks go by the positions then.
 
 Readers, other non-durable subscriptions and the cursor of compaction are not judged. A counter that
 fell below 0 and that the broker replaces by the right number is not reported either.
@@ -47,7 +47,7 @@ SUMMARY = "the broker's counter reports a backlog of {counter:entries}, {really}
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for a subscription whose counter and positions cannot both be right."""
+    """Found for a subscription with a counter and positions that contradict each other."""
     backlog = view.backlog
     if view.keeps_nothing or backlog is None or backlog.off < limits["least"]:
         return

@@ -1,22 +1,27 @@
 """A consumer has reached the limit of unacknowledged messages; the broker sends it nothing more.
 
 On Shared and Key_Shared the broker stops a consumer that holds maxUnackedMessagesPerConsumer
-messages without an ack, whatever permits it has, and sets its further FLOWs aside. It goes on when
-acks have brought it down to half the limit, or when the consumer gives messages back.
+messages without an ack, 50,000 by default, whatever permits it has. The broker sets its further
+FLOWs aside. It sends again when acks have brought the number down to half the limit, or when the
+consumer gives messages back. What one sees: `blockedConsumerOnUnackedMsgs` is true and
+`unackedMessages` is at or near the limit.
 
-A consumer that works at its limit is blocked and released all the time. So the check asks when the
-release comes: at the pace of the window's acks, as long as none is overdue by it, after at most
-half of what it holds. Nearer than `slow_wait` is healthy, within `refill_wait` a warning, further
-away a stall. Without any ack it is a stall after `refill_wait`, as with any other full queue, or
-after half a minute and ten times the longest gap of the window. Until then it is a warning that
-leaves the verdict unknown: a sink that acknowledges at checkpoints, or a long job, is silent at its
-limit, too. What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is
-needed where it has never acknowledged any (a warning), nor where it holds whole thousands: all
-that such a limit allows.
+A consumer that works at its limit is blocked and released all the time. So the check computes when
+the release comes: at the pace of the window's acks, as long as no ack is overdue, after at most
+half of the messages that it holds. With 50,000 messages and 100 acks a second that takes up to 250
+s.
+- Sooner than `slow_wait` is healthy, within `refill_wait` it is a warning, later it is a stall.
+- Without any ack it is a stall after `refill_wait`, as with any other full queue, or after half a
+  minute and ten times the longest gap between acks in the window.
+- Before that it is a warning that leaves the verdict unknown: a sink that acknowledges at
+  checkpoints, or a long job, is silent at its limit, too.
+- What was sent or acknowledged less than `just_now` ago decides nothing yet.
+- No clock is needed where the consumer has never acknowledged any (a warning), nor where it holds
+  whole thousands: everything that such a limit allows.
 
-The broker's flag can stay behind: on a consumer that holds nothing, or far less than half the
-limit, it is not trusted, and where messages still arrive it holds nothing up. A trace of the wire
-tells this too, where the limit is told.
+The broker's flag may be out of date. On a consumer that holds nothing, or far less than half the
+limit, the check does not trust it; where messages still arrive, it holds nothing up. A trace of the
+wire shows this too, where the limit is known.
 
 Source: Consumer.incrementUnackedMessages and updateBlockedConsumerOnUnackedMsgs in the broker.
 """
@@ -46,7 +51,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = RELEASE_WAITS
@@ -71,7 +76,7 @@ SUMMARY = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for each consumer at its limit whose release is far away or not in sight."""
+    """Found for each consumer at its limit with a release that is far away or not in sight."""
     if view.type not in SHARING:
         return
     for consumer in view.consumers or ():
@@ -79,9 +84,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
-    held, limit = told(consumer.unacked_messages), consumer.max_unacked_messages_per_consumer
+    held, limit = exact(consumer.unacked_messages), consumer.max_unacked_messages_per_consumer
     if consumer.blocked_consumer_on_unacked_msgs is None and held != 0 and not consumer.delivered:
-        yield _not_told(view, consumer)
+        yield _not_reported(view, consumer)
     if not consumer.blocked_consumer_on_unacked_msgs:
         return
     if held is None:
@@ -101,7 +106,7 @@ def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> 
             yield _finding(view, consumer, wait, verdict)
 
 
-def _not_told(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotReported:
+def _not_reported(view: SubscriptionView, consumer: ConsumerView) -> Unknown | NotReported:
     if view.unacked_limit is None:
         return NotReported(NO_LIMIT)
     return _unknown(consumer, "blocked_consumer_on_unacked_msgs is not reported")
@@ -114,7 +119,7 @@ def _flows(consumer: ConsumerView, limits: Limits) -> bool:
 
 
 def _stale(view: SubscriptionView, consumer: ConsumerView, held: int) -> Answers:
-    """Of a flag that does not fit what the consumer holds."""
+    """Measures of a flag that does not fit what the consumer holds."""
     if view.left is not None and view.left.most == 0:
         return
     limit = consumer.max_unacked_messages_per_consumer
@@ -134,7 +139,7 @@ def _unknown(consumer: ConsumerView, why: str) -> Unknown:
 def _finding(
     view: SubscriptionView, consumer: ConsumerView, wait: AckWait, severity: Severity
 ) -> Finding:
-    quiet, held = wait.acks.quiet, told(consumer.unacked_messages)
+    quiet, held = wait.acks.quiet, exact(consumer.unacked_messages)
     at, link = ("", ", and") if wait.seconds is None else (" most of the time", ",")
     more = say("it goes on after at most {:more acks}{} {}", wait.needed, link, wait.outlook)
     return Finding(

@@ -1,9 +1,9 @@
 """The subscription has reached its limit of unacknowledged messages; nobody gets a new one.
 
-On Shared and Key_Shared the broker stops reading new messages for a subscription whose consumers
-together hold maxUnackedMessagesPerSubscription without an ack, whatever permits they have. Messages
-that were given back are still sent again. It goes on below half the limit. A broker at its own
-limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
+On Shared and Key_Shared the broker stops reading new messages for a subscription with consumers
+that together hold maxUnackedMessagesPerSubscription without an ack, whatever permits they have.
+Messages that were given back are still sent again. It continues below half the limit. A broker at
+its own limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
 
 A subscription that works at its limit is blocked and released all the time. So the check asks when
 the release comes, at the pace of all acks of the window, as long as none is overdue by it. Nearer
@@ -49,7 +49,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import fill, joined, say
 
@@ -78,7 +78,7 @@ SUMMARY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the subscription as a whole, where its release is far away or not in sight."""
-    limit, unacked = view.unacked_limit, told(view.unacked)
+    limit, unacked = view.unacked_limit, exact(view.unacked)
     if limit is None:
         yield from _by_wire(view, unacked or 0, limits)
         return
@@ -120,7 +120,7 @@ def _by_wire(view: SubscriptionView, held: int, limits: Limits) -> Answers:
 
 
 def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers:
-    """Of a flag that does not fit what the subscription holds."""
+    """Measures of a flag that does not fit what the subscription holds."""
     if view.left is not None and view.left.most == 0:
         return
     of = "" if limit.most is None else f" of a limit of {limit.most or 'none'}"
@@ -135,7 +135,7 @@ def _stale(view: SubscriptionView, limit: UnackedLimit, unacked: int) -> Answers
 def _finding(
     view: SubscriptionView, limit: UnackedLimit, wait: AckWait, severity: Severity
 ) -> Finding:
-    quiet, unacked = wait.acks.quiet, told(view.unacked)
+    quiet, unacked = wait.acks.quiet, exact(view.unacked)
     more = say("it goes on after at most {:more acks}, {}", wait.needed, wait.outlook)
     return Finding(
         severity=severity,
@@ -163,7 +163,7 @@ def _finding(
 
 
 def _worst(view: SubscriptionView) -> str:
-    """How the one goes that holds most of them."""
+    """The state of the consumer that holds most of them."""
     return joined(
         "", (say(" ({}: {})", each.label, verdict(each)) for each in _most_first(view)[:1])
     )

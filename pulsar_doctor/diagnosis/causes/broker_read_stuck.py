@@ -4,7 +4,7 @@ The dispatcher reads entries from the ledger for its consumers, one read at a ti
 read starts the next one. If that chain breaks, nothing moves although everybody waits. The internal
 stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways:
 - no read is pending, neither of new entries nor of a replay, though both could be (what the
-  broker's own checkAndUnblockIfStuck looks for);
+  broker's own checkAndUnblockIfStuck checks for);
 - a read is marked as pending, and the cursor neither reads nor waits for new entries;
 - the cursor waits for new entries, and there are some beyond its read position.
 
@@ -18,7 +18,7 @@ go out, if it is not known who could receive, if all that was sent in that minut
 too, or if as much was sent as came in and hardly anything is left. With a clock one document does
 where as much was sent as came in, nothing is due for certain, and the last delivery is no older
 than a few messages lie apart, or 5 s. Acks of what was delivered before do not count as movement,
-where the read position is told. A consumer that connected or asked
+where the read position is reported. A consumer that connected or sent a FLOW
 within `still_for` is not waited for yet. Internal stats of the last sample alone do, where nothing
 was delivered in as many samples of the topic, or for `retried_within`, and what is unread was there
 before: a healthy reader passes through these flags only on its way to a delivery.
@@ -31,15 +31,15 @@ sent nothing (seen on 4.0.8). Whether the pause is on is not in the statistics. 
 either way, and an unload is wrong either way: it forgets the ranges that are not persisted.
 
 By design the broker reads nothing behind an open transaction of a producer, and pauses while it
-keeps as many delayed messages as it looks ahead; an entry filter puts back what it has read. These
-are never this cause. It is unknown, not found, where something else looks the same: a read under
-way in a slow storage, delayed messages that pause the dispatcher, acknowledged ranges that may be
-more than the broker persists, where its limit is not known, a broker that does not count throttled
-reads, messages of Key_Shared that are bound to a consumer. On Exclusive and Failover the next read
-waits until the last messages are on the wire: a client that does not read its connection looks the
-same until `retried_within`, when it would have been closed. A read that failed is tried again
-within that time, too: below it the confidence is lower. The limit of a resource group and the read
-of a compacted ledger cannot be seen.
+keeps as many delayed messages as its look-ahead allows; an entry filter puts back what it has read.
+These are never this cause. It is unknown, not found, where something else is the same from outside:
+a read under way in a slow storage, delayed messages that pause the dispatcher, acknowledged ranges
+that may be more than the broker persists, where its limit is not known, a broker that does not
+count throttled reads, messages of Key_Shared that are bound to a consumer. On Exclusive and
+Failover the next read waits until the last messages are on the wire: a client that does not read
+its connection is the same from outside until `retried_within`, when it would have been closed. A
+read that failed is tried again within that time, too: below it the confidence is lower. The limit
+of a resource group and the read of a compacted ledger cannot be seen.
 
 Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActiveConsumer
 (readMoreEntries, checkAndUnblockIfStuck), ManagedCursorImpl.asyncReadEntriesOrWait.
@@ -67,7 +67,7 @@ from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.reading import BrokerReads, Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -104,25 +104,25 @@ OVER_LIMIT = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found where the broker should read and does not; unknown where that cannot be told apart."""
+    """Found where the broker should read and does not; unknown where that is not certain."""
     reads = view.reads
     if reads is None or _moves(view, reads) or _held_back(view):
         return
     active = view.served
-    nobody_told = view.consumers is None or (
+    permits_unknown = view.consumers is None or (
         active and all(c.available_permits is None for c in active)
     )
-    if nobody_told and not view.nothing_to_move:  # nobody waits for what a reader leaves
-        yield Unknown(f"{_stands(view)}, and which consumers could receive is not reported")
+    if permits_unknown and not view.nothing_to_move:  # nobody waits for what a reader leaves
+        yield Unknown(f"{_standstill(view)}, and which consumers could receive is not reported")
     ready = tuple(consumer for consumer in active if consumer.may_receive)
     if not ready:
         return
     if not reads.states and view.durable is False:
-        return  # a reader: what it holds and what is left cannot be told apart
+        return  # a reader: what it holds and what is left cannot be distinguished
     case = Case(view, ready, reads, limits)
     if doubt := doubt_of(case):
         kind, reason = doubt
-        yield kind(f"{_who(ready)}, and {_stands(view)}: {reason}")
+        yield kind(f"{_who(ready)}, and {_standstill(view)}: {reason}")
     else:
         yield _finding(case)
 
@@ -177,7 +177,7 @@ def _as_messages_come(view: SubscriptionView) -> bool:
     return since.seconds <= min(max(HELD, FEW_APART / came), PAUSE_SECONDS) and _first_sent(view)
 
 
-def _stands(view: SubscriptionView) -> str:
+def _standstill(view: SubscriptionView) -> str:
     if (view.msg_rate_out or 0) > 0:
         return f"{view.msg_rate_out:.4g} messages a second went out within the last minutes"
     return "nothing moves" if view.delivered == 0 else "nothing moved"
@@ -191,7 +191,7 @@ def _held_back(view: SubscriptionView) -> bool:
         return True
     if view.pauses_by_design or view.filter_keeps:
         return True
-    keys, replay = view.key_order, told(view.replay) or 0
+    keys, replay = view.key_order, exact(view.replay) or 0
     if keys is None or replay <= 0:
         return False
     return keys.draining or not all(consumer.may_receive for consumer in view.consumers or ())
@@ -203,13 +203,13 @@ def _who(ready: Sequence[ConsumerView]) -> str:
 
 
 def _permits(ready: Sequence[ConsumerView]) -> int:
-    return sum(told(consumer.available_permits) or 0 for consumer in ready)
+    return sum(exact(consumer.available_permits) or 0 for consumer in ready)
 
 
 def _sure(case: Case) -> float:
     """Lower where a failed read may be tried again soon, and where more cannot be seen."""
     reads = case.reads
-    sure = 0.9 if case.stands >= case.limits["retried_within"] else 0.75
+    sure = 0.9 if case.still_for >= case.limits["retried_within"] else 0.75
     if reads.unread_least == 0 or (reads.face is Face.ASLEEP and not reads.extended):
         sure -= 0.15  # a replay that nobody counts; a bound of reading that nobody tells
     elif len(reads.states) < case.limits["samples"]:
@@ -252,14 +252,14 @@ def _finding(case: Case) -> Finding:
         evidence=(
             measured("available_permits", _permits(case.ready)),
             Measure("unread_entries", state.unread, "entries"),
-            Measure("msg_in_replay", told(case.view.replay), "entries"),
+            Measure("msg_in_replay", exact(case.view.replay), "entries"),
             backlog_measure(case.view),
             Measure("read_position", reads.position, ""),
             Measure("subscription_have_pending_read", _flag(state.pending), ""),
             Measure("waiting_read_op", _flag(state.waits), ""),
             Measure("pending_read_ops", state.under_way, "reads"),
             Measure("samples", len(reads.states), "samples"),
-            Measure("stands_for_least", rounded(case.stands), "seconds"),
+            Measure("stands_for_least", rounded(case.still_for), "seconds"),
         ),
         remedy=OVER_LIMIT if gaps else REMEDY,
         actions=tuple(_over_limit(case) if gaps else _actions(case.view)),

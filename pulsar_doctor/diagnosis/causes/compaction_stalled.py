@@ -83,14 +83,14 @@ def _finding(view: SubscriptionView, own: OwnCursor, confidence: float) -> Findi
 
 def _summary(own: OwnCursor) -> str:
     """What is known of its last runs, then how far it is behind."""
-    said = "no compaction is known since the broker loaded the topic"
+    last = "no compaction is known since the broker loaded the topic"
     if own.succeeded is not None:
-        said = say("the last compaction succeeded{}", _ago(own.succeeded))
+        last = say("the last compaction succeeded{}", _ago(own.succeeded))
     if _failed_last(own) and own.failed is not None:
-        said = say("the last compaction failed{}, and none has succeeded since", _ago(own.failed))
+        last = say("the last compaction failed{}, and none has succeeded since", _ago(own.failed))
     behind = "" if own.waiting is None else say("; {:entries} are not compacted", own.waiting)
     keeps = own.position and say(", and all ledgers from {} on stay on disk", own.position)
-    return joined("", (said, behind, keeps or ""))
+    return joined("", (last, behind, keeps or ""))
 
 
 def _ago(age: Age) -> str:

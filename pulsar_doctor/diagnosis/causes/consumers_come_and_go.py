@@ -121,9 +121,9 @@ def _finding(
     view: SubscriptionView, sure: float, text: str, *evidence: Measure, hosts: str = ""
 ) -> Finding:
     first = REMEDY.replace("application", f"application on {hosts}") if hosts else REMEDY
-    looks = Action("now", first, check=check_line(view, "it stays connected"))
+    action = Action("now", first, check=check_line(view, "it stays connected"))
     return Finding(
-        severity="warning", confidence=sure, summary=text, evidence=evidence, actions=(looks,)
+        severity="warning", confidence=sure, summary=text, evidence=evidence, actions=(action,)
     )
 
 

@@ -1,4 +1,4 @@
-"""Most of the backlog is not due yet: a producer asked for later delivery.
+"""Most of the backlog is not due yet: a producer requested later delivery.
 
 A message sent with deliverAfter or deliverAt stays in the backlog until it is due. The broker has
 read it and keeps it in an index; consumers with permits get nothing, and nothing is wrong.
@@ -12,8 +12,8 @@ was published later waits behind them, due or not, until the first is due. That 
 unload changes nothing. It is reported however small their share is.
 
 The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
-read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it tells 0. A
-delay in the client (a wait in the application, a negative-ack or retry delay) is not seen here.
+read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it reports 0.
+A delay in the client (a wait in the application, a negative-ack or retry delay) is not seen here.
 
 Nothing is wrong with the broker.
 
@@ -32,7 +32,7 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.sentences import fill, say
 
 THRESHOLDS = (Threshold("share", 0.5, "of the backlog", "fewer delayed entries are not reported"),)
@@ -47,7 +47,7 @@ SUMMARY = "{delayed} of {backlog:entries} in the backlog are not due yet, {endin
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where most of the backlog is not due yet."""
-    delayed, backlog = told(view.delayed), view.backlog.entries if view.backlog else None
+    delayed, backlog = exact(view.delayed), view.backlog.entries if view.backlog else None
     if delayed is None:
         yield NotReported("this source does not count delayed messages")
     elif delayed <= 0:

@@ -97,8 +97,8 @@ def _of_one_sample(view: SubscriptionView, throttling: Throttling) -> Answers:
 
 
 def _finding(view: SubscriptionView, lately: Sequence[HeldBack], waits: int) -> Finding:
-    whose = list(dict.fromkeys(each.whose for each in lately))
-    names = " and ".join(f"{each}'s" for each in whose)
+    owners = list(dict.fromkeys(each.limit_of for each in lately))
+    names = " and ".join(f"{each}'s" for each in owners)
     return Finding(
         severity="warning",
         confidence=0.9,
@@ -108,8 +108,8 @@ def _finding(view: SubscriptionView, lately: Sequence[HeldBack], waits: int) -> 
             Measure("left_entries_least", waits, "entries"),
             Measure("messages_delivered", view.delivered, "messages"),
         ),
-        remedy=f"Raise the limit or accept its pace: {'; '.join(SETTINGS[w] for w in whose)}.",
-        actions=tuple(action for each in whose for action in raised_rate(view, each)),
+        remedy=f"Raise the limit or accept its pace: {'; '.join(SETTINGS[w] for w in owners)}.",
+        actions=tuple(action for each in owners for action in raised_rate(view, each)),
     )
 
 

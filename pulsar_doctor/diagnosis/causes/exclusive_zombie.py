@@ -1,11 +1,11 @@
 """A consumer is still listed although its application seems dead, and blocks messages.
 
-When a machine dies without closing its connection, the broker goes on listing the consumer until
+When a machine dies without closing its connection, the broker keeps listing the consumer until
 the connection has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s).
 Its messages, its keys, or its place as the active consumer are kept for it meanwhile.
 
 Nothing that the broker tells can prove that. It is a suspicion where two consumers have the same
-name, on different connections, and the older one has neither acknowledged nor asked for anything
+name, on different connections, and the older one has neither acknowledged nor requested anything
 since before the newer one connected, for `silent_for` at least, while it holds messages: a
 restarted application beside its dead predecessor. Names that clients make up never repeat; a name
 that was configured twice does, and then both work, or the older one has nothing to do, or both
@@ -13,8 +13,8 @@ connected within the same few seconds, in which no application dies and starts a
 where nobody waits behind either, nothing is found then. Where others wait behind it (its key hashes
 drain, or it is the active consumer of Failover with no permits) it is a stall, otherwise a warning.
 
-An Exclusive subscription lists one consumer at most: there a zombie and a hung application look
-the same, and nothing is guessed. One whose process was looked into and has its connection is none.
+An Exclusive subscription lists one consumer at most: there a zombie and a hung application look the
+same, and nothing is guessed. One with a process that was examined and has its connection is none.
 
 Source: PulsarHandler's keep-alive and AbstractDispatcherSingleActiveConsumer.addConsumer
 (checkConnectionLiveness) in the broker.
@@ -34,7 +34,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import exact, least, most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import fill, say
 
@@ -93,13 +93,13 @@ def _judge(
     view: SubscriptionView, older: ConsumerView, newer: ConsumerView, limits: Limits
 ) -> Answers:
     silence, came, last = older.since_work, newer.connected_for, older.last_sign
-    if came is None or last is None or last.ms <= came.ms or older.asked:
+    if came is None or last is None or last.ms <= came.ms or older.sent_flow:
         return
     if view.type == "Shared" and _together(older, came):
         return  # one name for two, and nobody waits behind either
     if not _holds(view, older, newer) or _connection_works(older, came.ms):
         return
-    if not older.flow_told:
+    if not older.flow_reported:
         yield Unknown(
             f"two consumers are called {older.label}; these stats do not show whether the older "
             "one still asks for messages",
@@ -129,7 +129,7 @@ def _holds(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> 
 
 
 def _is_active(older: ConsumerView, newer: ConsumerView) -> bool:
-    """Of two of one name only one is active: the one that messages were sent to."""
+    """Whether the consumer is active: of two with one name, the one that messages were sent to."""
     return (
         bool(older.active)
         and (least(older.msg_out_counter) or 0) > 0
@@ -149,19 +149,19 @@ def _connection_works(older: ConsumerView, since_ms: int) -> bool:
     return sign is not None and sign.ms <= since_ms
 
 
-def _stands_in_the_way(view: SubscriptionView, older: ConsumerView) -> bool:
+def _blocks(view: SubscriptionView, older: ConsumerView) -> bool:
     if view.type == "Failover":
         return (most(older.available_permits) or 0) <= 0
     return older.keys_wait
 
 
 def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -> Finding:
-    blocks, silence = _stands_in_the_way(view, older), older.since_work
+    blocks, silence = _blocks(view, older), older.since_work
     assert silence is not None
     assert older.connected_for is not None
     assert newer.connected_for is not None
     after = older.connected_for.seconds - newer.connected_for.seconds
-    held = told(older.unacked_messages)
+    held = exact(older.unacked_messages)
     active = view.type == "Failover"
     holds = "is the active one" if active else say("holds {:unacknowledged messages}", held)
     return Finding(

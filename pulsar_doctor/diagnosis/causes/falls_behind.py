@@ -4,12 +4,13 @@ It is not stuck: messages are sent and acknowledged. But what waits grows, until
 stops the producers, messages expire unread, or the disk is full. Either the work is too slow for
 what comes in, or something holds it back: a hot key, a limit of dispatching, work done twice.
 
-A burst looks the same while it lasts. So this is found only where what waits would take longer than
-`longest_burst` to gather at the pace of now, or where a window of that length shows it. What counts
-is what comes in, less what is sent for the first time. Acknowledgements count where they come all
-the time and move mark-delete: a sink that acknowledges at checkpoints keeps up. Where messages are
-delayed, or rejected by an entry filter, or chance explains the difference, a longer window
-(`--window`) shows which it is. Where half of what is sent was sent before, that is the question.
+A burst is the same from outside while it lasts. So this is found only where what waits would take
+longer than `longest_burst` to gather at the pace of now, or where a window of that length shows it.
+What counts is what comes in, less what is sent for the first time. Acknowledgements count where
+they come all the time and move mark-delete: a sink that acknowledges at checkpoints keeps up. Where
+messages are delayed, or rejected by an entry filter, or chance explains the difference, a longer
+window (`--window`) shows which it is. Where half of what is sent was sent before, that is the
+question.
 
 Source: PersistentTopic.updateRates (rates are of the last full minute), BacklogQuotaManager.
 """

@@ -3,7 +3,7 @@
 It hands each message to a thread pool, an executor or an async task, and receives the next one at
 once. Nothing holds it back: its client asks for more as soon as messages are taken, so the receiver
 queue does not limit it, and the queue in front of the pool grows. Acknowledgements come, so that it
-looks healthy, until the limit of unacknowledged messages or the memory is reached. When the process
+seems healthy, until the limit of unacknowledged messages or the memory is reached. When the process
 ends, all of it is delivered again, and idle consumers beside it get none of it.
 
 The check compares what was taken with what was finished. FLOWs beyond the first prove how many

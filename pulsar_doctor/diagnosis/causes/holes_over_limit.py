@@ -3,14 +3,14 @@
 Acknowledgements out of order leave ranges of acknowledged entries with gaps (holes) between them.
 The broker writes down only so many of these ranges, from the oldest on. What lies beyond is known
 in its memory alone: when the topic is unloaded, moved, or its broker restarts, those entries come
-back as not acknowledged and are delivered a second time. Nothing stands still by this, unless
+back as not acknowledged and are delivered a second time. Nothing stops by this, unless
 dispatcherPauseOnAckStatePersistentEnabled is on: that is `broker-read-stuck`.
 
 The check compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
-where it is told, else with the default of the broker's version (`ledger/defaults.py`), else with
-`persisted_ranges`; a value of it that was set always holds. The
-broker keeps one range more than that. Each range beyond holds at least one entry, so the number
-told is the least that comes again, and it holds for an orderly unload; after a crash it is more.
+where it is reported, else with the default of the broker's version (`ledger/defaults.py`), else
+with `persisted_ranges`; a value of it that was set always holds. The broker keeps one range more
+than that. Each range beyond holds at least one entry, so the number shown is the least that comes
+again, and it holds for an orderly unload; after a crash it is more.
 
 Where the ranges are stored as bit arrays (managedLedgerPersistIndividualAckAsLongArray, since 4.1)
 the size of the record follows the span of the backlog and the limit means less than it says. About
@@ -128,7 +128,7 @@ def _actions(view: SubscriptionView, ranges: AckedRanges) -> Iterator[Action]:
     )
 
 
-FEW_RANGES = 1000  # a tenth of the broker's own limit, where nobody told what it is set to
+FEW_RANGES = 1000  # a tenth of the broker's own limit, where nobody reported what it is set to
 
 
 def _excluded(view: SubscriptionView) -> str | None:

@@ -8,12 +8,12 @@ The active one is stuck when it holds messages of the backlog, has no permits le
 ack nor a FLOW nor a delivery has shown for `refill_wait`; after `quiet_after` without any of them
 in the window it is a warning; without a clock, where its queue is full and it has never
 acknowledged any, or where others have shown signs so much later. With one message or one batch in
-hand, long work with a queue of 0 or 1 looks the same: that is unknown. It is gone when the broker
-names one that is not connected, for at least `switch_wait`, while messages wait and others have
-permits (a switch takes activeConsumerFailoverDelayTimeMillis, 1 s by default).
+hand, long work with a queue of 0 or 1 is the same from outside: that is unknown. It is gone when
+the broker names one that is not connected, for at least `switch_wait`, while messages wait and
+others have permits (a switch takes activeConsumerFailoverDelayTimeMillis, 1 s by default).
 
 On Exclusive and Failover the broker counts no unacknowledged messages, so by its stats what the
-active one holds is told by the backlog and the read position; a trace tells it. Exclusive has no
+active one holds is shown by the backlog and the read position; a trace tells it. Exclusive has no
 standby.
 
 Source: AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer in the broker.
@@ -34,7 +34,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import Gone, SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import least, most, told
+from pulsar_doctor.evidence.values import exact, least, most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import joined, say
 
@@ -65,7 +65,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield Unknown("consumers of the subscription is not reported")
     elif view.gone is None and len(view.consumers) == 1:
         return  # there is no standby
-    elif view.backlog is not None and not view.backlog.told:
+    elif view.backlog is not None and not view.backlog.is_known:
         yield Unknown("msg_backlog of the subscription is not reported")
     else:
         yield from _judge(view, view.consumers, limits)
@@ -146,7 +146,7 @@ def _stuck_finding(
     view: SubscriptionView, active: ConsumerView, severity: Severity, confidence: float
 ) -> Finding:
     others = [each.label for each in view.consumers or () if each.number != active.number]
-    holds, quiet = told(active.unacked_entries), active.quiet_for
+    holds, quiet = exact(active.unacked_entries), active.quiet_for
     entries = "" if holds is None else say(" of the {:entries} that it holds", holds)
     silent = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
     standby = say("{} standby ({})", len(others), joined(", ", others[:3]))
@@ -198,7 +198,7 @@ def _gone_finding(
 
 
 def _excluded(view: SubscriptionView) -> str | None:
-    """Nobody stands by elsewhere."""
+    """Excluded, as there is no standby elsewhere."""
     if view.type is None and view.sources == {STATS} and any(map(_holds, view.consumers or ())):
         return "unacknowledged messages are counted, as on Shared and Key_Shared alone"
     return None

@@ -4,10 +4,10 @@ Key_Shared keeps the order of a key: when a consumer joins or leaves, keys chang
 the new owner gets a key's messages only when the earlier one has acknowledged all it holds of it.
 A hand-over takes moments. With an earlier owner that hangs, its former keys stand still for all.
 
-From 4.0 on the broker lists the draining hashes with the consumer whose acks are awaited, with what
-it still holds and how often a message was turned away. Before (and with the classic dispatcher) a
-consumer that joined gets nothing until mark-delete has passed the position of its joining, whoever
-holds it back. Neither applies where out-of-order delivery is allowed.
+From 4.0 on the broker lists the draining hashes with the consumer that owes the awaited acks, with
+what it still holds and how often a message was turned away. Before (and with the classic
+dispatcher) a consumer that joined gets nothing until mark-delete has passed the position of its
+joining, whoever holds it back. Neither applies where out-of-order delivery is allowed.
 
 From 4.0 on the broker also reads no further while too many entries wait to be sent to consumers
 without permits: then the others are sent no more than those take (see `diagnosis/look_ahead.py`).
@@ -52,7 +52,7 @@ from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
@@ -79,7 +79,7 @@ CHECK = NO_MORE
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for the consumer whose acks are awaited."""
+    """Found for the consumer with the awaited acks."""
     keys, consumers = view.key_order, view.consumers
     if keys is not None and keys.sticky:
         yield from _by_ranges(view, keys, limits)
@@ -142,7 +142,7 @@ def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -
 
 
 def _without_any(view: SubscriptionView) -> Answers:
-    """Of a source that knows neither way of telling who waits for whom."""
+    """Answers for a source that knows neither way of showing who waits for whom."""
     if view.key_order is None or view.key_order.joined is None:
         yield NotReported(
             "these stats have neither draining hashes nor the positions at which consumers joined"
@@ -151,7 +151,7 @@ def _without_any(view: SubscriptionView) -> Answers:
 
 def _waits_behind(view: SubscriptionView, draining: Draining) -> bool:
     """Whether messages still wait: they are in replay, or more were turned away in the window."""
-    return told(view.replay) != 0 or draining.lately
+    return exact(view.replay) != 0 or draining.lately
 
 
 def _by_look_ahead(view: SubscriptionView, limits: Limits) -> Answers:
@@ -160,8 +160,8 @@ def _by_look_ahead(view: SubscriptionView, limits: Limits) -> Answers:
             yield used_up
             return
         numbers = (Measure("unread_entries", used_up.unread, "entries", "at least"),)
-        told_by = (used_up.summary, numbers)
-        for answer in _judge(view, used_up.behind[0], limits, told_by, used_up.share):
+        shown_by = (used_up.summary, numbers)
+        for answer in _judge(view, used_up.behind[0], limits, shown_by, used_up.share):
             yield with_look_ahead(view, used_up, answer)
 
 
@@ -169,14 +169,15 @@ def _judge(
     view: SubscriptionView,
     consumer: ConsumerView,
     limits: Limits,
-    told_by: tuple[str, tuple[Measure, ...]],
+    shown_by: tuple[str, tuple[Measure, ...]],
     more: int = 0,
 ) -> Answers:
-    """Of the consumer whose acks are awaited. told_by: the summary without its end, and numbers.
+    """Judges the consumer with the awaited acks. shown_by: the summary without its end, and
+    numbers.
 
     more: entries that it has to take beside what it holds.
     """
-    held = told(consumer.unacked_messages)
+    held = exact(consumer.unacked_messages)
     if held is None:
         yield Unknown(f"unacked_messages of {consumer.label} is not reported", consumer.label)
         return
@@ -184,11 +185,11 @@ def _judge(
     never = wait.acks.never and not consumer.works
     verdict = release_verdict(wait, limits, held if never else None)
     if isinstance(verdict, Unknown):
-        yield Unknown(f"{told_by[0]}; {verdict.reason}", consumer.label)
+        yield Unknown(f"{shown_by[0]}; {verdict.reason}", consumer.label)
     elif verdict is not None:
         lately = wait.acks.quiet is None or wait.acks.quiet.seconds < limits["refill_wait"]
         severity = "warning" if wait.seconds is not None and lately else verdict
-        yield _finding(view, consumer, wait, severity, told_by)
+        yield _finding(view, consumer, wait, severity, shown_by)
 
 
 def _by_joining(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
@@ -227,17 +228,17 @@ def _nothing_left(view: SubscriptionView) -> bool:
 
 
 def _something_left(view: SubscriptionView) -> bool:
-    held, entries = told(view.unacked), view.backlog.entries if view.backlog else None
-    if told(view.replay) or (view.left is not None and (view.left.least or 0) > 0):
+    held, entries = exact(view.unacked), view.backlog.entries if view.backlog else None
+    if exact(view.replay) or (view.left is not None and (view.left.least or 0) > 0):
         return True
     # Brokers that do not tell msg_in_replay: the backlog that is due and not held waits there.
     if entries is None or held is None:
         return False
-    return entries - (told(view.delayed) or 0) > max(0, held)
+    return entries - (exact(view.delayed) or 0) > max(0, held)
 
 
 def _hash_summary(view: SubscriptionView, consumer: ConsumerView, draining: Draining) -> str:
-    waiting, one = told(view.replay), draining.hashes == 1
+    waiting, one = exact(view.replay), draining.hashes == 1
     keys = say("{:key hash} that belongs" if one else "{:key hashes} that belong", draining.hashes)
     behind = "" if not waiting else say("; {:entries} wait to be sent", waiting)
     return say(
@@ -260,7 +261,7 @@ def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> 
         "{} {} nothing until what {} held before is acknowledged (it holds {:messages}; mark-delete"
         " has to reach {})",
         *(names, "gets" if len(waiting) == 1 else "get", culprit.label),
-        *(told(culprit.unacked_messages), waiting[0].waits_from),
+        *(exact(culprit.unacked_messages), waiting[0].waits_from),
     )
 
 
@@ -277,9 +278,9 @@ def _finding(
     consumer: ConsumerView,
     wait: AckWait,
     severity: Severity,
-    told_by: tuple[str, tuple[Measure, ...]],
+    shown_by: tuple[str, tuple[Measure, ...]],
 ) -> Finding:
-    (summary, numbers), quiet = told_by, wait.acks.quiet
+    (summary, numbers), quiet = shown_by, wait.acks.quiet
     end = say("its acks: {}; {}", wait.silence, verdict(consumer))
     if wait.seconds is not None:
         ago = say(" (last ack or message {} ago)", quiet) if quiet else ""
@@ -292,7 +293,7 @@ def _finding(
         evidence=(
             *numbers,
             *consumer.measure("unacked_messages"),
-            Measure("msg_in_replay", told(view.replay), "entries"),
+            Measure("msg_in_replay", exact(view.replay), "entries"),
             backlog_measure(view),
             Measure("done_in", wait.seconds, "seconds"),
             measured("quiet_for", quiet),
@@ -303,7 +304,7 @@ def _finding(
 
 
 def _hands_over(_: SubscriptionView, each: ConsumerView) -> str | None:
-    """Its keys wait no longer than what it holds now, which it is done with soon."""
+    """Whether the consumer's keys wait only for what it holds now and soon finishes."""
     if not each.acked or each.drain_seconds is None or each.drain_seconds >= PAUSE_SECONDS:
         return None
     soon = duration(each.drain_seconds)

@@ -26,7 +26,7 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.evidence.values import told
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence, say
 
@@ -46,11 +46,11 @@ REMEDY = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where all of the backlog stays in the replay queue, and nothing holds it back."""
-    replay, stood = told(view.replay) or 0, view.since_mark_delete
+    replay, stood = exact(view.replay) or 0, view.since_mark_delete
     ready = bool(view.served) and all(each.may_receive for each in view.served)
     if stood is None or not (replay and ready) or _held_back(view):
         return
-    alone = told(view.unacked) == 0 and view.backlog is not None and view.backlog.entries == replay
+    alone = exact(view.unacked) == 0 and view.backlog is not None and view.backlog.entries == replay
     text = say(
         "{:entries} in the replay queue are held by nobody, and mark-delete has not moved for {}",
         *(replay, duration(stood.seconds)),
@@ -80,7 +80,7 @@ def _finding(view: SubscriptionView, text: Sentence, stood: Age) -> Finding:
         confidence=0.8,
         summary=say("{}: every consumer can receive, and the broker does not send them", text),
         evidence=(
-            Measure("msg_in_replay", told(view.replay), "entries"),
+            Measure("msg_in_replay", exact(view.replay), "entries"),
             backlog_measure(view),
             Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
         ),

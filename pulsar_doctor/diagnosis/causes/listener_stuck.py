@@ -5,11 +5,11 @@ in a call that does not end (a socket without a time limit, a lock), nothing els
 and to no other listener of that thread, which may be another consumer's. The process tells the very
 line; where the listener waits for a lock, also which thread holds it and where that thread is.
 
-The check looks into the process twice: messages wait, none was taken in between, and the listener's
+The check examines the process twice: messages wait, none was taken in between, and the listener's
 thread sits in its callback. It is found once that has lasted `stuck_for`, and stalled from
-`refill_wait` on. How long is told by the kernel, which knows when a thread ran last, or by the
-broker's last sign of it; otherwise it is the time between the looks. One that works in its rhythm,
-as far as acks tell, is not found.
+`refill_wait` on. How long is known from the kernel, which knows when a thread ran last, or by the
+broker's last sign of it; otherwise it is the time between the samples. One that works in its
+rhythm, as far as acks tell, is not found.
 
 Source: ConsumerBase.triggerListener and callMessageListener in the Java client.
 """
@@ -55,7 +55,7 @@ SUMMARY = "{label} hangs{shares}: {threads}; {ledgers}"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for each consumer whose listener sits where it sat."""
+    """Found for each consumer with a listener that is where it was."""
     for consumer in view.consumers or ():
         own = consumer.inside
         if own is None or not own.listener or not own.sits or consumer.works:

@@ -3,11 +3,11 @@
 A client that gives messages back (a negative acknowledgement, an ack timeout,
 redeliverUnacknowledgedMessages) asks the broker for all that is not acknowledged. It counts such
 requests, the consumer epoch, and drops what it is sent of an older one. The broker rewinds its
-cursor; but a read that is under way goes on, brings its entries in the old epoch, and then sets the
-cursor behind them, over the rewind. What lies before that is sent no more: the client has dropped
-it and waits for it, the broker takes it as sent. The backlog stays, permits are there, and later
-messages come as if nothing were wrong; a cumulative acknowledgement of one of these acknowledges
-what was never handed out. Nothing mends it but another REDELIVER, or a new connection.
+cursor; but a read that is under way continues, brings its entries in the old epoch, and then sets
+the cursor behind them, over the rewind. What lies before that is sent no more: the client has
+dropped it and waits for it, the broker takes it as sent. The backlog stays, permits are there, and
+later messages come as if nothing were wrong; a cumulative acknowledgement of one of these
+acknowledges what was never handed out. Nothing mends it but another REDELIVER, or a new connection.
 
 Found where an entry came in an older epoch than that of the last REDELIVER only, something of an
 older epoch came after that REDELIVER (the read that went on), an entry behind it has come in the
@@ -16,8 +16,8 @@ after a REDELIVER entries of both epochs are under way. Of an incarnation the ne
 entries are known. A client that tells no epoch (C++, Python) drops nothing and loses nothing, and
 `consume --engine wire` keeps what it is sent too early.
 
-An entry that has expired meanwhile, or was skipped by hand, looks the same: the wire does not show
-either.
+An entry that has expired meanwhile, or was skipped by hand, is the same here: the wire does not
+show either.
 
 Source: PersistentDispatcherSingleActiveConsumer.internalRedeliverUnacknowledgedMessages and
 OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch in the Java client

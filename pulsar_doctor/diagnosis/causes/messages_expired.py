@@ -2,7 +2,7 @@
 
 A message that is older than the time to live (TTL) of its topic or namespace is taken out of the
 backlog, and counts as consumed. So the backlog stays small, consumers work, and messages are lost
-to the subscription. The broker looks for expired messages every five minutes
+to the subscription. The broker searches for expired messages every five minutes
 (messageExpiryCheckIntervalInMinutes), counts them, and has a rate for its last full minute.
 
 It is a warning where the count grew within the window, or that rate is above 0. A count alone is

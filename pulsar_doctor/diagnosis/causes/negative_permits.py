@@ -1,15 +1,18 @@
 """Permits are below zero and nothing that the client holds can bring them back.
 
-The broker reads whole batches, so permits below zero are ordinary: after batches of 100 a healthy
-consumer may stand at -1360. Each message that it then takes from its queue gives one permit back.
-They are a cause only when there is nothing left to take: everything that was delivered has been
-taken or acknowledged, permits are still below zero, and neither a message nor a FLOW has come for
-`refill_wait`. Then the two sides have counted differently, and only a new start evens them out.
+The broker reads whole batches, so permits below zero are normal. After batches of 100 messages a
+healthy consumer may be at -1360. It gives one permit back for each message that it takes from its
+queue.
 
-That shows too where some are held, but fewer than are missing, so that taking them all leaves
-permits below zero. By the broker's stats alone it shows on Exclusive and Failover only where the
-internal stats tell how far the broker has read and all of that is consumed. Where it is known
-whether a backlog waits, it is only told while one does.
+Permits below zero are a problem when there is nothing left to take. What one sees:
+`availablePermits` is, say, -37, `unackedMessages` is 0, and neither a message nor a FLOW has come
+for `refill_wait`. Broker and client have counted differently then, and only a new subscribe
+makes both start from the same number.
+
+The same is true if the consumer holds 10 messages and misses 37 permits: taking all of them leaves
+permits below zero. With the broker's statistics alone, the check can see this on Exclusive and
+Failover only if the internal stats show how far the broker has read and everything up to there is
+acknowledged. Where the backlog is known, the check reports only a subscription with a backlog.
 
 Source: PersistentDispatcherMultipleConsumers debits by messages and reads by entries unless
 preciseDispatcherFlowControl is on.
@@ -26,7 +29,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import fill, say
 
@@ -80,7 +83,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
         ),
         evidence=(
             *consumer.measures(),
-            measured("permits_granted", told(consumer.permits_granted)),
+            measured("permits_granted", exact(consumer.permits_granted)),
             Measure("permits_spent", spent, "permits"),
             Measure("left_entries_least", left, "entries"),
         ),
@@ -89,7 +92,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, silent: float) -> F
 
 
 def _spent(consumer: ConsumerView) -> int | None:
-    granted, left = told(consumer.permits_granted), told(consumer.available_permits)
+    granted, left = exact(consumer.permits_granted), exact(consumer.available_permits)
     return None if granted is None or left is None else granted - left
 
 

@@ -166,9 +166,9 @@ def _excluded(view: SubscriptionView) -> str | None:
         return f"it waits for segment {parents[0].segment} to be drained"
     count = len(view.consumers or ())
     if view.attended and count:
-        told_of = sum(each.tells_something for each in view.consumers or ())
-        short = "at least " if 0 < told_of < count else ""  # of a list that is not whole
-        count = told_of if short else count
+        reported = sum(each.tells_something for each in view.consumers or ())
+        short = "at least " if 0 < reported < count else ""  # of a list that is not whole
+        count = reported if short else count
         return f"{short}{count} {'consumer is' if count == 1 else 'consumers are'} attached"
     if view.attended:
         return "the broker names an active consumer"

@@ -4,8 +4,8 @@ A consumer without a listener gives a message to whoever calls `receive`. Where 
 thread sits in something else, has ended, or waits for a lock, its queue stays full, and the client
 asks for nothing. The process tells where its threads are.
 
-The check looks into the process twice: messages are in the queue (for a zero queue: nobody asks),
-no thread stands in one of the client's receive calls, and nothing was taken in between. It is found
+The check examines the process twice: messages are in the queue (for a zero queue: nobody asks),
+no thread is in one of the client's receive calls, and nothing was taken in between. It is found
 once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
 threads should receive is not reported by their stacks: those that rest are named, and the pool of
 threads that holds its messages, if it has handed them on. No thread dump shows virtual threads,
@@ -44,7 +44,7 @@ SUMMARY = "nobody calls receive on {label}[ while {waits} wait in its queue]: {l
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for each consumer whose queue nobody empties."""
+    """Found for each consumer with a queue that nobody empties."""
     for consumer in view.consumers or ():
         own = consumer.inside
         if own is None or own.listener is not False or own.asked is not False or consumer.works:

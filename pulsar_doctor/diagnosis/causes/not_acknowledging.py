@@ -1,45 +1,52 @@
 """A consumer holds messages and acknowledges nothing, though it has permits left.
 
-Its receiver queue is not full, so permits are not what is missing: the broker has sent all there
-is, and the application neither acknowledges nor asks for more. It hangs, forgets to acknowledge, or
-works longer on one message than `silent_for`; from outside these look the same. It is a stall where
-it holds more messages than anybody works on at once (16), and with fewer after `longest_job`. Until
-then it is unknown, from a silence of `first_ack` on, which is longer than an ordinary pause. While
-it keeps taking messages it is a warning. Producers go on; nothing fails until the queue is full.
+Its receiver queue is not full, so it does not lack permits. The broker has sent everything, and the
+application neither acknowledges nor requests more. It hangs, forgets to acknowledge, or works on
+one message for longer than `silent_for`. These show the same numbers: `availablePermits` above 0,
+`unackedMessages` of, say, 40 that stays the same, and a `lastAckedTimestamp` that is minutes old.
+Producers continue, and nothing fails until the queue is full.
 
-One that holds fewer, and acknowledged later messages than these, has passed them over and does not
-hang: that is `ack-hole`, if nobody else is there. So it is with more, where others are acknowledged
-behind at least half of them.
+The check searches for a consumer with permits that holds messages, while nothing is left to send,
+and that has shown neither an ack nor a FLOW nor a delivery for `silent_for`.
+- With more messages than anybody works on at once (16) it is a stall.
+- With fewer it is a stall after `longest_job`. Before that it is unknown, from a silence of
+  `first_ack` on, which is longer than a normal pause.
+- While it keeps taking messages it is a warning.
 
-One that has acknowledged before is suspected, too, where the last ack is five minutes old, it holds
-more than those 16 messages that are not new, and is sent more. If it acknowledged in the first
-third of its life only, a minute may be enough. That messages are sent to it is no sign of
-life. Where others of the subscription acknowledge as they go, at least three times in the window
-or at the rate at which they are sent more, one that is silent ten times as long and for `first_ack`
-is suspected; after `silent_for`, with 50
-messages or more, it is a stall: sinks that acknowledge at checkpoints rest together.
+A consumer that holds 16 messages or fewer and has acknowledged later ones does not hang: it has
+passed them over. That is `ack-hole`, if nobody else is there. The same is true for more messages,
+if messages behind at least half of them were acknowledged.
 
-The check looks for a consumer with permits that holds messages, while nothing is left to send, and
-of which neither an ack nor a FLOW nor a delivery has come for `silent_for`. One that holds 50 or
-more and has never acknowledged any is found too, if it has asked for more than its first FLOW did:
-since then it takes messages and keeps them. Until it is there for `silent_for`, and was sent more
-than comes in so long at the pace of now, its first checkpoint may still come: it is unknown, from
-`begun` on. Otherwise it is found where it has held the first of them for twice `silent_for`, and
-from `first_ack` on it is unknown. `begun` and `first_ack` follow `healthy.first_ack_within`, where
-that is set to more than its default. Readers, other non-durable subscriptions and standbys are not
-judged. By the stats alone, what is held on Exclusive and Failover is known from the internal stats
-only. A trace does not tell what is left to send; but nothing is, or the broker does not read, where
-a consumer with permits is sent nothing for so long.
+A consumer that holds 50 messages or more and has never acknowledged any is also found, if it has
+sent a FLOW after its first: it takes messages and keeps them. At first its first checkpoint may
+still come. So it is unknown, from `begun` on, until it is connected for `silent_for` and was sent
+more messages than arrive in that time. Otherwise it is found once it has held the first messages
+for twice `silent_for`; it is unknown from `first_ack` on. `begun` and `first_ack` follow
+`healthy.first_ack_within`, where that is set to more than its default.
 
-Without acknowledgements within batches (batchIndexAckEnabled, and in the broker
-acknowledgmentAtBatchIndexLevelEnabled) a client sends none before all messages of a batch are
-acknowledged: one that leaves out a message of each batch seems never to acknowledge any.
-What is given back, and is sent again within two minutes, is not kept: see `redelivery-storm`.
+A consumer that has acknowledged before is suspected, too, if its last ack is five minutes old, it
+holds more than 16 messages that are not new, and it is sent more. If it acknowledged only in the
+first third of its life, a minute may be enough. A delivery is not a sign of life. Where the others
+of the subscription acknowledge all the time, at least three times in the window or as fast as they
+are sent more, a consumer is suspected that is silent for `first_ack` and ten times as long as they
+are. After `silent_for`, with 50 messages or more, that is a stall: sinks that acknowledge at
+checkpoints pause together.
 
-A client that cannot decrypt or decode messages looks the same by statistics. Java's client keeps
-what it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL), and acknowledges it with a
-validation error under DISCARD, which a trace shows; a schema that does not fit fails in the
-application, when it reads the value. Both are in the application's log.
+Readers, other non-durable subscriptions and standbys are not judged. On Exclusive and Failover the
+statistics do not report what a consumer holds; the internal stats show it. A trace does not show
+what is left to send. But if a consumer with permits is sent nothing for so long, nothing is left,
+or the broker does not read.
+
+Without acknowledgements within batches (batchIndexAckEnabled in the client, and
+acknowledgmentAtBatchIndexLevelEnabled in the broker) a client sends no ack for a batch before all
+of its messages are acknowledged. A consumer that leaves out one message of each batch therefore
+seems to acknowledge nothing. A message that is given back, and sent again within two minutes, is
+not kept: see `redelivery-storm`.
+
+A client that cannot decrypt or decode messages shows the same statistics. Java's client keeps
+messages that it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL). With DISCARD it
+acknowledges them with a validation error, which a trace shows. A schema that does not fit fails
+when the application reads the value. Both are in the application's log.
 
 Source: Consumer.messageAcked and flowPermits in the broker; ConsumerImpl.decryptPayloadIfNeeded in
 the Java client.
@@ -187,10 +194,13 @@ def _comes_back(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 
 def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
-    """Of one that has never acknowledged any of many."""
+    """A finding on a consumer that has never acknowledged any of many."""
     since, there = consumer.holds_since, consumer.connected_for
     first_ack = limits["first_ack"]
-    long, asks = max(2 * limits["silent_for"], first_ack), consumer.asked_again or consumer.refilled
+    long, asks = (
+        max(2 * limits["silent_for"], first_ack),
+        consumer.sent_another_flow or consumer.refilled,
+    )
     if since is not None and since.seconds >= long:
         yield _never_finding(view, consumer, since, limits)
     elif there is not None and there.seconds >= limits["begun"] and asks:
@@ -207,7 +217,7 @@ def _none_of_many(view: SubscriptionView, consumer: ConsumerView, limits: Limits
 def _takes_more(
     view: SubscriptionView, consumer: ConsumerView, there: Age, limits: Limits
 ) -> Finding | Unknown:
-    """Of one that asks for more: at the pace of now all that it was sent tells since when."""
+    """A finding on a consumer that asks for more: its present pace shows since when."""
     rate, sent = consumer.msg_rate_out, least(consumer.msg_out_counter)
     pace = sent / rate if rate and sent else there.seconds
     if consumer.closed or min(there.seconds, pace) >= limits["silent_for"]:

@@ -1,10 +1,10 @@
 """A consumer was paused by its application, and messages wait for it.
 
 `Consumer.pause()` stops a client from asking: it sends no FLOW until `resume()`. What is in its
-queue may still be taken. By the broker it looks like any consumer that hangs; only its process
-tells.
+queue may still be taken. In the broker's numbers it resembles any consumer that hangs; only its
+process tells.
 
-The check looks into the process: the client's own flag is set, and something is not consumed or
+The check examines the process: the client's own flag is set, and something is not consumed or
 waits in its queue. A pause may be meant, so it is a warning, and as bad as what follows from it.
 
 Source: ConsumerImpl.pause and increaseAvailablePermits in the Java client.

@@ -6,14 +6,15 @@ client has lost count: discarded, corrupt or chunked messages that were not cred
 loss makes the queue smaller for good, until no permit is left and nothing comes any more.
 
 What is owed is proven by the trace: an acknowledged message was taken before, and all that came
-before it, too; less the permits of all refills. The FLOW goes out when the message is taken and so
+before it, too; less the permits of all refills. The FLOW is sent when the message is taken and so
 before its acknowledgement: what is missing once the acknowledgement is seen will not come. One more
 than the threshold is needed, since a listener acknowledges a message before it is credited, and a
 C++ listener that is paused just then keeps that many. Indexes that were skipped inside batches are
-left out: not every client credits them. The last FLOW is `overdue` for this to be said.
+left out: not every client credits them. The last FLOW is `overdue` for this to be found.
 
 A Java consumer that is paused sends no FLOW, whatever it owes. It, and a client that does not tell
-its version, is unknown until this has lasted `paused_for`; then it is told with less confidence.
+its version, is unknown until this has lasted `paused_for`; then it is reported with less
+confidence.
 
 It is stalled when the consumer has no permits left and nothing has come or gone for so long, and a
 warning while some are left: each loss brings it nearer. Queues of 0, and of 0 or 1, are not judged.

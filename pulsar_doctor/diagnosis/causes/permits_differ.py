@@ -7,9 +7,9 @@ permits can differ only if one of them has lost count: a FLOW that one side drop
 SUBSCRIBE had succeeded, or after a close), a message that was debited and not sent, a trace that
 does not have all of it, or two consumers of one name that the tool has taken for one.
 
-It is asked only where both are there: `stall-check TOPIC --trace DIR`, `tap --compare-broker`. The
-newer number is what all other checks go by. Where permits may have been set aside, by the limit of
-unacknowledged messages, nothing is said.
+It is checked only where both are there: `stall-check TOPIC --trace DIR`, `tap --compare-broker`.
+The newer number is what all other checks go by. Where permits may have been set aside, by the limit
+of unacknowledged messages, nothing is reported.
 
 Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trace's columns.
 """

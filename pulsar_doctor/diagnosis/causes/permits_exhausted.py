@@ -1,41 +1,47 @@
 """A consumer holds messages, has no permits left, and its next FLOW is far away or not in sight.
 
-The broker may push only as many messages as the client has asked for with FLOW. The client asks
-again only when the application has taken about half of its receiver queue. With a large queue and
-a slow application that takes hours, during which nothing arrives, nothing fails and nothing is
-logged. An application that has stopped taking messages, or a paused one, looks the same from afar
-and needs something else, so the finding says which it is as far as acks, FLOWs and pace tell. On
-Key_Shared what comes for the keys of such a consumer waits for it alone, while the others go on.
+The broker may only push as many messages as the client has requested with FLOW commands. The client
+sends the next FLOW when the application has taken about half of its receiver queue. With a large
+queue and a slow application that takes hours. Nothing arrives in the meantime, nothing fails, and
+nothing is logged.
 
-The check looks at a consumer that holds messages and has no permits. It is stalled when nothing has
-shown for `refill_wait` that the application works, or when it does work and at its pace is without
-permits for too long each time, at whatever moment of that it is asked: longer than `refill_wait`
-where another consumer has nothing to do, and longer than `nothing_new_for` where nobody else could
-take what it holds. A shorter silence that is no part of its rhythm makes it a suspect from
-`quiet_after` on: it may be the first minutes of a stall.
+What one sees: `availablePermits` is 0 or below, `unackedMessages` stays the same, and `msgRateOut`
+is 0. With a receiver queue of 1000 and 10 s of work for each message the consumer sends its next
+FLOW after 500 messages, which takes 83 minutes. An application that has stopped, or a paused
+consumer, shows the same numbers and needs another remedy. So the finding says which of them it is,
+as far as acks, FLOWs and the pace show. On Key_Shared the messages for this consumer's keys wait
+for it alone, while the other consumers work.
 
-Silence is the age of the last ack, FLOW and delivery. The receiver queue size is not in the
-broker's stats, so by them the next FLOW is known as "after at most" (`receiver_queue_size` tells
-it, of all consumers that are checked). A consumer that has never asked for anything while a backlog
-waits is stalled after `refill_wait` too; on Key_Shared while its keys wait in the replay queue,
-whatever the others are sent. Readers, other non-durable subscriptions and standbys are
-not judged: there quiet is not stalled.
+It is a stall
+- when nothing has shown for `refill_wait` that the application works;
+- when the application works, and a whole wait for permits takes longer than `refill_wait` while
+  another consumer is idle, or longer than `nothing_new_for` while nobody else could take its
+  messages;
+- when the consumer has never sent a FLOW, for `refill_wait`, and a backlog waits. On Key_Shared
+  that counts as long as messages for its keys are in the replay queue.
+A shorter silence is a warning from `quiet_after` on, unless the consumer is often silent for so
+long. It may be the first minutes of a stall.
 
-No clock is needed for a warning where it was given more than a queue of 1 takes and has never
-acknowledged any, nor where anybody else has shown a sign `quiet_after` later than its last.
+Silence is the time since the last ack, FLOW or delivery. The receiver queue size is not in the
+broker's statistics, so the next FLOW comes "after at most" so many messages. Set
+`receiver_queue_size` if you know it; it then holds for every consumer that is checked. Readers,
+other non-durable subscriptions and standbys are not judged: they may be silent for ever.
 
-Where no pace is told, bounds decide: it has been without permits since its last delivery, at least,
-which tells of several messages once one was acknowledged since then; since that delivery it took no
-more than was ever granted, so that far below zero it needs so much time at least; and by its life,
-or the acks of the last minute, so much at most. Between these it is unknown.
+A warning needs no clock where the consumer was sent more than a queue of 1 takes and has never
+acknowledged any, nor where another consumer has shown a sign of life `quiet_after` later.
 
-A zero queue asks when the application does. With a message in hand it is not judged here. One that
-holds nothing and has not asked for `refill_wait` is unknown, unless it is known that nothing waits:
-a trace does not show that. A queue of 1 asks after each message: as long as it works in its rhythm,
-no smaller queue could do better, however long one message takes. Where it is not told, a queue of 0
-and one of 1 are the same, and with one message in hand so do long work and a hang. After
-`refill_wait` it is stalled if three messages or more took much less time each; otherwise it is
-unknown until `nothing_new_for`, unless each message before took as long.
+Where the pace is not known, bounds decide. The consumer has had no permits since its last delivery,
+at least. It cannot have taken more than it was ever granted, so the distance below zero gives a
+shortest time. Its life, or the acks of the last minute, give a longest time. Between the two the
+answer is unknown.
+
+A consumer with a queue of 0 sends a FLOW for each receive of the application. With a message in
+hand it is not judged here. Without one, and without a FLOW for `refill_wait`, it is unknown, unless
+nothing waits; a trace does not show whether something waits. A queue of 1 sends a FLOW after each
+message: no smaller queue could do better, so it is healthy while it works in its rhythm. Where the
+size is not reported, queues of 0 and 1 show the same numbers; with one message in hand, so do long
+work and a hang. After `refill_wait` it is a stall if three messages or more took much less time
+each. Otherwise it is unknown until `nothing_new_for`, unless every earlier message took as long.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
@@ -79,7 +85,7 @@ NEEDS = frozenset({WIRE, STATS})
 SYMPTOM = "nothing comes"
 BY_SILENCE = True
 EXPLAINS = frozenset({"slow-but-progressing", "ack-hole", "closed-unacknowledged"})
-NEVER_ASKED = "Check whether this consumer is paused, or its application never receives."
+NEVER_SENT_FLOW = "Check whether this consumer is paused, or its application never receives."
 NOT_CLOSED = (  # seen on 4.0.8, on Key_Shared
     " It is not enough to close it: what waits for its keys is then sent with the next message "
     "that comes, or the next FLOW."
@@ -90,7 +96,7 @@ CHECK = "it can receive, or holds messages"
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for each consumer that waits too long; unknown where a queue of 0 looks the same."""
+    """Found for each consumer that waits too long; unknown where its queue may be 0."""
     if view.nothing_to_move:
         return
     if view.consumers is None:
@@ -106,7 +112,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         if (consumer.zero_queue and not _rests(consumer, limits)) or consumer.resting:
             continue
         judge = _idle if consumer.holds_nothing else _waiting
-        if _asked_lately(consumer, limits) and not _far(consumer, limits):
+        if _requested_lately(consumer, limits) and not _far(consumer, limits):
             judge = _below
         answer = judge(view, consumer, limits)
         if answer is not None:
@@ -116,13 +122,13 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _rests(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether a zero queue has nothing in work, and nobody has called receive for long, or ever."""
     long = consumer.holds_nothing and consumer.quiet_at_least(limits["refill_wait"])
-    return long or consumer.never_asked
+    return long or consumer.never_sent_flow
 
 
-def _asked_lately(consumer: ConsumerView, limits: Limits) -> bool:
+def _requested_lately(consumer: ConsumerView, limits: Limits) -> bool:
     """Whether the last FLOW is no further away than the next one may be."""
-    asked = consumer.asked_lately
-    return asked is not None and asked.seconds < limits["refill_wait"]
+    request = consumer.last_request
+    return request is not None and request.seconds < limits["refill_wait"]
 
 
 def _far(consumer: ConsumerView, limits: Limits) -> bool:
@@ -134,16 +140,16 @@ def _far(consumer: ConsumerView, limits: Limits) -> bool:
 
 
 def _below(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Unknown | None:
-    """Of a consumer that asks, but may wait for long all the same."""
+    """Answers for a consumer that asks, but may wait for long all the same."""
     asks_only = bool(consumer.never_acked)  # then no ack tells its pace, and its FLOWs come
-    told = asks_only or (consumer.holds_about and consumer.pace is not None)
-    return None if told and not consumer.below_zero else _goes_on(consumer, limits)
+    known = asks_only or (consumer.holds_about and consumer.pace is not None)
+    return None if known and not consumer.below_zero else _of_a_working_one(consumer, limits)
 
 
 def _waiting(
     view: SubscriptionView, consumer: ConsumerView, limits: Limits
 ) -> Finding | Unknown | None:
-    """Of a consumer that may hold messages."""
+    """Answers for a consumer that may hold messages."""
     patience, quiet = _patience(view, consumer, limits), consumer.quiet_for
     long = consumer.quiet_at_least(limits["refill_wait"])
     if consumer.seconds_until_sending_least > patience:
@@ -154,7 +160,7 @@ def _waiting(
     if far and (consumer.works or not long):
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and not long:
-        return _goes_on(consumer, limits)
+        return _of_a_working_one(consumer, limits)
     if quiet is None:
         return _cannot_tell(consumer, "one sample without time stamps does not show movement")
     if consumer.all_in_hand:
@@ -167,29 +173,29 @@ def _waiting(
         return _finding(view, consumer, "stalled", 0.8 if _certainly_holds(consumer) else 0.6)
     if quiet.seconds >= limits["quiet_after"]:
         return _finding(view, consumer, "warning", 0.6)
-    asked = consumer.since_last_flow
-    lately = asked is not None and asked.exact and asked.seconds < limits["quiet_after"]
+    flow = consumer.since_last_flow
+    lately = flow is not None and flow.exact and flow.seconds < limits["quiet_after"]
     if not quiet.exact and consumer.never_gave_back and not lately:
         return _finding(view, consumer, "warning", 0.5)
     if not quiet.exact:
         return _cannot_tell(consumer, consumer.unseen or "when that was is not known")
-    return _goes_on(consumer, limits)
+    return _of_a_working_one(consumer, limits)
 
 
-def _goes_on(consumer: ConsumerView, limits: Limits) -> Unknown | None:
-    """Of a consumer that shows signs of life: clear, unless its next FLOW may be far away."""
+def _of_a_working_one(consumer: ConsumerView, limits: Limits) -> Unknown | None:
+    """Clears a consumer that shows signs of life, unless its next FLOW may be far away."""
     soon, full = consumer.seconds_until_sending_most, consumer.since_last_delivery
     whole = consumer.seconds_of_waiting_most
     if consumer.seconds_until_sending is not None or consumer.asks_singly:
         return None
     filled = full is not None and full.exact and full.seconds < limits["quiet_after"]
-    if filled and not (whole is None and consumer.asked_again):
+    if filled and not (whole is None and consumer.sent_another_flow):
         return None  # its queue has just been filled, as every queue is
     flow = consumer.since_last_flow
-    if flow is not None and not flow.exact and not consumer.asked_again:
+    if flow is not None and not flow.exact and not consumer.sent_another_flow:
         return _cannot_tell(consumer, consumer.unseen or "when it last asked is not known")
-    asked = flow.seconds if flow else 0.0
-    as_ever = soon is not None and asked <= 2 * soon + limits["quiet_after"]
+    waited = flow.seconds if flow else 0.0
+    as_ever = soon is not None and waited <= 2 * soon + limits["quiet_after"]
     if whole is not None and whole <= limits["refill_wait"] and as_ever:
         return None
     return _cannot_tell(consumer, f"it works, but its pace is not known; {consumer.outlook}")
@@ -245,7 +251,7 @@ def _certainly_holds(consumer: ConsumerView) -> bool:
 def _idle(
     view: SubscriptionView, consumer: ConsumerView, limits: Limits
 ) -> Finding | Unknown | None:
-    """Of a consumer that holds nothing and asks for nothing, while messages wait for it alone."""
+    """Answers for a consumer that holds and requests nothing, while messages wait for it alone."""
     others = any((most(other.available_permits) or 0) > 0 for other in view.served)
     left = view.left
     if others and kept_for_keys(view):
@@ -254,9 +260,9 @@ def _idle(
         return None
     if not consumer.quiet_at_least(limits["refill_wait"]):
         return _just_begun(view, consumer)
-    if consumer.never_asked and left is not None and (left.least or 0) > 0:
+    if consumer.never_sent_flow and left is not None and (left.least or 0) > 0:
         return _finding(view, consumer, "stalled", 0.7)
-    if consumer.never_asked:
+    if consumer.never_sent_flow:
         return _cannot_tell(consumer, "it has never asked for a message; is there one for it?")
     return _cannot_tell(consumer, AS_A_ZERO_QUEUE)
 
@@ -266,7 +272,7 @@ def _its_keys_wait(
 ) -> Finding | Unknown | None:
     """The same on Key_Shared, where others go on with their own keys."""
     quiet = consumer.quiet_for
-    if not consumer.never_asked or quiet is None or quiet.seconds < limits["quiet_after"]:
+    if not consumer.never_sent_flow or quiet is None or quiet.seconds < limits["quiet_after"]:
         return None
     if not may_receive(view, consumer):
         return _cannot_tell(consumer, "it has sent no FLOW yet, and its keys may wait")
@@ -275,10 +281,10 @@ def _its_keys_wait(
 
 
 def _just_begun(view: SubscriptionView, consumer: ConsumerView) -> Unknown | None:
-    """Of one that asks for nothing, where nothing tells for how long."""
+    """Answers for a consumer that asks for nothing, where nothing shows for how long."""
     if consumer.quiet_for and consumer.quiet_for.exact:
         return None
-    if consumer.never_asked:
+    if consumer.never_sent_flow:
         return _cannot_tell(consumer, "it has never asked for a message; see --at for how long")
     waits = view.left is not None and bool(view.left.least)
     return _cannot_tell(consumer, AS_A_ZERO_QUEUE) if waits and not consumer.works else None
@@ -300,27 +306,27 @@ def _finding(
         consumer=consumer.label,
         summary=_summary(view, consumer),
         evidence=consumer.measures(),
-        remedy=NEVER_ASKED if consumer.never_asked else remedy(view, consumer),
+        remedy=NEVER_SENT_FLOW if consumer.never_sent_flow else remedy(view, consumer),
         actions=tuple(_actions(view, consumer)),
     )
 
 
 def _summary(view: SubscriptionView, consumer: ConsumerView) -> str:
     """What it does, then who waits for its keys, then the numbers of its permits."""
-    quiet, said = consumer.quiet_for, state(consumer)
-    if consumer.never_asked:
+    quiet, what = consumer.quiet_for, state(consumer)
+    if consumer.never_sent_flow:
         since = "" if quiet is None else say(" in {}", quiet)
-        said = say(
+        what = say(
             "has never asked for a message{}: it is paused, or its application does not receive",
             since,
         )
     permits, outlook = consumer.available_permits, consumer.outlook
     may = say("the broker may not send it more ({:permits}), {}", permits, outlook)
-    return joined("; ", (say("{} {}", consumer.label, said), waiting_for(view, consumer), may))
+    return joined("; ", (say("{} {}", consumer.label, what), waiting_for(view, consumer), may))
 
 
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    if consumer.never_asked:
+    if consumer.never_sent_flow:
         yield Action(
             "now",
             f"Check whether the consumer {place(consumer)} is paused, or its application never "

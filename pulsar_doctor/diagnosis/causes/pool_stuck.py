@@ -5,7 +5,7 @@ that does not end, no task begins any more. All other messages wait in front of 
 is acknowledged, while the consumer itself may go on receiving: from outside it takes messages and
 forgets them.
 
-The check looks into the process. In a JVM the agent reports the tasks that wait and the messages in
+The check examines the process. In a JVM the agent reports the tasks that wait and the messages in
 them. In Python only the threads of a ThreadPoolExecutor are seen, in Go several goroutines that
 begin in one function: there the consumer has to hold more messages than the pool has threads, and
 the confidence is lower. It is found once no thread of
@@ -26,7 +26,7 @@ from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import PROCESS, Measure
-from pulsar_doctor.evidence.process_told import Pool
+from pulsar_doctor.evidence.process_report import Pool
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import joined, say
 

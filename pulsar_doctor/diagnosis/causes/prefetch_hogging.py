@@ -4,7 +4,7 @@ On a Shared subscription a message that was pushed to a consumer waits in its qu
 others do. A slow consumer with a large queue can so hold everything there is: its neighbours have
 permits, the broker has nothing left to send, and nothing moves faster than the slow one.
 
-The check looks for a consumer that holds at least `share` of an even share of all unacknowledged
+The check searches for a consumer that holds at least `share` of an even share of all unacknowledged
 messages, while a neighbour with permits had nothing to do for `idle_after`; several may hoard
 together. It is a stall when the queued messages will take longer than `refill_wait` at that
 consumer's pace, or, where no pace is known, when this has lasted so long; shorter it is a warning,
@@ -39,7 +39,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least, told
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
@@ -104,7 +104,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
     """Each that holds so much of what is out while others idle.
 
-    Where the broker's clock is not told, a neighbour that may have been idle for so long counts.
+    Where the broker's clock is not known, a neighbour that may have been idle for so long counts.
     """
     everyone = view.consumers or ()
     idle = tuple(each for each in everyone if _idles(each, limits["idle_after"]))
@@ -127,8 +127,8 @@ def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
             continue
         if hog.queued.most == 0:
             continue
-        if 1 in (told(hog.unacked_entries), view.backlog and view.backlog.entries):
-            continue  # one batch: it goes to one consumer, or to another
+        if 1 in (exact(hog.unacked_entries), view.backlog and view.backlog.entries):
+            continue  # one batch: it is sent to one consumer, or to another
         yield Hoard(hog, held, total, idle, longest)
 
 
@@ -228,10 +228,10 @@ def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
     hog = hoard.hog
     least = hog.queued.least
     queued = say(", at least {} of them in its queue", least) if least else ""
-    stands_still = hoard.quiet is not None and wait == hoard.quiet.seconds
+    all_quiet = hoard.quiet is not None and wait == hoard.quiet.seconds
     lasts = (
         say("has done nothing for {}", hog.quiet_for)
-        if stands_still
+        if all_quiet
         else say("needs at least {} for them", duration(wait))
     )
     return say(
@@ -243,7 +243,7 @@ def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
 
 
 def _remedy(view: SubscriptionView, hog: ConsumerView) -> str:
-    """What it holds goes to those who are idle only when it is gone."""
+    """What to do: what it holds reaches those who are idle only when it is gone."""
     if activity_of(hog) != "slow":
         return remedy(view, hog)
     return f"Restart the process {place(hog)} to free what it holds now. {remedy(view, hog)}"

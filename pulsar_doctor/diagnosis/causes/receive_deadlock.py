@@ -3,8 +3,8 @@
 A deadlock never ends: whoever listens, receives or acknowledges in it will not go on, and its
 messages wait until the process is restarted.
 
-The check looks into the process: the JVM's thread dump names a cycle of threads and locks with a
-thread of the application in it, and the consumer has taken nothing between two looks.
+The check examines the process: the JVM's thread dump names a cycle of threads and locks with a
+thread of the application in it, and the consumer has taken nothing between two samples.
 
 Source: HotSpot's own search for cycles (`jcmd PID Thread.print`).
 """

@@ -4,7 +4,7 @@ Negative acknowledgements, an acknowledgement timeout shorter than the work, or 
 fails on its messages send them back to the broker, which delivers them again. Deliveries look busy,
 permits flow, and the backlog does not shrink.
 
-The check looks at the last `window` of a subscription: of at least `least` deliveries, `share` or
+The check examines the last `window` of a subscription: of at least `least` deliveries, `share` or
 more had been delivered before, some of them at least three times in all, and fewer than `acked`
 of the deliveries were acknowledged.
 
@@ -124,7 +124,8 @@ def _of_all(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _of_each(view: SubscriptionView, limits: Limits) -> Answers:
-    """Of each that gave back so many before the window, and was sent more in it.
+    """Counts, for each consumer that gave back so many before the window, what it was sent more in
+    it.
 
     What expires while it is held is given back by nobody.
     """
@@ -168,12 +169,12 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
     within = say("in {}", duration(span)) if span else say("in the window")
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
         yield _finding(sent, within, 0.9 if sent.acknowledged == 0 else 0.7)
-    elif sent is not None and _goes_on(circulation, sent, limits):
+    elif sent is not None and _still_storms(circulation, sent, limits):
         yield _finding(replace(sent, again=sent.given_back), within, 0.8)
     elif life is not None and life.in_circles and _comes_back(life, limits):
         yield from _by_life(circulation, life, limits)
     elif sent is None:
-        yield from _movement_not_told(circulation, limits)
+        yield from _movement_unknown(circulation, limits)
     elif _comes_back(sent, limits) and not circulation.at_most_twice:
         yield Unknown(
             f"{sent.again} of {sent.messages} messages came back unacknowledged in the window; "
@@ -181,7 +182,7 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
         )
 
 
-def _goes_on(circulation: Circulation, sent: Sent, limits: Limits) -> bool:
+def _still_storms(circulation: Circulation, sent: Sent, limits: Limits) -> bool:
     """Whether most were given back in the window, and in the minute before it."""
     before, given_back = circulation.before, replace(sent, again=sent.given_back)
     return before is not None and _comes_back(before, limits) and _comes_back(given_back, limits)
@@ -190,7 +191,7 @@ def _goes_on(circulation: Circulation, sent: Sent, limits: Limits) -> bool:
 def _comes_back(sent: Sent, limits: Limits) -> bool:
     return (
         sent.messages >= limits["least"]
-        and sent.goes_on >= limits["share"] * sent.messages
+        and sent.still_circling >= limits["share"] * sent.messages
         and sent.acknowledged < limits["acked"] * sent.messages
     )
 
@@ -221,7 +222,7 @@ def _by_life(circulation: Circulation, life: Sent, limits: Limits) -> Answers:
     yield _finding(life, within, 0.7 if circulation.rate_redeliver else 0.6)
 
 
-def _movement_not_told(circulation: Circulation, limits: Limits) -> Answers:
+def _movement_unknown(circulation: Circulation, limits: Limits) -> Answers:
     if circulation.at_most_twice:
         return
     rate, out = circulation.rate_redeliver, circulation.rate_out
@@ -257,7 +258,7 @@ def _finding(sent: Sent, within: str, confidence: float, most: int | None = None
 
 
 def _actions(view: SubscriptionView) -> Iterator[Action]:
-    """Its settings by the clients that are there."""
+    """The actions with the settings of the clients that are there."""
     versions = {consumer.client for consumer in view.consumers or ()}
     yield given_back(view, "messages are acknowledged, and few come back")
     for version in sorted(versions, key=str):

@@ -1,9 +1,9 @@
 """Entries wait for a remote cluster, and the replicator does not send them.
 
 For each remote cluster the broker keeps a cursor of its own, which moves when the other side has
-confirmed what was sent there. While it stands still, the other cluster does not get the messages of
-this topic, and every ledger from there on stays on disk, though all subscriptions have acknowledged
-it. Nothing else shows it: producers and consumers of this cluster go on.
+confirmed what was sent there. While it does not move, the other cluster does not get the messages
+of this topic, and every ledger from there on stays on disk, though all subscriptions have
+acknowledged it. Nothing else shows it: producers and consumers of this cluster go on.
 
 The check speaks where entries wait and the replicator is not connected: in every sample, or in one,
 when the broker has sent nothing there in its last full minute. It also speaks where a connected
@@ -69,7 +69,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _apart(own: OwnCursor) -> Severity | None:
-    """Of one that is not connected."""
+    """Answers for a replicator that is not connected."""
     if own.connected is not False or (own.moved and not _may_have_ended(own)):
         return None
     several = own.watched_seconds is not None
@@ -78,7 +78,7 @@ def _apart(own: OwnCursor) -> Severity | None:
 
 
 def _still(own: OwnCursor, still_for: float) -> Severity | None:
-    """Of one that is connected, or of which that is not told."""
+    """Answers for a replicator that is connected, or for which that is not reported."""
     if own.moved is not False or not own.waits_throughout or own.msg_rate_out:
         return None
     if own.watched_seconds is None or own.watched_seconds < still_for:

@@ -1,14 +1,14 @@
 """A segment of a scalable topic has a backlog and no consumer, while other segments have one.
 
 Messages with keys in the segment's range of hashes wait, and all others flow, so that the
-application looks healthy. When its connection breaks, a stream consumer keeps its segments for
+application seems healthy. When its connection breaks, a stream consumer keeps its segments for
 60 s, in which the broker gives them to nobody else. So it is a stall where nobody was there for
 longer than `taken_within`; before that it is unknown.
 
 Seen on 5.0.0-M1: a stream consumer does not try again where a segment refuses it. After a split
 that is a segment that is loaded and has no schema yet (IncompatibleSchemaException); where segments
 change hands, as when a sealed one is deleted, it is one that the earlier consumer has not left yet
-(ConsumerBusyException). The log of the broker says so, and nothing else does.
+(ConsumerBusyException). Only the log of the broker shows it.
 
 Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
 """

@@ -1,12 +1,12 @@
 """A consumer works slowly through a full queue, and its next FLOW will come.
 
-It has no permits left, so nothing new arrives, but the application goes on taking or acknowledging
+It has no permits left, so nothing new arrives, but the application keeps taking or acknowledging
 messages in its usual rhythm. At its pace it is without permits for more than `slow_wait` each time;
 less is healthy. Beyond the `refill_wait` of permits-exhausted that cause is found instead, unless
 the queue is of 1 and could not be smaller.
 
-Where nothing tells the whole of that time (plain stats of Exclusive and Failover do not tell what a
-consumer holds), what is over of it counts. The receiver queue size is not in the stats;
+Where nothing tells the whole of that time (plain stats of Exclusive and Failover do not report what
+a consumer holds), what is over of it counts. The receiver queue size is not in the stats;
 `receiver_queue_size` tells it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
@@ -39,7 +39,7 @@ SUMMARY = (
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
-    """Found for each consumer that works and whose next permits are further away than slow_wait.
+    """Found for each consumer that works and with its next permits further away than slow_wait.
 
     A client also asks for more as chunks of a message arrive: its FLOWs alone show no work.
     """
@@ -55,10 +55,12 @@ def _is_slow(consumer: ConsumerView, slow_wait: float) -> bool:
     if consumer.unacked_messages is not None and consumer.unacked_messages.most == 1:
         return False
     wait, sent = consumer.seconds_of_waiting, consumer.since_last_delivery
-    asked = consumer.asked_lately
+    request = consumer.last_request
     if wait is None and consumer.seconds_of_waiting_over > slow_wait:
         return True
-    if asked is not None and (wait is None or (consumer.below_zero and asked.seconds < slow_wait)):
+    if request is not None and (
+        wait is None or (consumer.below_zero and request.seconds < slow_wait)
+    ):
         return False
     if wait is not None:
         return wait > slow_wait

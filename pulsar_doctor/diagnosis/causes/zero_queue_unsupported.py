@@ -6,10 +6,10 @@ clients hand out the first message and lose the rest until they are delivered ag
 receive hangs, and permits climb by only one with each call. The Java client closes the consumer.
 Our own (`consume --engine wire`) hands out all of it, and is not meant.
 
-Where the queue size is told this is certain. From the wire alone a queue of 1 looks the same, and
-copes with batches: there it takes `refill_wait` of silence, and the confidence is low; from
-`quiet_after` on it is unknown. A Java client that closes its consumer within a second of a batch,
-having taken nothing, says so itself.
+Where the queue size is known this is certain. From the wire alone a queue of 1 is the same from
+outside, and copes with batches: there it takes `refill_wait` of silence, and the confidence is low;
+from `quiet_after` on it is unknown. A Java client that closes its consumer within a second of a
+batch, having taken nothing, says so itself.
 
 By the broker's stats it shows where no more than one message would fit into the receiver queue, the
 permits are below zero, and a batch is out: all that was ever granted is 1, or 2 when the next

@@ -104,7 +104,7 @@ def truth(tree: ast.expr, numbers: Meaning) -> Truth:
 
 
 def _joined(truths: Iterable[Truth], *, decides: bool) -> Truth:
-    """Of several conditions, the first of which that is `decides` decides."""
+    """The value of several conditions: the first of which that is `decides` decides."""
     found: Truth = not decides
     for holds in truths:
         if holds is decides:
@@ -114,7 +114,7 @@ def _joined(truths: Iterable[Truth], *, decides: bool) -> Truth:
 
 
 def value(tree: ast.expr, numbers: Meaning) -> Term:
-    """What a part of a condition stands for."""
+    """The value of a part of a condition."""
     match tree:
         case ast.Constant(value=bool() | str() as plain):
             return plain
@@ -133,7 +133,7 @@ def value(tree: ast.expr, numbers: Meaning) -> Term:
 
 
 def _computed(op: type[ast.operator], one: Term, other: Term) -> Term:
-    """Of bounds, too, except a rest and a division by what may be 0."""
+    """Computes with numbers or bounds, except a rest and a division by what may be 0."""
     if not isinstance(one, tuple) or not isinstance(other, tuple):
         return None
     exact = one[0] == one[1] and other[0] == other[1]

@@ -72,7 +72,7 @@ _parsed_once = cache(parsed)
 
 @cache
 def names_a_consumer(tree: ast.expr) -> bool:
-    """Whether a name of a consumer stands outside of any() and every()."""
+    """Whether a name of a consumer is outside of any() and every()."""
     if isinstance(tree, ast.Call) and ast.unparse(tree.func) in ("any", "every"):
         return False
     if isinstance(tree, ast.Attribute):
@@ -84,7 +84,7 @@ def names_a_consumer(tree: ast.expr) -> bool:
 
 @cache
 def load() -> tuple[Issue, ...]:
-    """All issues, by component and in the order of its file. Raises InputError for a wrong one."""
+    """Loads every issue, by component and file order. Raises InputError for a wrong one."""
     found = []
     for path in sorted(FOLDER.glob("*.toml")):
         document = tomllib.loads(path.read_text("utf-8"))
@@ -93,7 +93,7 @@ def load() -> tuple[Issue, ...]:
 
 
 def of_cause(code: str) -> list[Issue]:
-    """Those that may be behind a cause."""
+    """The known issues that may be behind a cause."""
     return [issue for issue in load() if code in issue.codes]
 
 

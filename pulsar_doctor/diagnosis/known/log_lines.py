@@ -42,7 +42,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownLine:
-    """All lines of one row about one subscription. None: the line does not have it."""
+    """Every line of one row about one subscription. None: the line does not have it."""
 
     row: LogRow
     topic: str | None
@@ -52,7 +52,7 @@ class KnownLine:
     last: str | None
 
     def __str__(self) -> str:
-        """As a sentence: what it means, and since when."""
+        """The line in a sentence: what it means, and since when."""
         since = "" if self.first is None else f", first at {self.first}"
         since += f", last at {self.last}" if self.last not in (None, self.first) else ""
         times = "once" if self.count == 1 else f"{self.count:,} times"

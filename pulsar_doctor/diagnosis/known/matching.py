@@ -67,7 +67,7 @@ class KnownIssue:
         return affects(self.issue, self.version)
 
     def document(self) -> dict[str, object]:
-        """As every JSON has it."""
+        """The known issue as JSON."""
         return {
             "id": self.issue.id,
             "title": self.issue.title,
@@ -120,9 +120,9 @@ def is_affected(issue: Issue, version: Version) -> bool:
 def known_issues(
     view: SubscriptionView, codes: Collection[str], *, undecided: bool = False
 ) -> tuple[KnownIssue, ...]:
-    """Those that fit beside a verdict, the surest first. codes: of its findings and suspects.
+    """The issues that fit beside a verdict, the surest first. codes: of its findings and suspects.
 
-    undecided: it is unknown, so that every proven issue counts whose whole fingerprint holds.
+    undecided: it is unknown, so that every proven issue counts with a whole fingerprint that holds.
     """
     beside = dict.fromkeys(chain.from_iterable(_by_code().get(code, ()) for code in sorted(codes)))
     others = (issue for issue in load() if issue.proof and issue not in beside)
@@ -136,14 +136,14 @@ def known_issues(
 def matching(
     view: SubscriptionView, issues: Iterable[Issue] | None = None
 ) -> tuple[KnownIssue, ...]:
-    """Those of these issues that fit, the surest first. issues: None: all there are."""
+    """The ones of these issues that fit, the surest first. issues: None: all."""
     some, shared = load() if issues is None else issues, _Conditions(Numbers(view))
     found = (each for issue in some for each in _fitting(issue, shared))
     return tuple(sorted(found, key=_surest_first))
 
 
 def on_broker(found: Sequence[KnownIssue], text: str | None) -> tuple[KnownIssue, ...]:
-    """Those that are left once the broker's version is known. text: as the broker writes it."""
+    """The issues that the broker's version leaves. text: the version as the broker writes it."""
     version = version_of(text or "")
     if version is None:
         return tuple(found)
@@ -205,7 +205,8 @@ def _fitting(issue: Issue, shared: _Conditions, *, whole: bool = False) -> Itera
 
 
 def _client_version(issue: Issue, consumer: ConsumerView | None) -> Version | Literal[False] | None:
-    """Of the client, where the issue is one of clients; False: it is another one, or not affected.
+    """The version of the client, where the issue is one of clients; False: another one, or not
+    affected.
 
     What a library on top of a client is does not follow from the version of that client.
     """

@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.values import Count
 
 ENTRIES_MOST = 2**40  # of a ledger: a position as one number
 
-# Name -> where it stands in the view.
+# Name -> its place in the view.
 VIEW: Mapping[str, str] = {
     "sub.type": "type",
     "sub.durable": "durable",

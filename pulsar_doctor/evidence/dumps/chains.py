@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.evidence.dumps.hotspot import Dump
 from pulsar_doctor.evidence.dumps.java import Awaited, JavaThread
-from pulsar_doctor.evidence.process_told import ThreadTold, Wait, WaitKind, method
+from pulsar_doctor.evidence.process_report import Wait, WaitingThread, WaitKind, method
 
 LINKS_MOST = 10
 CLINIT = ".<clinit>"
@@ -35,11 +35,11 @@ class LockChains:
     by_id: Mapping[int, JavaThread]
     # A monitor's address, or a class -> the thread that has entered it, or initializes it.
     holders: Mapping[str, JavaThread]
-    told: Mapping[int, ThreadTold]
+    waiting: Mapping[int, WaitingThread]
 
     @classmethod
-    def of(cls, dump: Dump, told: Mapping[int, ThreadTold]) -> LockChains:
-        """All of them, in one pass."""
+    def of(cls, dump: Dump, waiting: Mapping[int, WaitingThread]) -> LockChains:
+        """Finds every chain, in one pass."""
         holders = {
             address: each
             for each in dump.threads
@@ -50,7 +50,7 @@ class LockChains:
             calls = map(method, each.frames)
             begun = (call.removesuffix(CLINIT) for call in calls if call.endswith(CLINIT))
             holders |= dict.fromkeys(begun, each)
-        return cls({each.id: each for each in dump.threads}, holders, told)
+        return cls({each.id: each for each in dump.threads}, holders, waiting)
 
     def owner(self, thread: JavaThread) -> JavaThread | None:
         """Who holds what it waits for; None where nobody does, or nobody tells.
@@ -61,7 +61,7 @@ class LockChains:
         return None if found is thread else found
 
     def _owner(self, thread: JavaThread) -> JavaThread | None:
-        awaited, told = thread.awaited, self._told(thread)
+        awaited, waiting = thread.awaited, self._waiting(thread)
         if awaited is None:
             return None
         if awaited.initializes:
@@ -69,18 +69,18 @@ class LockChains:
         if not (awaited.enters or awaited.parks or thread.joins):
             return None
         found = None if thread.joins else self.holders.get(awaited.address or "")
-        if found is None and told is not None and told.owner is not None:
-            found = self.by_id.get(told.owner)
+        if found is None and waiting is not None and waiting.owner is not None:
+            found = self.by_id.get(waiting.owner)
         return found
 
     def wait(self, thread: JavaThread) -> Wait | None:
         """What it waits for; None where it waits for nothing, or for work."""
         if thread.awaited is None or (kind := _kind(thread, thread.awaited)) is None:
             return None
-        owner, told = self._owner(thread), self._told(thread)
+        owner, waiting = self._owner(thread), self._waiting(thread)
         if owner is not None and kind == "signal":
             kind = "lock"
-        begun = told.begun if told is not None else None
+        begun = waiting.begun if waiting is not None else None
         name = None if owner is None else owner.name
         return Wait(kind, SYNC.sub("", thread.awaited.of), name, begun, itself=owner is thread)
 
@@ -95,12 +95,12 @@ class LockChains:
             at = self.owner(at) if self.wait(at) else None
         return tuple(found)
 
-    def _told(self, thread: JavaThread) -> ThreadTold | None:
+    def _waiting(self, thread: JavaThread) -> WaitingThread | None:
         """What the agent has read, if the thread waited for the same kind of object by then."""
-        told = self.told.get(thread.id)
-        if told is None or thread.awaited is None or told.on != thread.awaited.of:
+        waiting = self.waiting.get(thread.id)
+        if waiting is None or thread.awaited is None or waiting.on != thread.awaited.of:
             return None
-        return told
+        return waiting
 
 
 def _kind(thread: JavaThread, awaited: Awaited) -> WaitKind | None:

@@ -2,7 +2,7 @@
 
 An application calls libraries, which call the JDK. What it does is named by the innermost frame of
 its own, with the call that it made there. Which packages are a library's is a list: of an
-application whose own package is in it, the innermost frame outside of the JDK and of the client is
+application with its own package in it, the innermost frame outside of the JDK and of the client is
 taken instead.
 """
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from pulsar_doctor.evidence.process_told import Pool, Role, Sitting, method
+from pulsar_doctor.evidence.process_report import Pool, Role, Sitting, method
 
 FRAMES_KEPT = 12
 HEAD = re.compile(

@@ -3,12 +3,12 @@
 Virtual threads are not in such a dump.
 
 Below its frames are the monitors that a thread holds and the object that it waits for. Which locks
-of java.util.concurrent it holds is there only if somebody asked for that (`Thread.print -l`, which
+of java.util.concurrent it holds is there only if somebody requested that (`Thread.print -l`, which
 walks the whole heap); the agent reads their owners instead.
 
-The process may have made the dump up. So it is read once, line by line, by what stands at fixed
+The process may have made the dump up. So it is read once, line by line, by what is at fixed
 places in a line: the time that it takes grows with its size only. Whatever is beyond the limits is
-left out, and the dump says so.
+left out, and the dump is marked so.
 
 Source: HotSpot's JavaThread::print_on, javaVFrame::print_lock_info_on and
 DeadlockCycle::print_on_with.
@@ -47,7 +47,7 @@ RESTS_MS, RESTS_MS_EACH_SECOND = 0.2, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """All threads of one moment."""
+    """Every thread at one moment."""
 
     threads: tuple[JavaThread, ...]
     deadlocks: tuple[tuple[str, ...], ...]  # that the JVM itself found: names of threads
@@ -207,7 +207,7 @@ class _Reading:
         self.head, self.state, self.frames, self.held, self.awaited = None, "", [], [], None
 
     def dump(self) -> Dump:
-        """All of it. A deadlock that is not told to its end is none."""
+        """The whole dump. A deadlock that is not complete counts as none."""
         self._end_thread()
         cycles = self.cycles[: len(self.cycles) - self.in_cycle]
         return Dump(tuple(self.threads), tuple(map(tuple, cycles)), not self.is_cut)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from pulsar_doctor.evidence.dumps.frames import call_from, innermost_line, is_librarys
-from pulsar_doctor.evidence.process_told import Role, Sitting, method
+from pulsar_doctor.evidence.process_report import Role, Sitting, method
 
 LISTENS = re.compile(
     r"callMessageListener|lambda\$(?:callMessageListener|trigger|schedule|execute)"

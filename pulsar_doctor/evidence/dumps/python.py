@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulsar_doctor.evidence.dumps.answers import Schema, checked, parsed
-from pulsar_doctor.evidence.process_told import Pool, Role, Sitting, method
+from pulsar_doctor.evidence.process_report import Pool, Role, Sitting, method
 
 LIBRARY = (
     "pulsar/__init__.py",
@@ -46,23 +46,31 @@ def checked_threads(answer: bytes) -> list[dict[str, Any]]:
 
 
 def thread(
-    told: dict[str, Any], seconds: float | None = None, call: str | None = None
+    thread: dict[str, Any], seconds: float | None = None, call: str | None = None
 ) -> PythonThread:
     """One thread of such an answer. seconds: for how long it has not run; call: of the kernel."""
-    return PythonThread(sitting(told, seconds, call), _pool(told))
+    return PythonThread(sitting(thread, seconds, call), _pool(thread))
 
 
-def sitting(told: dict[str, Any], seconds: float | None, call: str | None = None) -> Sitting:
+def sitting(thread: dict[str, Any], seconds: float | None, call: str | None = None) -> Sitting:
     """call: of the kernel, in which it waits."""
-    frames = told.get("frames") or []
+    frames = thread.get("frames") or []
     lines = tuple(_line(each) for each in frames)
     own = next((_line(each) for each in frames if _is_applications(each)), None)
-    name = told.get("thread_name") or str(told.get("os_thread_id"))
-    state = "active" if told.get("active") else "idle"
+    name = thread.get("thread_name") or str(thread.get("os_thread_id"))
+    state = "active" if thread.get("active") else "idle"
     top = lines[0] if lines else None
     inside = _inside(lines, own) or (() if call is None else (call,))
     return Sitting(
-        name, _role(frames), state, top, own, lines[:12], told.get("os_thread_id"), seconds, inside
+        name,
+        _role(frames),
+        state,
+        top,
+        own,
+        lines[:12],
+        thread.get("os_thread_id"),
+        seconds,
+        inside,
     )
 
 

@@ -10,7 +10,7 @@ from pulsar_doctor.evidence.dumps.chains import LockChains
 from pulsar_doctor.evidence.dumps.frames import innermost_own
 from pulsar_doctor.evidence.dumps.hotspot import Dump
 from pulsar_doctor.evidence.dumps.java import JavaThread
-from pulsar_doctor.evidence.process_told import Role, Sitting, ThreadTold
+from pulsar_doctor.evidence.process_report import Role, Sitting, WaitingThread
 
 CHAINS_MOST = 1000  # threads that wait for others
 # For how long each thread is there, at least, and whether that was seen by two dumps alone.
@@ -19,11 +19,11 @@ ThreadTimes = Mapping[JavaThread, tuple[float, bool]]
 
 def sittings(
     now: Dump,
-    told: Mapping[int, ThreadTold],
+    waiting: Mapping[int, WaitingThread],
     times_of: Callable[[Iterable[JavaThread]], ThreadTimes],
 ) -> tuple[Sitting, ...]:
-    """told: what the agent has read of each thread, by its number; times_of: only these matter."""
-    chains = LockChains.of(now, told)
+    """waiting: what the agent has read of threads, by number; times_of: only these matter."""
+    chains = LockChains.of(now, waiting)
     matter = _that_matter(now)
     held_up = {one.id: found for one, _ in matter if (found := chains.chain(one))}
     held_up = dict(islice(held_up.items(), CHAINS_MOST))

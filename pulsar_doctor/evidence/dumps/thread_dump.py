@@ -18,7 +18,7 @@ from pulsar_doctor.evidence.dumps.hotspot import Dump
 from pulsar_doctor.evidence.dumps.java import JavaThread
 from pulsar_doctor.evidence.dumps.python import PythonThread
 from pulsar_doctor.evidence.dumps.sittings import sittings
-from pulsar_doctor.evidence.process_told import Pool, ProcessKind, ProcessTold, Sitting, method
+from pulsar_doctor.evidence.process_report import Pool, ProcessKind, ProcessReport, Sitting, method
 
 # What is put in front of each line by `docker compose logs`, by CRI, kubectl and mails.
 PREFIX = re.compile(
@@ -47,7 +47,7 @@ class ThreadDump:
     kind: ProcessKind
     of: str  # `Java`
     threads: frozenset[tuple[object, ...]]  # what tells each thread from all others
-    read: Any  # as the function of TOLD for this kind takes it
+    read: Any  # as the function of PROCESS_OF for this kind takes it
     whole: bool = True  # the text has its end, and was within the limits
     # Addresses of connections that the log around it names, as a broker writes them.
     ends: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class ThreadDump:
 
 
 def dumps(text: str) -> list[ThreadDump]:
-    """All dumps in a text, the first one first; none where it has none."""
+    """The dumps in a text, the first one first; none where it has none."""
     ends = frozenset(END.findall(text))
     text = _bare(text)
     readers = (reader for reader, marks in READERS.items() if _has(text, marks))
@@ -68,7 +68,7 @@ def dumps(text: str) -> list[ThreadDump]:
 
 
 def has_any(text: str) -> bool:
-    """Whether a text looks like one with a dump in it."""
+    """Whether a text may be one with a dump in it."""
     return any(each in text for each in WORDS) and _is_bare(_bare(text))
 
 
@@ -86,12 +86,12 @@ def _has(text: str, marks: Sequence[re.Pattern[str]]) -> bool:
     return any(mark.search(text) for mark in marks)
 
 
-def told(these: Sequence[ThreadDump], apart_seconds: float | None = None) -> ProcessTold:
+def process_of(these: Sequence[ThreadDump], apart_seconds: float | None = None) -> ProcessReport:
     """What dumps of one process show, the oldest first. apart_seconds: from each to the next."""
     first, last = these[0], these[-1]
     apart = None if apart_seconds is None else apart_seconds * (len(these) - 1)
-    found = ProcessTold(pid=0, name=last.of, kind=last.kind, threads_told=True)
-    return TOLD[last.kind](found, first.read, last.read, apart if len(these) > 1 else None)
+    found = ProcessReport(pid=0, name=last.of, kind=last.kind, has_threads=True)
+    return PROCESS_OF[last.kind](found, first.read, last.read, apart if len(these) > 1 else None)
 
 
 def in_order(these: Sequence[ThreadDump]) -> list[ThreadDump]:
@@ -126,14 +126,18 @@ def _python(text: str) -> list[ThreadDump]:
     ]  # fmt: skip
 
 
-def _java_told(told: ProcessTold, then: Dump, now: Dump, apart: float | None) -> ProcessTold:
+def _java_process(
+    process: ProcessReport, then: Dump, now: Dump, apart: float | None
+) -> ProcessReport:
     seconds = now.seconds_since(then) if now is not then else None
     seconds = apart if seconds is None else seconds
     stayed = now.stayed(then) if seconds else frozenset()
     long, short = (round(seconds or 0.0, 1), True), (0.0, True)
     threads = sittings(now, {}, lambda them: {e: long if e.id in stayed else short for e in them})
     pools, deadlocks = _java_pools(now.threads), now.deadlocks
-    return replace(told, threads=threads, pools=pools, deadlocks=deadlocks, seconds=seconds or 0.0)
+    return replace(
+        process, threads=threads, pools=pools, deadlocks=deadlocks, seconds=seconds or 0.0
+    )
 
 
 def _java_pools(threads: Sequence[JavaThread]) -> tuple[Pool, ...]:
@@ -146,22 +150,25 @@ def _java_pools(threads: Sequence[JavaThread]) -> tuple[Pool, ...]:
     return tuple(Pool(tuple(one.id for one in each)) for each in full)
 
 
-def _go_told(
-    told: ProcessTold, then: dict[int, Goroutine], now: dict[int, Goroutine], apart: float | None
-) -> ProcessTold:
+def _go_process(
+    process: ProcessReport,
+    then: dict[int, Goroutine],
+    now: dict[int, Goroutine],
+    apart: float | None,
+) -> ProcessReport:
     threads = goroutines.sittings(then, now, apart or 0.0)
-    return replace(told, threads=threads, pools=goroutines.pools_of(now.values()))
+    return replace(process, threads=threads, pools=goroutines.pools_of(now.values()))
 
 
-def _python_told(
-    told: ProcessTold,
+def _python_process(
+    process: ProcessReport,
     then: Sequence[PythonThread],
     now: Sequence[PythonThread],
     apart: float | None,
-) -> ProcessTold:
+) -> ProcessReport:
     before = {each.sitting.id: each.sitting.frames for each in then} if apart else {}
     threads = tuple(_stayed(each.sitting, before, apart) for each in now)
-    return replace(told, threads=threads, pools=python.pools_of(now))
+    return replace(process, threads=threads, pools=python.pools_of(now))
 
 
 def _stayed(
@@ -176,6 +183,6 @@ READERS: Mapping[Callable[[str], list[ThreadDump]], tuple[re.Pattern[str], ...]]
     _goroutines: (goroutines.MARK,),
     _python: (python_text.MARK,),
 }
-TOLD: Mapping[str, Callable[[ProcessTold, Any, Any, float | None], ProcessTold]] = {
-    "jvm": _java_told, "go": _go_told, "python": _python_told,
+PROCESS_OF: Mapping[str, Callable[[ProcessReport, Any, Any, float | None], ProcessReport]] = {
+    "jvm": _java_process, "go": _go_process, "python": _python_process,
 }  # fmt: skip

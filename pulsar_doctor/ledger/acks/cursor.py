@@ -43,7 +43,7 @@ class Cursor:
         self._finished: deque[Position] = deque()  # first entries of pages, oldest first
 
     def entries(self, ledger_id: int) -> Entries:
-        """Those of a ledger, which begins here where it was not known."""
+        """The entries of a ledger, which begins here where it was not known."""
         entries = self._ledgers.get(ledger_id)
         if entries is None:
             entries = self._ledgers[ledger_id] = Entries()
@@ -109,7 +109,7 @@ class Cursor:
         return True
 
     def mark(self, message_id: MessageId, us: int) -> None:
-        """A cumulative ack. Of a part of a batch the broker keeps whichever goes further."""
+        """A cumulative ack. Of a part of a batch the broker keeps whichever is further."""
         ledger_id, entry, ack_set = message_id
         if ack_set is not None:
             self._mark_part((ledger_id, entry), bits_of(ack_set), us)
@@ -125,7 +125,7 @@ class Cursor:
                 self.partial[position] = given
 
     def pass_over(self, position: Position, how: int, us: int) -> None:
-        """Everything up to here is consumed, and mark-delete goes there if that is forward."""
+        """Everything up to here is consumed, and mark-delete moves there if that is forward."""
         if self.mark_delete is None or position <= self.mark_delete:
             return
         self.close_between(self.mark_delete, position, how, us)
@@ -174,7 +174,7 @@ class Cursor:
         self.fall_back(position)
 
     def partly_acknowledged_before(self, position: Position) -> None:
-        """Of a batch: its next delivery comes behind the acks that there are."""
+        """Whether an entry's acks were partial before its next delivery."""
         ledger_id, entry = position
         if position in self.partial:
             self.entries(ledger_id).page(entry // PAGE).acked_us[entry % PAGE] = 0
@@ -205,7 +205,7 @@ class Cursor:
         self.reset(None, 0)
 
     def advance(self) -> None:
-        """Mark-delete goes on over what is acknowledged, also into the next ledger."""
+        """Mark-delete moves on over what is acknowledged, also into the next ledger."""
         if self.mark_delete is None:
             return
         since = ledger_id, entry = self.mark_delete

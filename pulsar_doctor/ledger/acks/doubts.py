@@ -29,14 +29,14 @@ def doubts_of(
     noted: those that the rows gave rise to. other: the same where the broker drops acks of single
     messages of a batch; None where that is known, or makes no difference.
     """
-    told = dict.fromkeys(noted)
+    reasons = dict.fromkeys(noted)
     if cursor.mark_delete is None:
-        told[NOTHING_SENT] = None
+        reasons[NOTHING_SENT] = None
     if ends(cursor, in_order=in_order):
-        told[LEDGER_ENDS] = None
+        reasons[LEDGER_ENDS] = None
     if other is not None and _index_acks_matter(cursor, other):
-        told[INDEX_ACKS] = None
-    return tuple(told)
+        reasons[INDEX_ACKS] = None
+    return tuple(reasons)
 
 
 def _index_acks_matter(cursor: Cursor, other: Cursor) -> bool:
@@ -58,7 +58,7 @@ def ends(cursor: Cursor, *, in_order: bool) -> int:
 
 
 def passed(cursor: Cursor) -> list[Position]:
-    """Where mark-delete stands if no ledger ends that is taken to end, then the last entries that
+    """Where mark-delete is if no ledger ends that is taken to end, then the last entries that
     are acknowledged of each later ledger, up to mark-delete.
     """
     ledger_id, entry = cursor.mark_delete or START

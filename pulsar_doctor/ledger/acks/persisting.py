@@ -2,8 +2,8 @@
 
 At an orderly unload a cursor is written once more. Where it has a ledger of its own that was
 written since the topic was loaded (state Open), and more ranges than
-managedLedgerMaxUnackedRangesToPersistInMetadataStore (1000), it goes there; else to the metadata
-store. That number chooses the place only: both hold as many ranges.
+managedLedgerMaxUnackedRangesToPersistInMetadataStore (1000), it is written there; else to the
+metadata store. That number chooses the place only: both hold as many ranges.
 
 - Ranges: the oldest managedLedgerMaxUnackedRangesToPersist of them, and one more (seen on 4.0.8:
   10,001 of 10,000). In master it is that many, so of later versions either is possible.
@@ -80,9 +80,9 @@ class Storing:
 
     @property
     def few(self) -> int:
-        """Up to so many ranges a closed cursor goes to the metadata store."""
-        told = self.max_ranges_in_metadata_store
-        return by_default(RANGES_IN_METADATA_STORE, self.version) if told is None else told
+        """How many ranges at most bring a closed cursor to the metadata store."""
+        limit = self.max_ranges_in_metadata_store
+        return by_default(RANGES_IN_METADATA_STORE, self.version) if limit is None else limit
 
     def in_bits(self) -> set[bool]:
         """Whether a cursor's own ledger gets bit arrays; both where that is not known."""
@@ -98,7 +98,7 @@ class Storing:
         return {False} if old else {False, True}
 
 
-NOTHING_TOLD = Storing()
+NOTHING_REPORTED = Storing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _beyond(written: Sequence[Written], ranges: Sequence[Range], kept: int) -> i
 
 
 def _ledgers_kept(ranges: Sequence[Range], limit: int, *, itself: bool) -> set[int]:
-    """Ledgers whose bits are written. itself: what a ledger holds counts for it, too."""
+    """Ledgers with bits that are written. itself: what a ledger holds counts for it, too."""
     before, kept = 0, set()
     for ledger_id, held in _by_ledger(ranges):
         entries = sum(each.entries for each in held)

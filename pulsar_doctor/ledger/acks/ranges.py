@@ -36,7 +36,7 @@ class Range(NamedTuple):
 def ranges_of(written: Iterable[Written], entries: Mapping[int, int] | None = None) -> list[Range]:
     """The same, cut at the ends of ledgers. entries: how many each ledger holds, where known.
 
-    Of a ledger that is not known, only what lies at the end of a range is told: a range that ends
+    Of a ledger that is not known, only what lies at the end of a range is known: a range that ends
     elsewhere may hold more of it.
     """
     ranges = []
@@ -80,7 +80,7 @@ class Axis:
         self.length = max(0, at)
 
     def distance(self, ledger_id: int, entry: int) -> int | None:
-        """Of an entry: 0 is the first one behind mark-delete. None where it has none."""
+        """The distance of an entry: 0 is the first one behind mark-delete. None: it has none."""
         start = self._starts.get(ledger_id)
         return None if start is None else start + entry
 
@@ -107,7 +107,7 @@ class Axis:
 
 
 def gaps(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The holes between mark-delete and the last of these spans, likewise."""
+    """The holes between mark-delete and the last of these spans; entries: as in `ranges_of`."""
     ends = [0, *(end for _, end in spans)]
     return [
         (before, begin) for before, (begin, _) in zip(ends, spans, strict=False) if begin > before

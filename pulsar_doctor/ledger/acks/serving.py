@@ -14,20 +14,20 @@ class Serving:
     def __init__(self) -> None:
         self._conns: set[int | None] = set()
         self._since: dict[int | None, int] = {}
-        self._asked: set[int | None] = set()  # their SUBSCRIBE is not answered
+        self._subscribing: set[int | None] = set()  # their SUBSCRIBE is not answered
         self._closing: dict[int | None, bool] = {}  # whether it gives up the subscription
         self._active: set[int | None] = set()
         self._broken_us = 0  # when a connection last went, or the broker closed a consumer
 
     def subscribe(self, row: Row) -> None:
         """SUBSCRIBE, not answered yet."""
-        self._asked.add(row.incarnation)
+        self._subscribing.add(row.incarnation)
         self._conns.add(row.conn_id)
 
     def answered(self, row: Row) -> bool:
         """SUCCESS or ERROR of a SUBSCRIBE or a close; whether the subscription is gone now."""
-        if row.incarnation in self._asked:
-            self._asked.discard(row.incarnation)
+        if row.incarnation in self._subscribing:
+            self._subscribing.discard(row.incarnation)
             self._since[row.incarnation] = row.ts
             return False
         return self._closing.pop(row.incarnation, False) and row.command != "ERROR"
@@ -57,7 +57,7 @@ class Serving:
 
     def heeds(self, row: Row) -> bool:
         """Whether the broker takes an ack of this consumer: neither too early nor too late."""
-        return row.incarnation not in self._asked and row.incarnation not in self._closing
+        return row.incarnation not in self._subscribing and row.incarnation not in self._closing
 
     def too_early(self, row: Row) -> bool:
         """Whether this consumer of a Failover is sent what was read for the one before it.

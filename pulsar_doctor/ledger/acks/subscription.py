@@ -5,7 +5,7 @@ Theory of operation
 Follows one subscription through the rows of a trace and keeps what the broker keeps: mark-delete,
 and the entries behind it that are acknowledged one by one (ManagedCursorImpl in the broker).
 
-- An individual ack closes an entry; mark-delete goes on as long as the next entry is closed.
+- An individual ack closes an entry; mark-delete advances as long as the next entry is closed.
 - A cumulative ack moves mark-delete forward, never back. On Shared and Key_Shared, and with more
   than one id, the broker drops it in silence.
 - An ack with an ack_set closes some indexes of a batch. The broker keeps them only with
@@ -19,7 +19,7 @@ and the entries behind it that are acknowledged one by one (ManagedCursorImpl in
 - A seek puts mark-delete before its target and opens everything behind it.
 
 The wire does not say where a subscription began nor where a ledger ends. Exclusive and Failover
-are delivered in order until a redelivery is asked for: what is passed over has been acknowledged,
+are delivered in order until a redelivery is requested: what is passed over has been acknowledged,
 or is the broker's own marker, which it acknowledges itself. Not so for a new active consumer that
 the broker sends to before it calls it active: that was read for the one before it. Shared and
 Key_Shared may withhold entries (delayed, or their key is busy): there mark-delete is at most the
@@ -30,7 +30,7 @@ end at its last known entry once the first of the next one is acknowledged.
 An entry that is delivered again after its ack: the ack was lost, if the consumer came, or a
 connection went, in between; otherwise the two have crossed on the wire, and the ack holds.
 
-Where the setting is not told, both are followed from the first such ack on (`otherwise`), until
+Where the setting is not reported, both are followed from the first such ack on (`otherwise`), until
 the broker shows that it keeps them: it sends a batch again with an ack_set.
 
 Consumers that did not pass through the tap are not seen, nor are skips by an administrator before
@@ -81,8 +81,8 @@ def of_rows(
 ) -> dict[tuple[str, str], Acknowledgements]:
     """What the rows of a trace, or rows that a timeline has seen, say: by (topic, subscription).
 
-    until_us: as it stood at that moment, microseconds since 1970. batch_index_acks: the broker's
-    acknowledgmentAtBatchIndexLevelEnabled; None: not told.
+    until_us: as it was at that moment, microseconds since 1970. batch_index_acks: the broker's
+    acknowledgmentAtBatchIndexLevelEnabled; None: not reported.
     """
     found: dict[tuple[str, str], Acknowledgements] = {}
     for row in rows:
@@ -139,11 +139,11 @@ class Acknowledgements:
         return doubts_of(self._doubts, self._cursor, other, in_order=self._in_order)
 
     def ends(self) -> int:
-        """As `doubts.ends`."""
+        """Where ledgers end; see `doubts.ends`."""
         return ends(self._cursor, in_order=self._in_order)
 
     def passed(self) -> list[Position]:
-        """As `doubts.passed`."""
+        """Where mark-delete has passed; see `doubts.passed`."""
         return passed(self._cursor)
 
     @property
@@ -166,12 +166,12 @@ class Acknowledgements:
 
     def acked(self) -> Acked:
         """How many of the messages that were delivered are acknowledged."""
-        told = acked_of(self._cursor, self._names, self.in_transactions, self.delivered_messages)
+        counted = acked_of(self._cursor, self._names, self.in_transactions, self.delivered_messages)
         if self.given_up is not None:
-            told = told.beside(self.given_up)
+            counted = counted.beside(self.given_up)
         if MISSING in self._doubts:  # an ack, or a delivery
-            told = replace(told, open_least=0, open_most=max(1, told.delivered))
-        return told if self.otherwise is None else told.or_else(self.otherwise.acked())
+            counted = replace(counted, open_least=0, open_most=max(1, counted.delivered))
+        return counted if self.otherwise is None else counted.or_else(self.otherwise.acked())
 
     def apply(self, row: Row) -> None:
         """Moves on by one row of this subscription, or by one that is of no subscription."""
@@ -312,8 +312,8 @@ class Acknowledgements:
         """What was acknowledged before it of a batch, the broker knows when it sends that again."""
         if self._in_order:
             self._newest[row.incarnation] = None  # from here on reads of the broker overlap
-        asked = [(each.ledger_id, each.entry_id) for each in ids_of(row)]
-        for position in asked or self._cursor.partial:
+        positions = [(each.ledger_id, each.entry_id) for each in ids_of(row)]
+        for position in positions or self._cursor.partial:
             self._cursor.partly_acknowledged_before(position)
 
     def _ack(self, row: Row) -> None:

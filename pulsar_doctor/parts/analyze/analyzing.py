@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from pulsar_doctor.parts.analyze.aggregations import Tables
-from pulsar_doctor.parts.analyze.failures import told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.lake import Lake, LakeFormat
 from pulsar_doctor.parts.analyze.reading import Looked, read_traces
 from pulsar_doctor.parts.analyze.running import aggregated, bucket_of, dated
@@ -46,7 +46,7 @@ def analyze(
 ) -> tuple[TraceSource, T]:
     """The traces that were found, and what `make` made of their tables, before these are saved.
 
-    progress: is told what runs, and left when it is done; say: notes. Raises InputError for what
+    progress: hears what runs, and is left when it is done; say: notes. Raises InputError for what
     cannot be read, or saved to, before anything is computed; DoctorError where Spark fails.
     """
     folder = wanted.save_dir
@@ -54,7 +54,7 @@ def analyze(
     if lake is not None:
         lake.check()
     elif folder:
-        with told_in_one_sentence(f"looking into {folder}"):
+        with failures_in_one_sentence(f"looking into {folder}"):
             look_into(spark, folder)
     with progress("reading the traces"):
         source = read_traces(

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.analyze.failures import cause, told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import cause, failures_in_one_sentence
 from pulsar_doctor.parts.analyze.reading_only import AS_WRITTEN, require_reading_only
 from pulsar_doctor.parts.analyze.session import having
 
@@ -44,7 +44,7 @@ def answer(tables: Mapping[str, DataFrame], query: str) -> SqlAnswer:
     for name, table in tables.items():
         table.createOrReplaceTempView(name)
     try:
-        with told_in_one_sentence("--sql"), having(spark, AS_WRITTEN):
+        with failures_in_one_sentence("--sql"), having(spark, AS_WRITTEN):
             require_reading_only(spark, query, tables)
             return _answer(spark.sql(query))
     except DoctorError as error:

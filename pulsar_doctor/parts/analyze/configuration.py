@@ -65,7 +65,7 @@ INTERPRETED = {
 
 
 def java_options(scratch: Path, more: str = "") -> dict[str, str]:
-    """What the Java of the driver puts into temporary files goes where we take it away."""
+    """What the Java of the driver puts into temporary files is put where we remove it."""
     return {JAVA_OPTIONS: f'-Djava.io.tmpdir="{scratch}" -XX:-UsePerfData{more}'}
 
 
@@ -126,18 +126,18 @@ def _cgroup_limits(root: Path) -> list[Path]:
     return files
 
 
-def told_elsewhere(spark_home: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def set_elsewhere(spark_home: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """What the user's environment tells Spark: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, MASTER."""
     environ = os.environ if environ is None else environ
     arguments = _submit_arguments(environ.get("PYSPARK_SUBMIT_ARGS", ""))
     conf_dir = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf")
-    told = {"spark.master": environ.get("MASTER"), "spark.driver.memory": None}
-    told["spark.driver.memory"] = environ.get("SPARK_DRIVER_MEMORY")
-    told |= _properties(Path(arguments.properties_file or conf_dir / "spark-defaults.conf"))
-    told |= dict(pair.split("=", 1) for pair in arguments.conf if "=" in pair)
-    told["spark.master"] = arguments.master or told["spark.master"]
-    told["spark.driver.memory"] = arguments.driver_memory or told["spark.driver.memory"]
-    return {key: value for key, value in told.items() if value}
+    settings = {"spark.master": environ.get("MASTER"), "spark.driver.memory": None}
+    settings["spark.driver.memory"] = environ.get("SPARK_DRIVER_MEMORY")
+    settings |= _properties(Path(arguments.properties_file or conf_dir / "spark-defaults.conf"))
+    settings |= dict(pair.split("=", 1) for pair in arguments.conf if "=" in pair)
+    settings["spark.master"] = arguments.master or settings["spark.master"]
+    settings["spark.driver.memory"] = arguments.driver_memory or settings["spark.driver.memory"]
+    return {key: value for key, value in settings.items() if value}
 
 
 def _submit_arguments(text: str) -> argparse.Namespace:

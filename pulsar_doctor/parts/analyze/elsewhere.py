@@ -1,9 +1,10 @@
 """Traces that only Spark can read: s3a://, hdfs://, a Spark Connect server's disk.
 
-They are judged there as on this machine: by the list of segments, whose SHA-256 each of these must
-have. Spark lists no file whose name begins with _ or ., so _segments.jsonl and _meta.json are read
-under names of their own, as links in a file system of Hadoop's that is nothing but links (viewfs);
-nothing is written for that. What is not sealed cannot be sealed there; it is told.
+They are judged there as on this machine: by the list of segments, with the SHA-256 that each of
+these must have. Spark lists no file with a name that begins with _ or ., so _segments.jsonl and
+_meta.json are read under names of their own, as links in a file system of Hadoop's that is nothing
+but links (viewfs); nothing is written for that. What is not sealed cannot be sealed there; it is
+reported.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class There:
 
     @property
     def uris(self) -> list[str]:
-        """Of the segments of its parts."""
+        """The addresses of the segments of its parts."""
         return [self.files[part.name] for part in self.parts if part.name]
 
 
@@ -103,10 +104,10 @@ def look_elsewhere(
     segments = []
     proved = _sha256(spark, [uri for each in good for uri in each.uris])
     good = _kept(good, left_out, lambda there: _prove(there, proved))
-    told = _told(rows, [uri for each in good for uri in each.uris])
-    good = _kept(good, left_out, lambda there: _agree(there, told))
+    extents = _extents(rows, [uri for each in good for uri in each.uris])
+    good = _kept(good, left_out, lambda there: _agree(there, extents))
     for each in good:
-        found = [_segment(each, part, told) for part in each.parts]
+        found = [_segment(each, part, extents) for part in each.parts]
         segments += [part for part in found if span.has_some((part.first_us, part.last_us))]
     judged_there = [*(each for each in good if each.parts), *empty]
     ends = _ends(spark, judged_there, proven_only=selection.proven_only)
@@ -214,7 +215,7 @@ def _as_listed(
 def _kept(
     found: Sequence[There], left_out: list[LeftOut], check: Callable[[There], None]
 ) -> list[There]:
-    """Those that pass; the others are left out."""
+    """The ones that pass; the others are left out."""
     kept = []
     for each in found:
         try:
@@ -234,27 +235,27 @@ def _prove(there: There, sha256: Mapping[str, str]) -> None:
             raise TraceError(f"{uri} is damaged: it does not agree with its SHA-256")
 
 
-def _agree(there: There, told: Mapping[str, tuple[int, ...]]) -> None:
+def _agree(there: There, extents: Mapping[str, tuple[int, ...]]) -> None:
     for part in there.parts:
         uri = there.files[part.name or ""]
-        if uri not in told or told[uri][:2] != (part.first_seq, part.last_seq):
+        if uri not in extents or extents[uri][:2] != (part.first_seq, part.last_seq):
             raise TraceError(f"{uri} does not have the rows that it should have")
 
 
-def _segment(there: There, part: Part, told: Mapping[str, tuple[int, ...]]) -> Segment:
+def _segment(there: There, part: Part, extents: Mapping[str, tuple[int, ...]]) -> Segment:
     uri = there.files[part.name or ""]
-    first_seq, last_seq, first_us, last_us = told[uri]
+    first_seq, last_seq, first_us, last_us = extents[uri]
     assert there.meta is not None
     times = first_us, last_us
     captured = bool(there.meta.capture)
     return Segment(uri, there.meta.trace_id, first_seq, last_seq, *times, there.folder, captured)
 
 
-# --- what Spark is asked ---
+# --- queries for Spark ---
 
 
 def _sha256(spark: SparkSession, uris: Sequence[str]) -> dict[str, str]:
-    """Of each file that is there."""
+    """The SHA-256 of each file that is there."""
     from pyspark.sql import functions as F
 
     if not uris:
@@ -265,7 +266,7 @@ def _sha256(spark: SparkSession, uris: Sequence[str]) -> dict[str, str]:
     return {_same(row["path"], uris): row["sha256"] for row in proved}
 
 
-def _told(rows: RowsOf, uris: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def _extents(rows: RowsOf, uris: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """By file: first and last seq, first and last moment in µs."""
     from pyspark.sql import functions as F
 
@@ -285,8 +286,8 @@ def _told(rows: RowsOf, uris: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def _same(path: str, uris: Sequence[str]) -> str:
     """The address as it was given; Spark may tell it as a URI, and with any number of slashes."""
     by_path = {path_of(uri): uri for uri in uris}
-    told = path_of(path)
-    return by_path.get(told) or by_path.get(unquote(told)) or path
+    plain = path_of(path)
+    return by_path.get(plain) or by_path.get(unquote(plain)) or path
 
 
 def _is_there(spark: SparkSession, path: str) -> bool:

@@ -17,7 +17,7 @@ _PACKAGE = (
 )
 
 # What Spark says (its message and those of the causes), and what that is to the user. The first
-# that fits counts, so what is nearest to the cause stands first. {file} is the first file named.
+# that fits counts, so what is nearest to the cause is first. {file} is the first file named.
 FAILURES: tuple[tuple[str, type[DoctorError], str], ...] = (
     (r"No space left on device|Disk quota exceeded", DoctorError,
      "the disk is full; make room, or let Spark's temporary files go to another one with "
@@ -80,7 +80,7 @@ FAILURES: tuple[tuple[str, type[DoctorError], str], ...] = (
 
 
 @contextlib.contextmanager
-def told_in_one_sentence(what: str) -> Iterator[None]:
+def failures_in_one_sentence(what: str) -> Iterator[None]:
     """Turns what Spark raises while this is done into a DoctorError of one sentence.
 
     what: what is done, in front of the sentence, as "reading the traces".
@@ -109,14 +109,14 @@ def translated(what: str, error: BaseException) -> DoctorError:
 
 
 def full_text(error: BaseException) -> str:
-    """All that an exception says, with the causes that its Java gave, without where it was."""
+    """The whole message of an exception, with its Java causes, without where it was."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # it asks a Java that is gone
-        said = "Error while sending or receiving"
+        text = "Error while sending or receiving"
     # classic Spark's own exceptions, and Spark Connect's
     stack = getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None) or ""
-    lines = f"{said}\n{stack}".splitlines()
+    lines = f"{text}\n{stack}".splitlines()
     return "\n".join(line for line in lines if not line.startswith("\tat "))
 
 
@@ -137,8 +137,8 @@ def _without_class(line: str) -> str:
 def _first_line(text: str) -> str:
     """The first line that tells something; py4j tells first which method was called."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
-    told = [line for line in lines if line and not line.startswith("An error occurred while")]
-    return told[0] if told else "Spark does not say why"
+    kept = [line for line in lines if line and not line.startswith("An error occurred while")]
+    return kept[0] if kept else "Spark does not say why"
 
 
 def _file_in(text: str) -> str:
@@ -168,25 +168,25 @@ def _spark_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextlib.contextmanager
-def told_at_start(java_says: Path) -> Iterator[None]:
+def start_failures_in_one_sentence(java_says: Path) -> Iterator[None]:
     """Turns a failure to start Spark here into one sentence.
 
     java_says: the file with what the Java wrote on its stderr; there the reason is, where Java
-    ended before it could be asked.
+    ended before it could answer.
     """
     try:
-        with told_in_one_sentence("Spark does not start"):
+        with failures_in_one_sentence("Spark does not start"):
             yield
     except DoctorError as error:
-        said = java_says.read_text(errors="replace") if java_says.is_file() else ""
-        if "JAVA_GATEWAY_EXITED" in str(error.__cause__) and said:
-            raise InputError(f"Spark does not start: {_reason(said)}") from error.__cause__
+        text = java_says.read_text(errors="replace") if java_says.is_file() else ""
+        if "JAVA_GATEWAY_EXITED" in str(error.__cause__) and text:
+            raise InputError(f"Spark does not start: {_reason(text)}") from error.__cause__
         raise
 
 
-def _reason(said: str) -> str:
+def _reason(text: str) -> str:
     """The line of a Java's stderr that tells why it ended."""
-    thrown = re.search(r'^Exception in thread "[^"]*" (.+)$', said, re.MULTILINE)
-    others = re.findall(r"^(?!WARNING|Picked up|NOTE|Using|\s|\d).+$", said, re.MULTILINE)
+    thrown = re.search(r'^Exception in thread "[^"]*" (.+)$', text, re.MULTILINE)
+    others = re.findall(r"^(?!WARNING|Picked up|NOTE|Using|\s|\d).+$", text, re.MULTILINE)
     line = thrown[1] if thrown else next(iter(others), "its Java ended at once")
     return _without_class(line.removeprefix("Error: "))

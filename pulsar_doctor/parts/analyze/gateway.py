@@ -66,7 +66,7 @@ def command_of(settings: Mapping[str, str], home: Path) -> list[str] | None:
 
 
 def _class_path(home: Path) -> str:
-    """As Spark's launcher writes it, or Java refuses an archive of the other way to start."""
+    """The class path as Spark's launcher writes it, or Java refuses an archive of the other."""
     jars = home / "jars"
     return ":".join(map(str, (home / "conf", *jars.glob("slf4j-api-*"), jars / "*")))
 
@@ -157,7 +157,7 @@ def used(gateway: Any, seconds: float = END_SECONDS) -> Iterator[None]:
 
 
 def ask_less(context: SparkContext) -> None:
-    """Remembers functions that pyspark looks up before each call, which Java does in 280 jars."""
+    """Remembers functions that pyspark searches before each call, which Java does in 280 jars."""
     from py4j.java_gateway import JavaClass
 
     class Remembering(JavaClass):  # type: ignore[misc]
@@ -192,7 +192,7 @@ def environment(*, local: bool) -> Iterator[None]:
     os.environ.setdefault("SPARK_HOME", str(spark_home()))  # or a Python is started to find it
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", FEW_JAVA)  # of a Java that prints a command
     os.environ.pop("SPARK_REMOTE", None)
-    if local:  # or Spark looks up this machine's name, which need not have an address
+    if local:  # or Spark resolves this machine's name, which need not have an address
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
         yield

@@ -2,7 +2,7 @@
 
 The columns of a ledger were written as the rows came. Between a JOINED that was only likely and the
 RETRACTED that takes it back they are of commands that were none, and null here. How long a consumer
-had no permits is null from a likely JOINED on, since a payload could have said it: no stall is
+had no permits is null from a likely JOINED on, since a payload could have contained it: no stall is
 found by that alone. Where only proven commands are wanted, likely ones are left out, their JOINED
 is an UNPARSED, and the ledger is not known from there on.
 """
@@ -44,7 +44,7 @@ def of_what_counts(rows: DataFrame, *, proven_only: bool) -> DataFrame:
 
 
 def notes_on(rows: DataFrame) -> Iterator[str]:
-    """What is to be told of rows of captures that do not count."""
+    """Notes on rows of captures that do not count."""
     of_joins = rows.join(F.broadcast(_taken_back(rows)), [*OF_JOIN], "left_semi")
     is_one = (~F.col("command").isin(JOINED, RETRACTED)).cast("long")
     count = of_joins.agg(F.countDistinct(*OF_JOIN), F.coalesce(F.sum(is_one), F.lit(0)))

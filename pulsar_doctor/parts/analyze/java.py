@@ -60,7 +60,7 @@ def _is_bundled(home: Path) -> bool:
 
 
 def fitted(java: Path, cache: Path) -> Path:
-    """A Java home in the cache whose bin/java is this one without the module it does not have.
+    """Makes a Java home in the cache with this bin/java without the module that it does not have.
 
     Its name comes from what is in it: another java is another folder, and two processes that make
     the same one at once write the same. Raises DoctorError where the folder cannot be written, or

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.analyze.failures import full_text, told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence, full_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ class Lake:
     place: str  # as on top of this file
 
     def name(self, table: str) -> str:
-        """Of a table, for SQL."""
+        """The name of a table, for SQL."""
         if self.format == "iceberg":
             return f"{self.place}.{table}"
         folder = self.place.rstrip("/").replace("`", "``")
@@ -53,7 +53,7 @@ class Lake:
         """Raises DoctorError where Spark has no such tables, InputError for what is no place."""
         if self.format == "iceberg" and not re.fullmatch(r"\w+(\.\w+)+", self.place):
             raise InputError(f"--save {self.place}: for iceberg name a catalog and a namespace")
-        with self._told():
+        with self._failures_in_one_sentence():
             if self.format == "delta":
                 try:
                     self.spark.read.format("delta").load(f"{self.place.rstrip('/')}/consumers")
@@ -68,7 +68,7 @@ class Lake:
 
     def save(self, tables: Mapping[str, DataFrame], traces: Sequence[str]) -> None:
         """Saves these tables; their rows replace those of `traces`."""
-        with self._told():
+        with self._failures_in_one_sentence():
             for name, table in tables.items():
                 self._replace(name, table, traces)
 
@@ -101,10 +101,10 @@ class Lake:
         return True
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _failures_in_one_sentence(self) -> Iterator[None]:
         """In one sentence, also that this Spark has no such tables."""
         try:
-            with told_in_one_sentence(f"saving to {self.place}"):
+            with failures_in_one_sentence(f"saving to {self.place}"):
                 yield
         except DoctorError as error:
             text = full_text(error.__cause__ or error)

@@ -26,7 +26,7 @@ _MASTERS = (
 
 
 def is_connect(spark: object) -> bool:
-    """Whether this session is that of a Spark Connect server, whose files and jobs are its own."""
+    """Whether this session is that of a Spark Connect server, with files and jobs of its own."""
     return "connect" in type(spark).__module__
 
 

@@ -66,7 +66,7 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def phase(what: str) -> Iterator[None]:
-    """The same before there is a Spark that could be asked: how long it takes is not known."""
+    """The same before there is a Spark that could answer: how long it takes is not known."""
     console = GatedConsole(stderr=True)
     if not console.is_terminal:
         _line(what)
@@ -96,7 +96,7 @@ def _followed(spark: SparkSession, show: Show) -> contextlib.AbstractContextMana
     if not is_connect(spark):
         return _polled(spark, show)
     if hasattr(spark, "registerProgressHandler"):
-        return _told_by_server(spark, show)
+        return _shown_by_server(spark, show)
     return contextlib.nullcontext()  # Spark Connect of 3.5 tells nothing
 
 
@@ -108,7 +108,7 @@ def _polled(spark: SparkSession, show: Show) -> Iterator[None]:
     left = threading.Event()
 
     def ask() -> None:
-        with contextlib.suppress(Exception):  # Spark ends while it is asked
+        with contextlib.suppress(Exception):  # Spark ends during the call
             while not left.wait(POLL_SECONDS):
                 known.update(_changes(tracker, known))
                 show(list(known.values()))
@@ -139,7 +139,7 @@ def _changes(tracker: Any, known: dict[int, Stage]) -> dict[int, Stage]:
 
 
 @contextlib.contextmanager
-def _told_by_server(spark: SparkSession, show: Show) -> Iterator[None]:
+def _shown_by_server(spark: SparkSession, show: Show) -> Iterator[None]:
     """Hears from a Spark Connect server, from version 4 on."""
     known: dict[str, dict[int, Stage]] = {}
 
@@ -147,7 +147,7 @@ def _told_by_server(spark: SparkSession, show: Show) -> Iterator[None]:
         stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool
     ) -> None:
         known[operation_id or ""] = {
-            stage.stage_id: _as_told(stage, over=done, busy=inflight_tasks > 0)
+            stage.stage_id: _stage_of(stage, over=done, busy=inflight_tasks > 0)
             for stage in stages or ()
         }
         show([stage for operation in known.values() for stage in operation.values()])
@@ -160,7 +160,7 @@ def _told_by_server(spark: SparkSession, show: Show) -> Iterator[None]:
         spark.removeProgressHandler(handler)
 
 
-def _as_told(stage: Any, *, over: bool, busy: bool) -> Stage:
+def _stage_of(stage: Any, *, over: bool, busy: bool) -> Stage:
     """A stage as a server tells it; it does not say which one the busy tasks belong to."""
     ended = over or stage.done
     running = not ended and (busy or stage.num_completed_tasks > 0)

@@ -1,12 +1,12 @@
 """Reads traces into a DataFrame, each row once.
 
-On this machine the traces are looked at first: what a crash left is sealed, what is no trace or is
-not as it was sealed (by its SHA-256) is refused, and the list of segments tells which rows are
+On this machine the traces are checked first: what a crash left is sealed, what is no trace or is
+not as it was sealed (by its SHA-256) is refused, and the list of segments shows which rows are
 there twice (a copy, a ring and what was kept of it): a segment never changes, so copies of it hold
 the same rows, and of two that begin with the same row one is the other, cut short. Where only Spark
-can look (s3a://, hdfs://, the disk of a Spark Connect server) it does it in the same way.
+can read (s3a://, hdfs://, the disk of a Spark Connect server) it does it in the same way.
 
-One bad trace does not stop the others: it is left out by name, unless all is asked for (strict).
+One bad trace does not stop the others: it is left out by name, unless all is required (strict).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from pulsar_doctor.errors import InputError, TraceError, needing
 from pulsar_doctor.parts.analyze.analysis import LeftOut
 from pulsar_doctor.parts.analyze.elsewhere import look_elsewhere
-from pulsar_doctor.parts.analyze.failures import told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.masters import is_here
 from pulsar_doctor.parts.analyze.paths import literally
 from pulsar_doctor.parts.analyze.segments import OverlapError, Segment, each_once
@@ -54,7 +54,7 @@ MAGIC = set("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A trace of this machine whose list was read, and no segment yet."""
+    """A trace of this machine with its list read, and no segment yet."""
 
     path: Path
     trace: Trace
@@ -84,7 +84,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OpenedTraces:
     """What is known of traces while they are opened; the lists grow."""
 
     notes: list[str]
@@ -100,14 +100,14 @@ def look(
     selection: Selection = EVERYTHING,
     listed: Callable[[int], object] = lambda _: None,
 ) -> Looked:
-    """Looks at the traces that this machine can read; what crashed ones left is sealed.
+    """Checks the traces that this machine can read; what crashed ones left is sealed.
 
-    here: whether Spark runs in this machine's process; False: on a cluster, whose file system may
-    have what is not found here; None: a Spark Connect server, which reads its own disk.
-    strict: what is no trace or is damaged is not left out, but refused. selection: of what time
-    segments are wanted; others are not opened. listed: hears how many rows there are at most, if
-    all are on this machine and there are some, before they are looked at.
-    Raises TraceError or InputError for what is not there, and where no trace with a row is left.
+    here: whether Spark runs in this machine's process; False: on a cluster, with a file system that
+    may have what is not found here; None: a Spark Connect server, which reads its own disk. strict:
+    what is no trace or is damaged is not left out, but refused. selection: of what time segments
+    are wanted; others are not opened. listed: hears how many rows there are at most, if all are on
+    this machine and there are some, before they are read. Raises TraceError or InputError for what
+    is not there, and where no trace with a row is left.
     """
     notes: list[str] = []
     left_out: list[LeftOut] = []
@@ -148,7 +148,7 @@ def read_traces(
         return spark.read.schema(SCHEMA).options(**OPTIONS).parquet(*files)
 
     if looked.elsewhere:
-        with told_in_one_sentence("reading the traces"):
+        with failures_in_one_sentence("reading the traces"):
             end_us = max((each.end_us for each in looked.opened), default=0)
             found = look_elsewhere(spark, looked.elsewhere, rows_in, selection, end_us)
         span = found.span
@@ -171,19 +171,19 @@ def read_traces(
     if any(each.captured for each in kept):
         from pulsar_doctor.parts.analyze.graded import notes_on
 
-        with told_in_one_sentence("looking for what was taken back"):
+        with failures_in_one_sentence("looking for what was taken back"):
             notes += notes_on(rows)
     counts = counting(rows, kept, selection)
     source = TraceSource(counts, kept, notes, left_out, ends, selection=selection)
     if not selection.all:
-        with told_in_one_sentence("looking for what is asked for"):
+        with failures_in_one_sentence("looking for what is asked for"):
             source = _selected(paths, replace(source, span=span), rows_of)
     notes += dict.fromkeys(each for each in source.not_judged if each not in notes)
     return source
 
 
 def counting(rows: DataFrame, segments: Sequence[Segment], selection: Selection) -> DataFrame:
-    """Of the rows of these segments those that count; see graded.py."""
+    """Counts the rows of these segments that count; see graded.py."""
     if not any(each.captured for each in segments):
         return rows
     from pulsar_doctor.parts.analyze.graded import of_what_counts
@@ -194,7 +194,7 @@ def counting(rows: DataFrame, segments: Sequence[Segment], selection: Selection)
 def _selected(
     paths: Sequence[str], source: TraceSource, rows_of: Callable[[Sequence[Segment]], DataFrame]
 ) -> TraceSource:
-    """Of what there is, what was asked for; InputError where that is nothing."""
+    """Selects what was requested; InputError where that is nothing."""
     from pulsar_doctor.parts.analyze.selected import carried, counted, cut_to, named, within
 
     span, selection = source.span, source.selection
@@ -282,12 +282,12 @@ def _segments(
     left_out: list[LeftOut] | None,
     ends: list[TraceEnd],
 ) -> list[Segment]:
-    """Those of this time, proved; notes and ends are added to, and left_out as above."""
+    """Proves the segments of this time; adds to notes and ends, and to left_out as above."""
     found: list[Segment] = []
-    told = Told(notes, ends, REPLAYED_MOST // max(1, len(opened)))
+    known = OpenedTraces(notes, ends, REPLAYED_MOST // max(1, len(opened)))
     for each in opened:
         try:
-            found += _of_trace(each.path, each.trace, span, told)
+            found += _of_trace(each.path, each.trace, span, known)
         except TraceError as error:
             if left_out is None:
                 raise
@@ -314,7 +314,7 @@ def _matches(path: str) -> list[Path]:
     plain = unquote(urlsplit(path).path) if urlsplit(path).scheme == "file" else path
     if Path(plain).exists():
         return [Path(plain)]
-    matches = glob.glob(plain)  # noqa: PTH207 - a Path only looks below itself
+    matches = glob.glob(plain)  # noqa: PTH207 - a Path only searches below itself
     return sorted(match for match in map(Path, matches) if match.is_dir())
 
 
@@ -327,10 +327,10 @@ def _below(root: Path, name: str) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _of_trace(path: Path, trace: Trace, span: TimeSpan, told: Told) -> list[Segment]:
+def _of_trace(path: Path, trace: Trace, span: TimeSpan, known: OpenedTraces) -> list[Segment]:
     """What is sealed of a trace in this time."""
     if trace.live:
-        told.notes.append(f"{path} still grows: what is not sealed yet is left out")
+        known.notes.append(f"{path} still grows: what is not sealed yet is left out")
     parts = [part for part in trace.opened.parts if part.name]
     trace.require(parts)
     all_times = zip(parts, trace.times(parts), strict=True)
@@ -351,10 +351,10 @@ def _of_trace(path: Path, trace: Trace, span: TimeSpan, told: Told) -> list[Segm
             )
         )
     if segments:
-        told.ends.append(end_here(path, trace, told.replayed_most))
+        known.ends.append(end_here(path, trace, known.replayed_most))
     elif not parts and not trace.live:
-        told.notes.append(f"{path}: no command was recorded there yet")
+        known.notes.append(f"{path}: no command was recorded there yet")
         if span.has_some((0, trace.opened.until_us)):
-            told.ends.append(TraceEnd(str(path), trace.meta.trace_id, trace.opened.until_us))
-    told.notes.extend(trace.notes)
+            known.ends.append(TraceEnd(str(path), trace.meta.trace_id, trace.opened.until_us))
+    known.notes.extend(trace.notes)
     return segments

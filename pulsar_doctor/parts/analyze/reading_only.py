@@ -97,7 +97,7 @@ Visible = tuple[Any, frozenset[str]]
 
 
 def require_parser(spark: SparkSession) -> None:
-    """Raises InputError for a session of Spark Connect, whose client has no parser.
+    """Raises InputError for a session of Spark Connect, as its client has no parser.
 
     A parser on this machine would not do: the server's settings change how it reads a text.
     """

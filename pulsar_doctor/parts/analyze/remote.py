@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.parts.analyze.configuration import QUERIES, UTC
-from pulsar_doctor.parts.analyze.failures import cause, told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import cause, failures_in_one_sentence
 from pulsar_doctor.parts.analyze.masters import check_remote
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def connected(remote: str) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     where = f"the Spark Connect server at {_shown(remote)}"
-    with told_in_one_sentence(where):
+    with failures_in_one_sentence(where):
         spark = SparkSession.builder.remote(remote).getOrCreate()
         _require_version(where, spark.version)
         for key, value in {**QUERIES, **UTC}.items():
@@ -41,7 +41,7 @@ def connected(remote: str) -> Iterator[SparkSession]:
         yield spark
     except BaseException:
         with contextlib.suppress(Exception):
-            spark.interruptAll()  # or the server goes on with what nobody waits for
+            spark.interruptAll()  # or the server keeps computing what nobody waits for
         raise
     finally:
         with contextlib.suppress(Exception):
@@ -51,7 +51,7 @@ def connected(remote: str) -> Iterator[SparkSession]:
 
 
 def _require_answer(remote: str) -> None:
-    """Looks whether gRPC is spoken there: Spark's own client would try for ten minutes."""
+    """Checks whether gRPC is spoken there: Spark's own client would try for ten minutes."""
     import grpc
 
     try:

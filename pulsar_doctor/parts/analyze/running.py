@@ -22,7 +22,7 @@ from pulsar_doctor.parts.analyze.aggregations.subscriptions import (
 from pulsar_doctor.parts.analyze.aggregations.timeline import in_all
 from pulsar_doctor.parts.analyze.analysis import Analysis, moment
 from pulsar_doctor.parts.analyze.configuration import APP, FEW_ROWS, INTERPRETED_ROWS
-from pulsar_doctor.parts.analyze.failures import told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.masters import is_connect, is_local
 from pulsar_doctor.parts.analyze.selected import of_the_span
 from pulsar_doctor.parts.analyze.session import having
@@ -57,7 +57,7 @@ def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> 
     spark = source.rows.sparkSession
     cut = source.events <= FEW_ROWS and is_in_this_process(spark)
     with (
-        told_in_one_sentence(WHAT),
+        failures_in_one_sentence(WHAT),
         _described(source.rows, "what the tables share"),
         having(spark, PLANNED_ONLY) if cut else nullcontext(),
     ):
@@ -98,7 +98,7 @@ def analyzed(
     there by then; `totals` names these tables. Raises DoctorError where Spark fails.
     """
     found = _without_tables(source, bucket_us)
-    with told_in_one_sentence(WHAT):
+    with failures_in_one_sentence(WHAT):
         for name, (table, worst) in _worst_first(tables).items():
             with _described(source.rows, name), progress(name):
                 rows: Any = _collected(worst.limit(ROWS_MOST))
@@ -132,14 +132,14 @@ def _without_tables(source: TraceSource, bucket_us: int) -> Analysis:
 
 def _with_what_is_summed(found: Analysis, tables: Tables) -> Analysis:
     """With what the first lines of a report say beside the two tables that are there."""
-    notes = [*found.notes, *_what_is_not_told(tables.consumers)]
+    notes = [*found.notes, *_what_is_missing(tables.consumers)]
     brief = _collected(_by_length(tables.brief_stalls).orderBy("below_us"))
     return replace(found, notes=notes, brief_stalls=brief)
 
 
 @contextmanager
 def _described(rows: DataFrame, what: str) -> Iterator[None]:
-    """Names the jobs for whoever looks at the cluster's web pages; Spark Connect cannot."""
+    """Names the jobs for whoever reads the cluster's web pages; Spark Connect cannot."""
     spark = rows.sparkSession
     if is_connect(spark):
         yield
@@ -152,31 +152,31 @@ def _described(rows: DataFrame, what: str) -> Iterator[None]:
 
 
 def _by_length(brief: DataFrame) -> DataFrame:
-    """Of all consumers together."""
+    """Sorts by the length, of all consumers together."""
     return brief.groupBy("below_us").agg(
         F.sum("count").alias("count"), F.sum("total_us").alias("total_us")
     )
 
 
-def _what_is_not_told(consumers: DataFrame) -> Iterator[str]:
+def _what_is_missing(consumers: DataFrame) -> Iterator[str]:
     """Where numbers are those of a part only."""
     silent, partial = F.col("untold_acks") > 0, ~F.col("certain")
-    (told,) = consumers.agg(
+    (counts,) = consumers.agg(
         F.count(F.lit(1)).alias("consumers"),
         F.sum("untold_acks").alias("acks"),
         F.sum(silent.cast("int")).alias("silent"),
         F.sum(partial.cast("int")).alias("partial"),
     ).collect()
-    in_all = f"of {told['consumers']:,} consumers"
-    if told["silent"]:
+    in_all = f"of {counts['consumers']:,} consumers"
+    if counts["silent"]:
         yield (
-            f"of {told['silent']:,} {in_all} not every ACK says how many messages it "
-            f"acknowledged ({told['acks']:,} do not: an older program's, or after missing "
+            f"of {counts['silent']:,} {in_all} not every ACK says how many messages it "
+            f"acknowledged ({counts['acks']:,} do not: an older program's, or after missing "
             "commands): there acknowledged is null, and acknowledged_least what the others say"
         )
-    if told["partial"]:
+    if counts["partial"]:
         yield (
-            f"of {told['partial']:,} {in_all} commands are missing, or came before what is read "
+            f"of {counts['partial']:,} {in_all} commands are missing, or came before what is read "
             "begins: what is counted of them is at least so much, and certain is false"
         )
 

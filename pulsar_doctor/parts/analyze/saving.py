@@ -21,7 +21,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.parts.analyze.failures import told_in_one_sentence
+from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.paths import absolute, is_remote, literally, path_of
 from pulsar_doctor.trace.folder import META
 
@@ -54,7 +54,7 @@ def saving_steps(
     """Saves step by step; the folder of a table, or of an empty partition, that was written."""
     root = absolute(folder)
     spark = next(iter(tables.values())).sparkSession
-    with told_in_one_sentence(f"saving to {folder}"):
+    with failures_in_one_sentence(f"saving to {folder}"):
         before = look_into(spark, folder)
         for name, rows in tables.items():
             _write(rows, f"{root}/{name}")

@@ -2,7 +2,7 @@
 
 Which segments have any is known before (see reading.py); here those that have others, too, are cut
 to measure, and what carries over from before is brought in: a consumer that had no permits all the
-time and said nothing stands in no row of it, and is the one that is looked for.
+time and sent nothing is in no row of it, and is the one to find.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, is_a
-from pulsar_doctor.parts.analyze.aggregations.told import told
+from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 from pulsar_doctor.parts.analyze.segments import Segment
 from pulsar_doctor.parts.analyze.selection import Selection, TimeSpan
 from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED
@@ -34,7 +34,7 @@ TABLES = (
     "consumers", "gaps", "stalls", "timeline", "subscriptions", "holes", "brief_stalls",
 )  # fmt: skip
 MARKS = (CLOSE, GAP, UNPARSED)
-SILENT = "SILENT"  # the command of a row that stands for a consumer that said nothing
+SILENT = "SILENT"  # the command of a row for a consumer that sent nothing
 CARRIED = (
     "trace_id: string, incarnation: int, conn_id: int, consumer_id: bigint, topic: string, "
     "subscription: string, subscription_type: string, consumer_name: string, "
@@ -75,7 +75,7 @@ def _pieces(
         {"of": each.trace_id, "first": each.first_seq, "last": each.last_seq} for each in ends
     ]
     rows = within(rows_in(ends), span)
-    place = told(rows.sparkSession, places, "of: string, first: bigint, last: bigint")
+    place = small_table(rows.sparkSession, places, "of: string, first: bigint, last: bigint")
     inside = (F.col("trace_id") == F.col("of")) & F.col("seq").between(
         F.col("first"), F.col("last")
     )
@@ -175,12 +175,12 @@ def _absent(rows: DataFrame, selection: Selection) -> Iterator[str]:
 def carried(
     rows: DataFrame, segments: Sequence[Segment], ends: Sequence[AtTheEnd], span: TimeSpan
 ) -> DataFrame | None:
-    """A row for each consumer that had no permits in all of this time and said nothing in it.
+    """A row for each consumer that had no permits in all of this time and sent nothing in it.
 
     ends: the consumers that had none where their trace, or they themselves, end. None where there
-    is no such consumer. Of one that ended in this time the row is the first of all, so that the end
-    of its connection follows; of others it is the last, since whatever is missing in between, at
-    the end it had none.
+    is no such consumer. For one that ended in this time the row is the first of all, so that the
+    end of its connection follows; of others it is the last, since whatever is missing in between,
+    at the end it had none.
     """
     since_us = span.since_us
     if since_us is None:
@@ -198,8 +198,8 @@ def carried(
     if not waiting:
         return None
     spark = rows.sparkSession
-    asked = [{"trace_id": name, "incarnation": number} for name, number in waiting]
-    who = told(spark, asked, "trace_id: string, incarnation: int")
+    wanted = [{"trace_id": name, "incarnation": number} for name, number in waiting]
+    who = small_table(spark, wanted, "trace_id: string, incarnation: int")
     spoke = rows.select(*CONSUMER).join(F.broadcast(who), [*CONSUMER], "left_semi").distinct()
     for row in spoke.collect():
         del waiting[row["trace_id"], row["incarnation"]]
@@ -221,7 +221,7 @@ def carried(
         }
         for each in waiting.values()
     ]
-    silent = told(spark, values, CARRIED)
+    silent = small_table(spark, values, CARRIED)
     return silent.select(
         "*",
         F.lit(SILENT).alias("command"),
@@ -231,7 +231,7 @@ def carried(
 
 
 def of_the_span(tables: Tables, span: TimeSpan, selection: Selection, bucket_us: int) -> Tables:
-    """The tables without what is told of others, or of before, and is only a part of it there."""
+    """The tables without what belongs to others, or of before, and is only a part of it there."""
     if selection.by_name:
         ours = {name: getattr(tables, name).where("topic is not null") for name in TABLES}
         tables = replace(tables, **ours)

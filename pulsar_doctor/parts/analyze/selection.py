@@ -1,7 +1,7 @@
 """Which part of the traces was requested: a time, a topic, a subscription.
 
 What is analyzed of a time is as if the traces began and ended with it: what a consumer is and how
-it stands is told by its rows as ever, what is counted is counted there only, and a consumer that
+its state are shown by its rows as ever, what is counted is counted there only, and a consumer that
 began before is not `certain`. A time without permits keeps its true start and its whole length.
 """
 
@@ -33,7 +33,7 @@ class TimeSpan:
         return after and (self.until_us is None or last_us <= self.until_us)
 
     def has_end(self, end_us: int) -> bool:
-        """Whether it goes on to there."""
+        """Whether the time reaches that moment."""
         return self.until_us is None or self.until_us >= end_us
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Selection:
         return self.topic is not None or self.subscription is not None
 
     def has(self, topic: str, subscription: str) -> bool:
-        """Whether a subscription was asked for. topic: its full name; see selected.of_names."""
+        """Whether a subscription was requested. topic: its full name; see selected.of_names."""
         is_topic = self.topic is None or f"/{topic}".endswith(f"/{self.topic}")
         return is_topic and self.subscription in (None, subscription)
 

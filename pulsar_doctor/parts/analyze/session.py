@@ -26,7 +26,7 @@ from pulsar_doctor.parts.analyze.configuration import (
     UTC,
     java_options,
     of_this_machine,
-    told_elsewhere,
+    set_elsewhere,
 )
 from pulsar_doctor.parts.analyze.masters import check_master, is_connect, is_here, is_local
 from pulsar_doctor.parts.analyze.scratch import scratch
@@ -60,9 +60,9 @@ class Where:
 
 @contextlib.contextmanager
 def session(where: Where) -> Iterator[SparkSession]:
-    """A session with pulsar-doctor's settings; where it starts one, it is gone afterwards.
+    """A session with pulsar-doctor's settings; where it starts one, it ends it afterwards.
 
-    A session that this process has already (a notebook's) serves as it is, and goes on.
+    A session that this process has already (a notebook's) serves as it is, and stays.
     Raises InputError for what Spark does not take, DoctorError where it cannot be had.
     """
     _check(where)
@@ -104,7 +104,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def running(where: Where) -> SparkSession | None:
-    """The session that this process has already, where it is not told another place."""
+    """The session that this process has already, unless another place is set."""
     with needing("spark", WHAT_FOR):
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -144,8 +144,8 @@ def will_be_here(where: Where) -> bool | None:
     if where.remote or (not where.master and os.environ.get("SPARK_REMOTE")):
         return None
     if _in_spark_submit():
-        return False  # its Java knows the master, and is not asked yet
-    elsewhere = told_elsewhere(gateway.spark_home())
+        return False  # its Java knows the master, and is not running yet
+    elsewhere = set_elsewhere(gateway.spark_home())
     return is_local(where.master or elsewhere.get("spark.master", "local[*]"))
 
 
@@ -185,12 +185,12 @@ def classic(where: Where) -> Iterator[SparkSession]:
         from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
 
-        from pulsar_doctor.parts.analyze.failures import told_at_start
+        from pulsar_doctor.parts.analyze.failures import start_failures_in_one_sentence
 
-        with told_at_start(begun.says), gateway.python_hears_sigint():
-            told = settings(where, begun.says.parent) if where.begun else begun.settings
+        with start_failures_in_one_sentence(begun.says), gateway.python_hears_sigint():
+            chosen = settings(where, begun.says.parent) if where.begun else begun.settings
             stack.enter_context(_java(where, begun))
-            spark = SparkSession(SparkContext(conf=SparkConf().setAll(list(told.items()))))
+            spark = SparkSession(SparkContext(conf=SparkConf().setAll(list(chosen.items()))))
             gateway.ask_less(spark.sparkContext)
         stack.callback(_stop, spark)
         yield spark
@@ -205,11 +205,11 @@ def begin(where: Where) -> Iterator[Begun]:
     with scratch() as folder, contextlib.ExitStack() as stack:
         says = folder / "java.log"
         plain, home = settings(where, folder), gateway.spark_home()
-        told = stack.enter_context(with_archive(plain, home, says, warm=where.warm))
+        chosen = stack.enter_context(with_archive(plain, home, says, warm=where.warm))
         plain_start = not where.conf and not _in_spark_submit()
-        command = gateway.command_of(told, home) if plain_start else None
+        command = gateway.command_of(chosen, home) if plain_start else None
         java = stack.enter_context(gateway.begun(command, says)) if command else None
-        yield Begun(told, says, java)
+        yield Begun(chosen, says, java)
 
 
 def ahead(where: Where) -> contextlib.AbstractContextManager[Begun | None]:
@@ -220,7 +220,7 @@ def ahead(where: Where) -> contextlib.AbstractContextManager[Begun | None]:
 
 @contextlib.contextmanager
 def _java(where: Where, begun: Begun) -> Iterator[None]:
-    """Spark's Java; what it says goes to a file, not to the terminal.
+    """Spark's Java; its output is written to a file, not to the terminal.
 
     Where the user sets spark.log.level, it is for the user to see.
     """
@@ -238,8 +238,8 @@ def _java(where: Where, begun: Begun) -> Iterator[None]:
 
 
 def settings(where: Where, scratch: Path) -> dict[str, str]:
-    """What Spark is told: ours where the user has not told it, here or elsewhere."""
-    elsewhere = _of_spark_submit() if _in_spark_submit() else told_elsewhere(gateway.spark_home())
+    """Spark's settings: ours where the user has not set them, here or elsewhere."""
+    elsewhere = _of_spark_submit() if _in_spark_submit() else set_elsewhere(gateway.spark_home())
     master = where.master or elsewhere.get("spark.master", "local[*]")
     check_master(master)
     ours = {"spark.app.name": APP, **QUIET, **QUERIES, **java_options(scratch)}
@@ -262,7 +262,7 @@ def _of_spark_submit() -> dict[str, str]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stops a session, also one whose Java is gone or does not answer.
+    """Stops a session, also one with a Java that is gone or does not answer.
 
     From a thread of its own, which has a connection of its own to Java: what interrupted this
     thread may have left a job running in the other one.

@@ -62,7 +62,7 @@ class TraceSource:
 
     @property
     def ended(self) -> list[TraceEnd]:
-        """How each trace ends; of copies of one trace, the one that goes on longest."""
+        """How each trace ends; of copies of one trace, the one that lasts longest."""
         newest = {segment.trace_id: segment.trace for segment in self.segments}  # in order
         bad = {each.trace for each in self.left_out}
         return [
@@ -73,15 +73,15 @@ class TraceSource:
 
     @property
     def verdicts(self) -> list[TraceVerdict]:
-        """Of the subscriptions that were asked for, each where its trace ends.
+        """The verdicts on the requested subscriptions, each where its trace ends.
 
-        None where it goes on behind the time that was asked for, or was over before.
+        None where the trace lasts beyond the requested time, or was over before.
         """
         ended = [end for end in self.ended if self.span.has_end(end.until_us)]
         verdicts = (each for end in ended for each in end.verdicts)
-        return [each for each in verdicts if self._was_asked_for(each)]
+        return [each for each in verdicts if self._is_wanted(each)]
 
-    def _was_asked_for(self, verdict: TraceVerdict) -> bool:
+    def _is_wanted(self, verdict: TraceVerdict) -> bool:
         since_us, of = self.span.since_us, verdict.diagnosis
         topic = full_name(of.topic, of.partition)
         is_over = since_us is not None and verdict.at_us < since_us
@@ -89,7 +89,7 @@ class TraceSource:
 
     @property
     def not_judged(self) -> Iterator[str]:
-        """Why there is no verdict on something that was asked for."""
+        """Why there is no verdict on something that was requested."""
         for end in self.ended:
             if not self.span.has_end(end.until_us):
                 yield NOT_THE_END
@@ -102,13 +102,13 @@ class TraceSource:
     def at_the_end(self) -> list[AtTheEnd]:
         """What the checks say, of each trace as of the last row that there is.
 
-        Not of one that goes on behind the time that was asked for.
+        Not of one that lasts beyond the time that was requested.
         """
         return [each for each in self.without_permits if self.span.has_end(each.until_us)]
 
     @property
     def without_permits(self) -> list[AtTheEnd]:
-        """Who had no permits where each trace ends, whatever time was asked for."""
+        """Who had no permits where each trace ends, whatever time was requested."""
         return [each for end in self.ended for each in end.without_permits]
 
     @property

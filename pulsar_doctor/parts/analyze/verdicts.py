@@ -6,7 +6,7 @@ an older program, a copy without them) they are worked out again from the rows, 
 on this machine. Otherwise nothing is judged, and the status is unknown.
 
 A time without permits that is over was never judged by the checks: columns judge it, and those of
-traces whose ledgers cannot be had.
+traces without ledgers.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def end_of(
 
 def _judged(folder: str, meta: Meta, timeline: Timeline) -> TraceEnd:
     causes, wires = load(), timeline.subscriptions()
-    told_by: ReportedBy = "capture" if meta.capture else "trace"
-    diagnoses = diagnose_wire(wires, causes, limits_of(causes), told_by)
+    reported_by: ReportedBy = "capture" if meta.capture else "trace"
+    diagnoses = diagnose_wire(wires, causes, limits_of(causes), reported_by)
     judged = list(zip(wires, diagnoses, strict=True))
     return TraceEnd(
         folder,

@@ -3,7 +3,7 @@
 In a thread of its own, so that a slow broker holds up nothing. Which topics: those that are named;
 otherwise those that the broker has loaded and that have a consumer at an address of the capture
 (broker-stats; it needs a superuser). Of that list the broker makes a new one once a minute only: it
-is asked for again sooner while a client is captured that it does not name, and the last time. A
+is read again sooner while a client is captured that it does not name, and the last time. A
 named topic is loaded where it is not yet; no other is. The clocks of broker, capture and this
 machine must agree within a second.
 """
@@ -25,7 +25,7 @@ from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
-from pulsar_doctor.parts.capture.told import ConsumerTold, ToldSample, plain_address
+from pulsar_doctor.parts.capture.reported import ConsumerSample, StatsConsumer, plain_address
 
 EVERY_SECONDS = 2.0
 LISTED_EVERY_SECONDS = 60.0
@@ -36,7 +36,7 @@ SECOND_NS = 1_000_000_000
 CONCURRENCY = 4
 
 
-class BrokerAsked:
+class BrokerPoll:
     """The thread that asks. samples: gets answers, and whether those are of all topics meant."""
 
     def __init__(
@@ -44,7 +44,7 @@ class BrokerAsked:
         settings: Settings,
         topics: Collection[str],
         addresses: Callable[[], Collection[str]],
-        samples: SimpleQueue[ToldSample],
+        samples: SimpleQueue[ConsumerSample],
         say: Callable[[str], object],
     ) -> None:
         self._samples = samples
@@ -57,7 +57,7 @@ class BrokerAsked:
         self._ledgers_due: dict[str, float] = {}
         self._pause = LISTED_AGAIN_SECONDS
         self._over = threading.Event()
-        self._said: set[str] = set()
+        self._shown: set[str] = set()
         self._thread = threading.Thread(target=self._work, daemon=True, name="capture-broker")
         self._thread.start()
 
@@ -93,18 +93,18 @@ class BrokerAsked:
         from_ns = time.time_ns()
         answers = await asyncio.gather(*(_stats(admin, topic) for topic in topics[:TOPICS_MOST]))
         until_ns = time.time_ns()
-        told = [
+        consumers = [
             consumer
             for topic, stats in zip(topics, answers, strict=False)
             if stats is not None
-            for consumer in told_of(topic, stats, from_ns, until_ns)
+            for consumer in consumers_of(topic, stats, from_ns, until_ns)
         ]
         complete = not self._named and len(topics) <= TOPICS_MOST
-        ledgers = await self._ledgers_of(admin, {consumer.topic for consumer in told})
-        self._samples.put(ToldSample(told, complete, ledgers))
+        ledgers = await self._ledgers_of(admin, {consumer.topic for consumer in consumers})
+        self._samples.put(ConsumerSample(consumers, complete, ledgers))
 
     async def _ledgers_of(self, admin: Admin, topics: Collection[str]) -> dict[int, str]:
-        """Of topics that have a consumer, each asked again after a minute: ledgers roll over."""
+        """The ledgers of topics with a consumer, each read again after a minute."""
         now_seconds = time.monotonic()
         due = [each for each in sorted(topics) if now_seconds >= self._ledgers_due.get(each, 0.0)]
         self._ledgers_due |= dict.fromkeys(due, now_seconds + LEDGERS_EVERY_SECONDS)
@@ -140,8 +140,8 @@ class BrokerAsked:
         return True
 
     def _say_once(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+        if sentence not in self._shown:
+            self._shown.add(sentence)
             self._say(sentence)
 
 
@@ -159,7 +159,7 @@ async def _stats(admin: Admin, topic: str) -> TopicStats | None:
 
 
 async def _internal(admin: Admin, topic: str) -> InternalStats | None:
-    """None where it is not told: names are found without it, only fewer."""
+    """None where it is not reported: names are found without it, only fewer."""
     try:
         return internal_stats((await admin.internal_stats(topic)).document)
     except (AdminError, InputError):
@@ -172,7 +172,7 @@ def ledgers_in(stats: InternalStats) -> Iterator[int]:
 
 
 def _addresses_in(stats: object) -> frozenset[str]:
-    """Those of all consumers of one topic, as broker-stats writes it."""
+    """The addresses of all consumers of one topic, as broker-stats writes it."""
     subscriptions = stats.get("subscriptions") if isinstance(stats, dict) else None
     found = set()
     for each in subscriptions.values() if isinstance(subscriptions, dict) else ():
@@ -184,28 +184,28 @@ def _addresses_in(stats: object) -> frozenset[str]:
     return frozenset(found)
 
 
-def told_in(windows: Iterable[TopicWindow]) -> Iterator[ToldSample]:
-    """The consumers of samples that were kept: those whose time is known, to the second; and of
+def samples_in(windows: Iterable[TopicWindow]) -> Iterator[ConsumerSample]:
+    """The consumers of samples that were kept: those with a known time, to the second; and of
     each topic the last one for the names, which may be of a time before the packets."""
     for each in windows:
         topic = full_name(each.topic, each.partition)
         for sample in each.window.samples:
             now_ns = (sample.now_ms or 0) * 1_000_000
-            told = told_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
-            if sample.now_told:
-                yield ToldSample(told, complete=False)
-        names = [consumer._replace(permits=None) for consumer in told]
+            consumers = consumers_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
+            if sample.now_known:
+                yield ConsumerSample(consumers, complete=False)
+        names = [consumer._replace(permits=None) for consumer in consumers]
         internal = each.window.last.internal
         ledgers = () if internal is None else ledgers_in(internal)
-        yield ToldSample(
+        yield ConsumerSample(
             names, complete=False, ledgers=dict.fromkeys(ledgers, topic), standing=True
         )
 
 
-def told_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[ConsumerTold]:
+def consumers_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[StatsConsumer]:
     """The consumers of one topic in one sample."""
     return [
-        ConsumerTold(
+        StatsConsumer(
             topic=topic,
             subscription=name,
             type=subscription.type,

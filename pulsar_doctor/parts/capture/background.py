@@ -17,13 +17,13 @@ from queue import SimpleQueue
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.evidence.process_told import TcpConnection
+from pulsar_doctor.evidence.process_report import TcpConnection
 from pulsar_doctor.ledger.consumers import Subscription
-from pulsar_doctor.parts.capture.asking import BrokerAsked
+from pulsar_doctor.parts.capture.asking import BrokerPoll
 from pulsar_doctor.parts.capture.following import CaptureFollowing
 from pulsar_doctor.parts.capture.interface import ANY, PORTS_MOST, Interface
+from pulsar_doctor.parts.capture.reported import ConsumerSample
 from pulsar_doctor.parts.capture.running import RunningCapture
-from pulsar_doctor.parts.capture.told import ToldSample
 from pulsar_doctor.parts.capture.writing import TraceWriter
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wording.addresses import shown
@@ -52,10 +52,10 @@ class CapturedPart:
 
 
 class BackgroundCapture:
-    """A running capture; a context manager. say: is told what is wrong with it.
+    """A running capture; a context manager. say: hears what is wrong with it.
 
-    topics: which the broker is asked who their consumers are; none: those at these addresses.
-    folder: keeps the trace; None: it goes with the capture. Raises DoctorError where packets may
+    topics: topics with the consumers to read from the broker; none: those at these addresses.
+    folder: keeps the trace; None: it ends with the capture. Raises DoctorError where packets may
     not be read, or cannot be kept.
     """
 
@@ -78,16 +78,16 @@ class BackgroundCapture:
                 folder = Path(stack.enter_context(temporary), "examined.ptrace")
             self._folder = folder
             self._writer = stack.enter_context(TraceWriter(folder, {"files": [ANY]}))
-            samples = SimpleQueue[ToldSample]()
+            samples = SimpleQueue[ConsumerSample]()
             self._running = RunningCapture(
                 self._writer,
                 lambda out: CaptureFollowing(out, part.ports, part.clients),
                 samples=samples,
                 whole_topics=bool(topics),
             )
-            asked = BrokerAsked(settings, topics, self._running.addresses, samples, lambda _: None)
-            stack.callback(asked.stop)
-            self._running.before_end = asked.stop
+            broker = BrokerPoll(settings, topics, self._running.addresses, samples, lambda _: None)
+            stack.callback(broker.stop)
+            self._running.before_end = broker.stop
             self._thread = threading.Thread(target=self._work, daemon=True, name="capture")
             self._thread.start()
             stack.callback(self._end)

@@ -4,20 +4,20 @@ A payload may hold whole frames, as many as it has room for, so that a chain of 
 nothing. A boundary is *proven* by what no payload can fake:
 
 - the beginning: the SYN was seen, and the first frame is a CONNECT, or what answers one;
-- a payload that is passing: its head said where it ends, whatever is lost of it meanwhile;
+- a payload that is passing: its head has its end, whatever is lost of it meanwhile;
 - size: no frame is longer than the broker allows, so the stream's own frames begin within so many
-  bytes, and theirs is a chain that goes on; see plausible.only_boundary.
+  bytes, and theirs is a chain that continues; see plausible.only_boundary.
 
-It is *likely* where nothing but whole frames stands between two silences of the sender (see
+It is *likely* where nothing but whole frames is between two silences of the sender (see
 silences.py): a sender that had nothing to say does not stand in the middle of a frame, since frames
 are written whole. It may have stalled there, so no single silence is believed; nor do two prove it,
-since one that stalls twice in a payload, each time where a frame within it ends, looks the same.
-It is likely, too, where a chain of sound frames begins with a segment (see chains.py). What is only
-likely is told and marked, and no verdict relies on it. Size proves the boundaries from some place
-on. The join is *retracted* where a frame comes that cannot be, and where a message that began
-before it turns out to reach into it, by its checksum (see likely.py).
+since one that stalls twice in a payload, each time where a frame within it ends, is the same from
+outside. It is likely, too, where a chain of sound frames begins with a segment (see chains.py).
+What is only likely is passed on and marked, and no verdict relies on it. Size proves the boundaries
+from some place on. The join is *retracted* where a frame comes that cannot be, and where a message
+that began before it turns out to reach into it, by its checksum (see likely.py).
 
-Until one of these holds, bytes are kept and nothing is told; what turns out to be of no use is
+Until one of these holds, bytes are kept and nothing is passed on; what turns out to be of no use is
 counted as skipped. seen = used + skipped + lost, of each direction, once it is finished.
 """
 
@@ -49,7 +49,7 @@ ZEROS = bytes(1 << 16)
 
 
 class Footing(Enum):
-    """Where a direction stands. FOREIGN, TLS: for good."""
+    """The state of a direction. FOREIGN, TLS: for good."""
 
     BEGINS = "begins"
     IN_STEP = "in step"
@@ -106,13 +106,13 @@ class Boundaries:
         return len(self._kept) + (self._likely.kept_bytes if self._likely else 0)
 
     def allow(self, max_message_bytes: int) -> None:
-        """What CONNECTED said of it."""
+        """Takes the limit that CONNECTED names."""
         self._most = max_message_bytes + FRAME_PADDING_BYTES
         self._cutter.max_frame_bytes = self._most
         self._search_at = max(self._search_at, self._first_search)
 
     def join(self, first_ns: int) -> bool:
-        """Its beginning was not seen; whether that is news. first_ns: of its first bytes."""
+        """Joins a direction in its middle; whether that is news. first_ns: its first bytes."""
         news = self.standing is Footing.BEGINS
         self._chains.first_ns = first_ns
         if news:
@@ -138,7 +138,7 @@ class Boundaries:
         self._search_at = self._first_search
 
     def silence(self) -> None:
-        """Its sender had nothing to say; in step where an earlier silence confirms it."""
+        """Takes a silence of its sender; in step where an earlier silence confirms it."""
         since, here = self._silent_at, len(self._kept)
         if self.standing is not Footing.SEARCHING or since == here:
             return
@@ -249,7 +249,7 @@ class Boundaries:
         if likely is None:
             return self._cut_in_step(data)
         self.likely_joins, self._likely = self.likely_joins + 1, likely
-        return self._told(self._cut_in_step(data))
+        return self._likely_frames(self._cut_in_step(data))
 
     def _cut_likely(self, data: bytes) -> list[Frames]:
         """In step, as far as is known: what comes may prove it, or refute it."""
@@ -261,13 +261,13 @@ class Boundaries:
             self.retract(WITHIN_ANOTHER)
             self.skipped += len(data)
             return []
-        found = self._told(self._cut_in_step(data))
+        found = self._likely_frames(self._cut_in_step(data))
         if self.in_step and likely.is_proven(self._direction, self._most, self._budget):
             self._likely, self.known_by = None, LENGTH
             self.resumed += 1
         return found
 
-    def _told(self, found: list[Frames]) -> list[Frames]:
+    def _likely_frames(self, found: list[Frames]) -> list[Frames]:
         """Frames of a likely join, all or none."""
         assert self._likely is not None
         self._likely.tell(found)

@@ -62,7 +62,7 @@ class Chains:
             since_ns = now_ns if start or self.first_ns is None else self.first_ns
             self._alive.append(Chain(start, since_ns))
         try:
-            left = [each for each in self._alive if self._goes_on(each, data, most, budget)]
+            left = [each for each in self._alive if self._continues(each, data, most, budget)]
         except WorkExhaustedError:
             left = []
         self._alive = list(_outermost(left))
@@ -75,8 +75,8 @@ class Chains:
         lasts = now_ns - chain.since_ns >= JOIN_NS
         return chain.begins if lasts and chain.frames >= FRAMES_LEAST else None
 
-    def _goes_on(self, chain: Chain, data: bytearray, most: int, budget: SearchBudget) -> bool:
-        """Follows one as far as the data goes; False where it ends in what is no frame."""
+    def _continues(self, chain: Chain, data: bytearray, most: int, budget: SearchBudget) -> bool:
+        """Follows one as far as the data reaches; False where it ends in what is no frame."""
         while chain.needs <= len(data):
             end = end_of_frame(data, chain.at, self._direction, most, budget)
             if end == NOT_ONE:
@@ -98,7 +98,7 @@ class Chains:
 
 
 def _outermost(chains: Iterable[Chain]) -> Iterable[Chain]:
-    """Of those that have become one, the one that began first."""
+    """The outermost of those that have become one: the one that began first."""
     by_place: dict[int, Chain] = {}
     for chain in chains:
         other = by_place.setdefault(chain.at, chain)

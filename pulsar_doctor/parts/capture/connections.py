@@ -22,13 +22,13 @@ from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 TO_BROKER, TO_CLIENT = 0, 1  # indexes of journal.DIRECTIONS
 SUBSCRIBE, CONNECTED = 4, 3
 HALF_CLOSED_NS = 60 * WAIT_NS
-GOES_ON = "the capture ends"  # and the connection does not
+CAPTURE_ENDS = "the capture ends"  # and the connection does not
 PIECE_BYTES = 200  # of memory beside its data: for each segment that is held, or waits
 TcpEnd = tuple[bytes, int]
 
 
 class Sides(NamedTuple):
-    """Whose connection it is."""
+    """The two sides of a connection."""
 
     client: TcpEnd
     broker: TcpEnd
@@ -49,7 +49,7 @@ class CapturedConnection:
         self.sides = sides
         self._out, self._ids = out, ids
         self.conn_id: int | None = None  # None: no frame yet
-        self._resumed, self._retracted = [0, 0], [0, 0]  # as far as it was told
+        self._resumed, self._retracted = [0, 0], [0, 0]  # as far as it was reported
         self.closed = False  # nothing more is read
         self.streams = (Stream(), Stream())
         self.bounds = tuple(
@@ -76,13 +76,13 @@ class CapturedConnection:
 
     @property
     def settled(self) -> bool:
-        """Whether all that was seen of it is told, and none of its frames is being missed."""
+        """Whether all that was seen of it is passed on, and none of its frames is being missed."""
         ready = all(bounds.in_step for bounds in self.bounds)
         return ready and not self._unread_bytes
 
     @property
     def waiting_bytes(self) -> int:
-        """All that is held of it."""
+        """How many bytes of it are held."""
         return self._unread_bytes + sum(bounds.kept_bytes for bounds in self.bounds)
 
     @property
@@ -139,7 +139,7 @@ class CapturedConnection:
     def settle(self, now_ns: int, ends: str = "") -> None:
         """Reads what is due by now. ends: why nothing more is read of it, so that all of it is.
 
-        Of one that GOES_ON when the capture ends no end is told: its consumers are attached.
+        No end is recorded for a connection that outlives the capture: its consumers are attached.
         """
         at_end = bool(ends)
         self._read_on(now_ns, at_end=at_end)
@@ -196,20 +196,20 @@ class CapturedConnection:
         self.settle(now_ns)
         for way in (TO_BROKER, TO_CLIENT):
             if not self.bounds[way].in_step:
-                at = self._quiets[way].stands_at(now_ns)
+                at = self._quiets[way].silent_at(now_ns)
                 if at is not None and self.streams[way].begin is not None:
                     self._end_silence(way, at)
 
     def _says(self, way: int, at: int, size: int, now_ns: int) -> None:
-        """Its sender has sent so much from there on."""
+        """Takes that its sender has sent so much from there on."""
         quiet = self._quiets[way]
-        if quiet.stands_at(now_ns) == at:
+        if quiet.silent_at(now_ns) == at:
             self._end_silence(way, at)
-        quiet.said(at + size, now_ns)
+        quiet.sent(at + size, now_ns)
         self._data_ns = now_ns
 
     def _end_silence(self, way: int, at: int) -> None:
-        """Its sender had nothing to say where it stands."""
+        """Ends a silence of its sender at this position."""
         stream = self.streams[way]
         if stream.begin is None:
             self._silent_at[way] = at if self._silent_at[way] is None else self._silent_at[way]
@@ -310,12 +310,12 @@ class CapturedConnection:
         for frame in frames:
             if frame.code == CONNECTED:
                 try:
-                    told = wire.BaseCommand.FromString(frame.command).connected
+                    connected = wire.BaseCommand.FromString(frame.command).connected
                 except Exception:  # upb's DecodeError; masking deals with it
                     continue
-                if told.max_message_size > 0:
+                if connected.max_message_size > 0:
                     for bounds in self.bounds:
-                        bounds.allow(told.max_message_size)
+                        bounds.allow(connected.max_message_size)
 
     def _unparsed(self, way: int, why: str, now_ns: int) -> None:
         if self.conn_id is not None:
@@ -340,7 +340,7 @@ class CapturedConnection:
         self.closed = True
         for bounds in self.bounds:
             bounds.finish()
-        if self.conn_id is not None and why != GOES_ON:
+        if self.conn_id is not None and why != CAPTURE_ENDS:
             self._out.closed(self.conn_id, why, now_ns)
 
 

@@ -4,7 +4,7 @@ pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng. Of pcapng the bl
 packets and what these need: SHB (1 section), IDB (its interfaces), EPB, SPB and the old PB; ISB for
 what the kernel dropped. Others are passed over. What is held is one block, of 16 MiB at most, and
 the first interfaces of a section: packets of the others are left out and counted, as are those
-whose time cannot be, since nothing says when they were seen.
+with an impossible time, since nothing shows when they were seen.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FileCounts:
     cut_short: bool = False
 
     def add(self, other: FileCounts) -> None:
-        """What another file told of itself, too."""
+        """Adds the counts of another file."""
         self.kernel_drops += other.kernel_drops
         self.impossible_times += other.impossible_times
         self.beyond_interfaces += other.beyond_interfaces
@@ -69,7 +69,7 @@ class _Interface(NamedTuple):
 
 
 class _Source:
-    """Bytes of a file in the pieces that are asked for; at most one piece is held."""
+    """Bytes of a file in the pieces that are requested; at most one piece is held."""
 
     def __init__(self, chunks: Iterable[bytes], name: str) -> None:
         self.name = name
@@ -126,7 +126,7 @@ def packets_of(chunks: Iterable[bytes], name: str, counts: FileCounts) -> Iterat
 
 
 def _unzipped(begin: bytes, source: _Source) -> Iterator[bytes]:
-    """All members of a gzip file; its end may be missing."""
+    """Every member of a gzip file; its end may be missing."""
     unzip = zlib.decompressobj(wbits=31)
     data = begin + source.take(65536)
     while data:
@@ -221,7 +221,7 @@ def _interface(order: str, body: bytes) -> _Interface:
 
 
 def _number(order: str, kind: int, body: bytes) -> int:
-    """Of the interface that a packet was seen on."""
+    """The number of the interface that a packet was seen on."""
     return int(struct.unpack_from(order + ("I" if kind == EPB else "H"), body)[0])
 
 

@@ -13,7 +13,7 @@ from itertools import count
 
 from pulsar_doctor.parts.capture.boundaries import Footing
 from pulsar_doctor.parts.capture.connections import (
-    GOES_ON,
+    CAPTURE_ENDS,
     TO_BROKER,
     CapturedConnection,
     Sides,
@@ -34,7 +34,7 @@ from pulsar_doctor.parts.capture.packets import (
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES
 
 SWEEP_NS = 250_000_000
-SWEEP_BYTES = 8 << 20  # where time stands still
+SWEEP_BYTES = 8 << 20  # where time does not move
 WAITING_BYTES_MOST = 64 << 20
 CLOSED_REMEMBERED = 1_000
 ConnectionEnds = tuple[TcpEnd, TcpEnd]
@@ -75,7 +75,7 @@ class Totals:
 
 
 class CaptureFollowing:
-    """All connections. Changed in place. clients: the only ones, as ip:port or ip; none: all."""
+    """Every connection of a capture. Changes in place. clients: ip:port or ip; none: all."""
 
     def __init__(
         self,
@@ -121,18 +121,18 @@ class CaptureFollowing:
             self._sweep()
 
     def connections(self) -> Iterator[CapturedConnection]:
-        """Those that have not ended."""
+        """The connections that have not ended."""
         return iter([*self._connections, *self._expected.values()])
 
     def opened(self, connection: CapturedConnection) -> int:
-        """Its number, which is told with it where it has said nothing yet."""
+        """The number of a connection, which is shown with it where it has sent nothing yet."""
         connection.open(self._now_ns)
         assert connection.conn_id is not None
         return connection.conn_id
 
     @property
     def now_ns(self) -> int:
-        """The latest time of a packet, or that time was said to have come to."""
+        """The latest time of a packet, or that time has reached by other news."""
         return self._now_ns
 
     def pass_time(self, now_ns: int) -> None:
@@ -151,7 +151,7 @@ class CaptureFollowing:
         """The capture ends."""
         self._sweep()
         for connection in self.connections():
-            self._end(connection, GOES_ON)
+            self._end(connection, CAPTURE_ENDS)
         self._expected = {}
 
     def _segment(self, segment: TcpSegment) -> None:
@@ -175,7 +175,7 @@ class CaptureFollowing:
             self._connections.touched(connection)
 
     def _sides(self, segment: TcpSegment) -> Sides | None:
-        """Who is client and who is broker; None where nobody asked for it."""
+        """Who is client and who is broker; None where nobody wants it."""
         to_broker = segment.target[1] in self._ports
         if not to_broker and segment.source[1] not in self._ports:
             return None

@@ -1,8 +1,8 @@
 """Captures packets of a network interface with Linux's AF_PACKET, filtered by port.
 
-The kernel looks at the ports, so that nothing else wakes us. What it had to drop, since we were too
-slow, is counted (PACKET_STATISTICS). On loopback every packet passes twice, out and in; the first
-is left away. Reading only: nothing is sent, and no interface is set to another mode.
+The kernel filters by the ports, so that nothing else wakes us. What it had to drop, since we were
+too slow, is counted (PACKET_STATISTICS). On loopback every packet passes twice, out and in; the
+first is left out. Reading only: nothing is sent, and no interface is set to another mode.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Interface:
         self._socket.close()
 
     def packets(self) -> Iterator[Packet | None]:
-        """As they come; None where none came for a quarter of a second."""
+        """The packets as they come; None where none came for a quarter of a second."""
         view, ancillary = memoryview(self._into), socket.CMSG_SPACE(_TIME.size)
         while True:
             try:
-                size, told, _, where = self._socket.recvmsg_into(
+                size, ancillary_data, _, where = self._socket.recvmsg_into(
                     [view], ancillary, socket.MSG_TRUNC
                 )
             except BlockingIOError:
@@ -96,12 +96,12 @@ class Interface:
                 raise DoctorError(f"the interface cannot be read: {error.strerror}") from error
             if where[2] == OUTGOING and where[3] == LOOPBACK:
                 continue
-            yield Packet(_time_ns(told), RAW, bytes(view[: min(size, len(view))]), size)
+            yield Packet(_time_ns(ancillary_data), RAW, bytes(view[: min(size, len(view))]), size)
 
     def count_drops(self) -> None:
-        """Adds what the kernel has dropped since it was asked last."""
-        told = self._socket.getsockopt(SOL_PACKET, STATISTICS, 8)
-        self.drops += struct.unpack("@II", told)[1]
+        """Adds what the kernel has dropped since the last call."""
+        statistics = self._socket.getsockopt(SOL_PACKET, STATISTICS, 8)
+        self.drops += struct.unpack("@II", statistics)[1]
 
     def _filter(self, ports: Collection[int]) -> None:
         code = b"".join(struct.pack("@HBBI", *each) for each in filter_of(ports))
@@ -126,8 +126,8 @@ class Interface:
                 continue
 
 
-def _time_ns(told: list[tuple[int, int, bytes]]) -> int:
-    for level, kind, value in told:
+def _time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
+    for level, kind, value in ancillary:
         if level == socket.SOL_SOCKET and kind == TIMESTAMP_NS:
             seconds, rest = _TIME.unpack_from(value)
             return int(seconds) * 10**9 + int(rest)

@@ -1,9 +1,10 @@
 """A connection joined at a likely boundary, until later bytes prove or refute it.
 
-A payload that consists of frames to its very end cannot be told from commands by what follows: the
-next frame begins where the last one within it ends, so both read alike for ever. What comes before
-can refute it, where it is in the capture: a message that begins there, reaches into the join, and
-has the checksum that it says. To fake that, a payload would have to know what others say after it.
+A payload that consists of frames to its very end cannot be distinguished from commands by what
+follows: the next frame begins where the last one within it ends, so both read alike for ever. What
+comes before can refute it, where it is in the capture: a message that begins there, reaches into
+the join, and has the checksum that it names. To fake that, a payload would have to know what others
+say after it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LikelyJoin:
         return len(self._kept or b"")
 
     def tell(self, found: Iterable[Frames]) -> None:
-        """These frames are told."""
+        """Takes the frames of this direction."""
         self.frames += sum(map(len, found))
 
     def take(self, data: bytes) -> None:

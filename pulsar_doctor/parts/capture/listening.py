@@ -17,7 +17,7 @@ class CaptureListener(Protocol):
         """Where its frames begin is known: before the first ones, and again behind an UNPARSED."""
 
     def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """What was told of one direction since `joined`, as likely, is taken back."""
+        """What was passed on for one direction since `joined`, as likely, is taken back."""
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there."""

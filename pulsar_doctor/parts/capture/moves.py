@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pulsar_doctor.parts.capture.bounds import FramesMoved, PermitBalance, RecentFrames
-from pulsar_doctor.parts.capture.told import ConsumerTold, ToldIdentity
+from pulsar_doctor.parts.capture.reported import ConsumerIdentity, StatsConsumer
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.framing import Frame
 
@@ -15,10 +15,10 @@ SUBSCRIBE, FLOW, MESSAGE, ACK, CLOSE_CONSUMER, REDELIVER = 4, 11, 9, 10, 16, 20
 OF_CONSUMERS = {SUBSCRIBE: "subscribe", FLOW: "flow", MESSAGE: "message", ACK: "ack",
                 REDELIVER: "redeliver", CLOSE_CONSUMER: "close_consumer"}  # fmt: skip
 NOTHING = FramesMoved(0, 0, 0)
-LIKELY = "likely"  # known by nothing but that nobody else is told
-LEDGERS_MOST = 1_000  # of one number, of which nobody has told the topic
+LIKELY = "likely"  # known only as nobody else is reported
+LEDGERS_MOST = 1_000  # of one number, with a topic that nobody has reported
 NUMBERS_MOST = 10_000  # of one connection; what a payload holds may have any
-NOT_SEEN = -1  # stands for every number that had said nothing at the last sample
+NOT_SEEN = -1  # for every number that had sent nothing at the last sample
 
 
 @dataclass(slots=True)
@@ -56,10 +56,10 @@ UNKNOWN = Before(None, None, (0, 0))  # of a number that had spoken, and did not
 
 
 class Named(NamedTuple):
-    """A name that was told of a number."""
+    """A name that was given to a number."""
 
     columns: dict[str, Any]
-    identity: ToldIdentity
+    identity: ConsumerIdentity
 
 
 @dataclass(slots=True)
@@ -67,17 +67,19 @@ class SeenConnection:
     """One connection as its frames show it, and what is concluded of it."""
 
     numbers: dict[int, Moves] = field(default_factory=dict)
-    before: dict[ToldIdentity, dict[int, Before]] = field(default_factory=dict)
-    out: set[tuple[int, ToldIdentity]] = field(default_factory=set)  # pairs that are impossible
-    told: set[ToldIdentity] = field(default_factory=set)  # those that a STATS event is about
+    before: dict[ConsumerIdentity, dict[int, Before]] = field(default_factory=dict)
+    out: set[tuple[int, ConsumerIdentity]] = field(default_factory=set)  # pairs that are impossible
+    reported: set[ConsumerIdentity] = field(
+        default_factory=set
+    )  # those that a STATS event is about
     named: dict[int, Named] = field(default_factory=dict)  # the current names
     # topic -> its consumers in the broker's last report
-    met: dict[str, list[ConsumerTold]] = field(default_factory=dict)
+    met: dict[str, list[StatsConsumer]] = field(default_factory=dict)
     # by direction: its frames are only likely
     likely: list[bool] = field(default_factory=lambda: [False, False])
 
-    def meet(self, consumers: Sequence[ConsumerTold], *, all_of_them: bool) -> None:
-        """Those of some topics, all that each has at this address; or of all topics."""
+    def meet(self, consumers: Sequence[StatsConsumer], *, all_of_them: bool) -> None:
+        """Meets consumers of some topics, all that each has at this address; or of all topics."""
         if all_of_them:
             self.met.clear()
         for topic in {each.topic for each in consumers}:
@@ -85,23 +87,23 @@ class SeenConnection:
 
     @property
     def unnamed(self) -> list[int]:
-        """Numbers whose SUBSCRIBE was not seen."""
+        """Numbers without a SUBSCRIBE in the capture."""
         return [number for number, moves in self.numbers.items() if moves.subscribed is None]
 
     @property
-    def left(self) -> list[ConsumerTold]:
+    def left(self) -> list[StatsConsumer]:
         """Consumers who may have one of those."""
         met = [each for group in self.met.values() for each in group]
         return [each for each in met if self.subscribed(each) is None]
 
-    def subscribed(self, consumer: ConsumerTold) -> int | None:
-        """Its number, where its SUBSCRIBE was seen and it is the only one of these names there."""
+    def subscribed(self, consumer: StatsConsumer) -> int | None:
+        """The consumer's number, if its SUBSCRIBE was seen and no other has its name there."""
         names = consumer.topic, consumer.subscription
         found = [n for n, moves in self.numbers.items() if moves.subscribed == names]
         return found[0] if len(found) == 1 else None
 
-    def proven(self, identity: ToldIdentity) -> int | None:
-        """Its number, where a name that is more than likely stands."""
+    def proven(self, identity: ConsumerIdentity) -> int | None:
+        """The consumer's number, where a name that is more than likely is set."""
         for number, named in self.named.items():
             if named.identity == identity and named.columns["known_by"] != LIKELY:
                 return number
@@ -109,7 +111,7 @@ class SeenConnection:
 
     @property
     def free(self) -> list[int]:
-        """Those of `unnamed` that nobody is proven to have."""
+        """The numbers of `unnamed` that nobody is proven to have."""
         taken = {self.proven(each.identity) for each in self.left}
         return [number for number in self.unnamed if number not in taken]
 
@@ -121,7 +123,7 @@ class SeenConnection:
 
 
 def move(seen: SeenConnection, frame: Frame, now_ns: int, *, likely: bool = False) -> None:
-    """A frame whose code is one of OF_CONSUMERS. likely: whether it is not proven to be one."""
+    """Takes a frame with a code of OF_CONSUMERS. likely: whether it is not proven to be one."""
     try:
         command = wire.BaseCommand.FromString(frame.command)
     except Exception:  # upb's DecodeError; masking deals with it
@@ -173,7 +175,7 @@ def _batch_of(frame: Frame) -> int:
 
 
 def rule_out_by_moves(
-    seen: SeenConnection, consumers: Sequence[ConsumerTold], margin_ns: int
+    seen: SeenConnection, consumers: Sequence[StatsConsumer], margin_ns: int
 ) -> None:
     """Holds what each consumer moved since an earlier sample against what each number did."""
     for consumer in consumers:
@@ -189,7 +191,7 @@ def rule_out_by_moves(
         before[NOT_SEEN] = Before(consumer.permits, consumer.sent, (0, 0))
 
 
-def _fits(then: Before, now: ConsumerTold, moves: Moves) -> bool:
+def _fits(then: Before, now: StatsConsumer, moves: Moves) -> bool:
     """Whether this number may be this consumer's, by what both did since then."""
     permits, sent = _change(then.permits, now.permits), _change(then.sent, now.sent)
     balance, count = moves.balance - then.moved[0], moves.sent - then.moved[1]

@@ -1,13 +1,14 @@
 """Finds out which consumers are on captured connections, from the broker's stats.
 
 The stats name the address of each consumer, and not its number on that connection. A consumer that
-is alone at its address is the one that speaks there: known by `address`, where all topics were
-asked that may have one there, and only `likely` otherwise. Where several are, each is held against
-each number: between two samples its permits and the count of its messages must have moved as the
-frames of that number say. A pair that did not is out, for good; who is left with one number that
-nobody else can have is known by `movement`. Where internal stats tell the ledgers of topics, those
-that a number's messages are of say its topic: the only consumer of that topic there is known by
-`ledger`. One whose SUBSCRIBE was seen is known by `name`. Who cannot be told apart stays a number.
+is alone at its address is the one that speaks there: known by `address`, where all topics were read
+that may have one there, and only `likely` otherwise. Where several are, each is held against each
+number: between two samples its permits and the count of its messages must have moved as the frames
+of that number say. A pair that did not is out, for good; who is left with one number that nobody
+else can have is known by `movement`. Where internal stats tell the ledgers of topics, those that a
+number's messages are of say its topic: the only consumer of that topic there is known by `ledger`.
+One with its SUBSCRIBE in the capture is known by `name`. Who cannot be distinguished stays a
+number.
 
 A name is taken back where a later sample rules it out, and one that was only likely also where
 another turns up who may have that number: a STATS that is known_by `mistaken`.
@@ -37,7 +38,7 @@ from pulsar_doctor.parts.capture.moves import (
     rule_out_by_moves,
 )
 from pulsar_doctor.parts.capture.packets import address_text
-from pulsar_doctor.parts.capture.told import ConsumerTold, ToldSample, plain_address
+from pulsar_doctor.parts.capture.reported import ConsumerSample, StatsConsumer, plain_address
 from pulsar_doctor.wire.columns import LIKELY_BY, MISTAKEN
 from pulsar_doctor.wire.framing import Frames
 
@@ -56,8 +57,8 @@ class Naming:
     def __init__(self, out: CaptureListener, tell: Tell) -> None:
         self._out, self._tell = out, tell
         self._seen: dict[int, SeenConnection] = {}
-        self._samples: list[ToldSample] = []
-        self._standing: list[ToldSample] = []
+        self._samples: list[ConsumerSample] = []
+        self._standing: list[ConsumerSample] = []
         self._stood_ns = 0  # when they were looked at
         self._topics: dict[int, str] = {}  # by ledger
         self._began_ns: int | None = None
@@ -69,7 +70,7 @@ class Naming:
         self._out.opened(conn_id, client, broker, now_ns)
 
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Its frames are read from here on."""
+        """Joins a connection: its frames are read from here on."""
         self._seen[conn_id].likely[direction] = known_by in LIKELY_BY
         self._out.joined(conn_id, direction, known_by, now_ns)
 
@@ -101,13 +102,13 @@ class Naming:
         self._seen.pop(conn_id, None)
         self._out.closed(conn_id, why, now_ns)
 
-    def sample(self, told: ToldSample) -> None:
+    def sample(self, sample: ConsumerSample) -> None:
         """What the broker says at one moment."""
-        self._topics.update(told.ledgers)
-        if told.standing:
-            self._standing.append(told)
-        elif told.consumers:
-            self._samples.append(told)
+        self._topics.update(sample.ledgers)
+        if sample.standing:
+            self._standing.append(sample)
+        elif sample.consumers:
+            self._samples.append(sample)
             self._samples.sort(key=lambda each: each.consumers[0].until_ns)
 
     def due(self, now_ns: int) -> bool:
@@ -139,9 +140,9 @@ class Naming:
         if at_end or self._is_standing_due(now_ns):
             self._stood_ns = now_ns
             due += self._standing
-        for told in due:
-            at: dict[str, list[ConsumerTold]] = {}
-            for consumer in told.consumers:
+        for sample in due:
+            at: dict[str, list[StatsConsumer]] = {}
+            for consumer in sample.consumers:
                 at.setdefault(plain_address(consumer.address), []).append(consumer)
             for address, consumers in at.items():
                 connection = by_address.get(address)
@@ -149,10 +150,10 @@ class Naming:
                     conn_id = open_connection(connection)
                     within = (self._began_ns or 0) + MARGIN_NS <= consumers[0].from_ns
                     within = within and consumers[0].until_ns + MARGIN_NS <= now_ns
-                    settled = connection.settled and within and not told.standing
+                    settled = connection.settled and within and not sample.standing
                     try:
                         self._name(
-                            conn_id, consumers, now_ns, settled=settled, complete=told.complete
+                            conn_id, consumers, now_ns, settled=settled, complete=sample.complete
                         )
                     except ContradictionError:
                         connection.retract(CONTRADICTED, now_ns)
@@ -160,7 +161,7 @@ class Naming:
     def _name(
         self,
         conn_id: int,
-        consumers: Sequence[ConsumerTold],
+        consumers: Sequence[StatsConsumer],
         now_ns: int,
         *,
         settled: bool,
@@ -182,15 +183,15 @@ class Naming:
             if number is None and not _is_silent(seen, consumer):
                 continue  # it may be any of several
             if known_by == "address" and number is not None and not (complete and len(left) == 1):
-                known_by = LIKELY  # others that are not told may be there
+                known_by = LIKELY  # others that are not reported may be there
             moves = seen.numbers.get(-1 if number is None else number)
             numbers = _numbers(moves, consumer) if settled else None
             if known_by == "name" and (numbers is None or "permits_min" in numbers):
                 continue
-            if numbers or consumer.identity not in seen.told or (moves and not moves.named):
+            if numbers or consumer.identity not in seen.reported or (moves and not moves.named):
                 columns = _columns(consumer, number, known_by)
                 self._tell(conn_id, columns | (numbers or {}), now_ns)
-                seen.told.add(consumer.identity)
+                seen.reported.add(consumer.identity)
                 if moves and number is not None:
                     moves.named = True
                     seen.named[number] = Named(columns, consumer.identity)
@@ -221,12 +222,12 @@ class Naming:
                 self._take_name(conn_id, seen, named, now_ns)
 
     def _take_name(self, conn_id: int, seen: SeenConnection, named: Named, now_ns: int) -> None:
-        seen.told.discard(named.identity)
+        seen.reported.discard(named.identity)
         self.mistaken += 1
         self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
 
 
-def _columns(consumer: ConsumerTold, number: int | None, known_by: str) -> dict[str, Any]:
+def _columns(consumer: StatsConsumer, number: int | None, known_by: str) -> dict[str, Any]:
     return {
         "consumer_id": number,
         "topic": consumer.topic,
@@ -242,7 +243,7 @@ def _columns(consumer: ConsumerTold, number: int | None, known_by: str) -> dict[
     }
 
 
-def _require_room(seen: SeenConnection, consumers: Sequence[ConsumerTold]) -> None:
+def _require_room(seen: SeenConnection, consumers: Sequence[StatsConsumer]) -> None:
     """Raises ContradictionError where a likely number is nobody's of those who are all there."""
     then_ns = consumers[0].from_ns - MARGIN_NS
     left = [each.identity for each in seen.left]
@@ -259,17 +260,17 @@ def _require_room(seen: SeenConnection, consumers: Sequence[ConsumerTold]) -> No
         raise ContradictionError
 
 
-def _numbers(moves: Moves | None, consumer: ConsumerTold) -> dict[str, Any] | None:
-    """What a sample says of its ledger; None: nothing. Raises ContradictionError.
+def _numbers(moves: Moves | None, consumer: StatsConsumer) -> dict[str, Any] | None:
+    """What a sample reports for its ledger; None: nothing. Raises ContradictionError.
 
-    A number that has only said what is likely is likely its own, until a sample of a moment when it
+    A number with only likely frames is likely its own, until a sample of a moment when it
     rested, or two others that agree with its frames.
     """
     counts = consumer.type in SHARING
     held = consumer.unacked if counts else None
-    told: dict[str, Any] = {"permits": consumer.permits, "messages": held}
+    numbers: dict[str, Any] = {"permits": consumer.permits, "messages": held}
     if consumer.permits is None or moves is None:
-        return None if consumer.permits is None else told
+        return None if consumer.permits is None else numbers
     passed = moves.recent.since(consumer.from_ns - MARGIN_NS)
     if passed is None:
         return None
@@ -278,17 +279,17 @@ def _numbers(moves: Moves | None, consumer: ConsumerTold) -> dict[str, Any] | No
     if now is None and moves.likely:
         raise ContradictionError
     if moves.last_ns < consumer.from_ns - MARGIN_NS:
-        return told
-    told["grade"] = LIKELY if moves.likely and not moves.permits.agreed else None
-    told |= {"permits_min": (now or permits).least, "permits_max": (now or permits).most}
+        return numbers
+    numbers["grade"] = LIKELY if moves.likely and not moves.permits.agreed else None
+    numbers |= {"permits_min": (now or permits).least, "permits_max": (now or permits).most}
     if held is not None:
-        told["messages_min"] = max(0, held - passed.acks * moves.largest)
-        told["messages_max"] = held + passed.spent
-    return told
+        numbers["messages_min"] = max(0, held - passed.acks * moves.largest)
+        numbers["messages_max"] = held + passed.spent
+    return numbers
 
 
-def _number(seen: SeenConnection, consumer: ConsumerTold) -> tuple[int | None, str]:
-    """Which number it has, and how that is known; None: it has said nothing, or is not known."""
+def _number(seen: SeenConnection, consumer: StatsConsumer) -> tuple[int | None, str]:
+    """Which number it has, and how that is known; None: it has sent nothing, or is not known."""
     before = seen.proven(consumer.identity)
     if before is not None and (before, consumer.identity) not in seen.out:
         return before, str(seen.named[before].columns["known_by"])
@@ -310,6 +311,6 @@ def _number(seen: SeenConnection, consumer: ConsumerTold) -> tuple[int | None, s
     return (None, "address") if taken else (mine[0], "movement")
 
 
-def _is_silent(seen: SeenConnection, consumer: ConsumerTold) -> bool:
+def _is_silent(seen: SeenConnection, consumer: StatsConsumer) -> bool:
     """Whether it is none of those that have spoken."""
     return all((number, consumer.identity) in seen.out for number in seen.free)

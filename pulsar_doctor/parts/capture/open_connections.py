@@ -1,11 +1,11 @@
 """Keeps the open connections of a capture, by address pair, with a limit on their number.
 
-A connection is looked at where a packet has left something undone, and then when time alone may do
+A connection is visited where a packet has left something undone, and then when time alone may do
 it; the others cost nothing. Whoever may send packets could open as many as there are ports, so they
 are let go: one that has sent no data after MUTE_NS or when MUTE_MOST of them are there, so that a
 port scan pushes no other away; any other one without a packet for IDLE_NS, or twice that, since it
-is asked so seldom (both ends ping each 30 seconds), or when CONNECTIONS_MOST are there, the longest
-silent first, as far as is known.
+is checked so seldom (both ends ping each 30 seconds), or when CONNECTIONS_MOST are there, the
+longest silent first, as far as is known.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OpenConnections:
         self._restless[connection.sides] = connection
 
     def due(self, now_ns: int) -> Iterator[CapturedConnection]:
-        """Those to be looked at now; each is to be given to `looked_at` then, or removed."""
+        """The connections to visit now; pass each to `looked_at` then, or remove it."""
         due, self._restless = self._restless, {}
         while self._due and self._due[0][0] <= now_ns:
             due_ns, _, sides, connection = heappop(self._due)
@@ -86,12 +86,12 @@ class OpenConnections:
         return sum(self._waiting.values())
 
     def by_waiting_bytes(self) -> list[CapturedConnection]:
-        """Those that hold something, who holds most first."""
+        """The connections that hold something, who holds most first."""
         most_first = sorted(self._waiting, key=lambda sides: -self._waiting[sides])
         return [self._all[sides] for sides in most_first]
 
     def mute(self, now_ns: int) -> Iterator[CapturedConnection]:
-        """Those to be let go since they have sent no data; each is to be removed."""
+        """The connections to let go since they have sent no data; each is to be removed."""
         while self._mute:
             sides, connection = next(iter(self._mute.items()))
             if connection.is_mute:
@@ -101,7 +101,7 @@ class OpenConnections:
             self._mute.pop(sides, None)
 
     def idle(self, now_ns: int) -> Iterator[CapturedConnection]:
-        """Those to be let go since nothing is heard of them; each is to be removed."""
+        """The connections to let go since nothing is heard of them; each is to be removed."""
         while self._all:
             sides, connection = next(iter(self._all.items()))
             crowded = len(self._all) > CONNECTIONS_MOST

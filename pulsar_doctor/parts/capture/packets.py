@@ -86,7 +86,7 @@ def _ip(data: bytes, at: int, wire_bytes: int) -> TcpSegment | Fragment | None:
     if version == 4:
         first, total, fragment, protocol, source, target = _IPV4.unpack_from(data, at)
         behind = at + 4 * (first & 15)
-        ends = at + total if total else wire_bytes  # 0: larger than can be said (offloading)
+        ends = at + total if total else wire_bytes  # 0: larger than the field can hold (offloading)
         if protocol == TCP and fragment & 0x3FFF:
             return Fragment()
     elif version == 6:

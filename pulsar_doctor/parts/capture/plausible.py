@@ -45,7 +45,7 @@ _BROKER_METADATA, _CHECKSUM = (
 SEARCHED_BYTES_MOST = 1 << 24
 # Acknowledgements one behind the other, of 20 bytes each, take a half of it.
 WORK_OF_BYTE, WORK_OF_CANDIDATE, WORK_OF_CHECKSUM = 24, 100, 4
-# A head, wherever it stands: sizes below that, then the tag of a command's type.
+# A head, wherever it is: sizes below that, then the tag of a command's type.
 _HEADS = re.compile(rb"(?=\x00...\x00...\x08)", re.DOTALL)
 
 
@@ -106,7 +106,7 @@ def end_of_frame(
 
 
 def needed_until(data: bytes | bytearray, at: int) -> int:
-    """Up to where a frame that is not all here must be for more to be said of it."""
+    """Up to where a frame that is not all here must be for more to be known of it."""
     total, command_bytes = _SIZES.unpack_from(data, at)
     behind = at + 8 + int(command_bytes)
     return behind if len(data) < behind else at + 4 + int(total)
@@ -119,12 +119,12 @@ def agrees_with_checksum(frame: bytes) -> bool | None:
         at += 6 + int.from_bytes(frame[at + 2 : at + 6], "big")
     if frame[at : at + 2] != _CHECKSUM:
         return None
-    told = int.from_bytes(frame[at + 2 : at + 6], "big")
-    return bool(crc32c(frame[at + 6 :]) == told)
+    stated = int.from_bytes(frame[at + 2 : at + 6], "big")
+    return bool(crc32c(frame[at + 6 :]) == stated)
 
 
 def _short(data: bytes | bytearray, at: int) -> int:
-    """Of fewer bytes than say a type; an unlikely frame, yet none that cannot be."""
+    """A frame of fewer bytes than name a type; unlikely, yet not impossible."""
     if len(data) - at >= 8:
         total, command_bytes = _SIZES.unpack_from(data, at)
         if command_bytes < 2 or total < 4 + command_bytes:
@@ -184,9 +184,9 @@ def only_boundary(
 ) -> int | None:
     """A true boundary in these bytes of a stream; None where nothing proves one within that budget.
 
-    A true frame begins within the first `most` bytes, and its chain goes on to the end, since it is
+    A true frame begins within the first `most` bytes, and its chain reaches the end, since it is
     the stream. So where all chains from there that go on to the end have become one, that one is
-    true from where they meet. data: more than twice `most` bytes. Frames of 16 MiB are not looked
+    true from where they meet. data: more than twice `most` bytes. Frames of 16 MiB are not searched
     for, so that nothing is proven where there may be some.
     """
     if most >= SEARCHED_BYTES_MOST:
@@ -206,7 +206,7 @@ def _where_all_meet(data: bytearray, direction: int, most: int, budget: SearchBu
         for found in _HEADS.finditer(data, 0, most + 12)
         if _leads_on(data, found.start(), direction, most, leads, budget)
     ]
-    ends = set(alive)  # where each chain stands: the last one goes on until all are one
+    ends = set(alive)  # where each chain is: the last one continues until all are one
     while len(ends) > 1:
         at = heappop(alive)  # ascending, so a heap from the start
         ends.discard(at)

@@ -25,7 +25,7 @@ def document(
     not_written: int = 0,
     mistaken: int = 0,
 ) -> dict[str, Any]:
-    """All numbers: `pulsar-doctor/capture/1`."""
+    """The document with every number: `pulsar-doctor/capture/1`."""
     return {
         "schema": "pulsar-doctor/capture/1",
         "trace_dir": trace_dir,
@@ -71,12 +71,12 @@ def document(
     }
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
+def lines(document: dict[str, Any]) -> Iterator[str]:
     """The same for a person: what there is, and only then what is missing of it."""
-    packets, connections, counted = told["packets"], told["connections"], told["bytes"]
+    packets, connections, counted = document["packets"], document["connections"], document["bytes"]
     read = many(connections["seen"], "connection")
-    if told["rows"]:
-        yield f"{told['rows']:,} rows of {read} are in {told['trace_dir']}"
+    if document["rows"]:
+        yield f"{document['rows']:,} rows of {read} are in {document['trace_dir']}"
     else:
         yield f"no rows of {read}, so no trace is kept"
     if connections["joined_later"]:
@@ -109,15 +109,15 @@ def lines(told: dict[str, Any]) -> Iterator[str]:
         (counted["differing"], "bytes were sent again with other content: the first were taken"),
         (packets["dropped_by_kernel"], "packets were dropped by the kernel, as the file says"),
         (
-            told["rows_not_written"],
+            document["rows_not_written"],
             "rows could not be written: the disk or --max-bytes refused them",
         ),
         (
-            told["joins"]["rows_taken_back"],
+            document["joins"]["rows_taken_back"],
             "likely commands were not commands, and are taken back: rows RETRACTED",
         ),
         (
-            told["names_taken_back"],
+            document["names_taken_back"],
             "names of consumers were taken back: rows STATS, marked mistaken",
         ),
         (packets["fragments"], "packets are IP fragments, which are not reassembled"),

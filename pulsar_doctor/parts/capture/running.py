@@ -16,7 +16,7 @@ from pulsar_doctor.parts.capture.following import CaptureFollowing
 from pulsar_doctor.parts.capture.listening import CaptureListener
 from pulsar_doctor.parts.capture.naming import Naming
 from pulsar_doctor.parts.capture.packets import address_text
-from pulsar_doctor.parts.capture.told import ToldSample, plain_address
+from pulsar_doctor.parts.capture.reported import ConsumerSample, plain_address
 from pulsar_doctor.parts.capture.writing import TraceWriter
 
 NOWHERE: TcpEnd = (bytes(4), 0)
@@ -34,7 +34,7 @@ class RunningCapture:
         writer: TraceWriter,
         follow: Callable[[CaptureListener], CaptureFollowing],
         *,
-        samples: SimpleQueue[ToldSample] | None = None,
+        samples: SimpleQueue[ConsumerSample] | None = None,
         whole_topics: bool = False,
     ) -> None:
         self._samples = samples
@@ -45,7 +45,7 @@ class RunningCapture:
         self._finished = False
 
     def addresses(self) -> set[str]:
-        """Of the clients that are captured; may be asked by another thread."""
+        """The addresses of the captured clients; another thread may read them."""
         return {address_text(each.sides.client) for each in self.following.connections()}
 
     @property
@@ -66,7 +66,7 @@ class RunningCapture:
             self._read(now_ns)
 
     def finish(self) -> None:
-        """The capture ends; what was told until now is read."""
+        """The capture ends; what was passed on until now is read."""
         if not self._finished and self.before_end is not None:
             self.before_end()
         if not self._finished and self._naming is not None:
@@ -78,10 +78,10 @@ class RunningCapture:
         assert self._naming is not None
         assert self._samples is not None
         while not self._samples.empty():
-            told = self._samples.get()
-            self._naming.sample(told)
+            sample = self._samples.get()
+            self._naming.sample(sample)
             if self._whole_topics:
-                for consumer in told.consumers:
+                for consumer in sample.consumers:
                     self._expect(plain_address(consumer.address))
         if self._naming.due(now_ns) or at_end:
             self.following.pass_time(now_ns)

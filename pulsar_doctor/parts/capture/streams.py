@@ -6,7 +6,7 @@ counted. Positions are sequence numbers that do not wrap, relative to the first 
 
 A hole is waited for, since the segment may only be late: it is lost when the receiver has
 acknowledged it and WAIT_NS have passed since then on the packets' clock, when too much waits behind
-it, and at the end. A stream whose SYN was not seen begins likewise: with the first byte that is
+it, and at the end. A stream without its SYN begins with the first byte that is
 there when it has been waited for.
 """
 
@@ -105,7 +105,7 @@ class Stream:
             self._cut_before(at)
 
     def finished(self, seq: int) -> None:
-        """A FIN that stands there."""
+        """The position of a FIN; None without one."""
         self.end = self.position(seq)
 
     def acknowledged(self, ack: int) -> None:
@@ -182,7 +182,7 @@ class Stream:
         return now_ns - self._waits_since >= WAIT_NS
 
     def position(self, seq: int) -> int:
-        """Where this sequence number stands."""
+        """The position of this sequence number."""
         if self._reference is None:
             self._reference = WRAP + seq  # so that nothing before it is negative
             return self._reference

@@ -1,6 +1,6 @@
 """Watches a running capture: an observer reads its journal, seals it, and judges.
 
-What it tells goes to the screen of a tap, and where a subscription stalls the ring is kept.
+Its messages are shown on the screen of a tap, and where a subscription stalls the ring is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Watching:
         self._writer, self._screen, self._ring = writer, screen, ring
         self._stalls = Stalls(self.keep)
         self._looked = float("-inf")
-        self._asked = False
+        self._wanted = False
         self._observing = Observing(folder, Begin(tuple(changes)), screen.warn)
 
     def __enter__(self) -> Self:
@@ -62,10 +62,10 @@ class Watching:
 
     def ask(self) -> None:
         """Has what was captured kept at the next look; safe in a signal's handler."""
-        self._asked = True
+        self._wanted = True
 
     def look(self) -> None:
-        """Shows what the observer has told; called again and again."""
+        """Shows what the observer has reported; called again and again."""
         now_seconds = time.monotonic()
         if now_seconds - self._looked < LOOK_SECONDS:
             return
@@ -73,8 +73,8 @@ class Watching:
         while (event := self._observing.next(0)) is not None:
             self._hear(event)
         self._screen.look()
-        if self._asked:
-            self._asked = False
+        if self._wanted:
+            self._wanted = False
             self.keep("a signal")
         if self._ring:
             self._stalls.look()

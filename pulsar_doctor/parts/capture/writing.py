@@ -1,7 +1,7 @@
 """Writes a capture as a trace: masks commands, writes a journal, and seals it.
 
 The only file of this room that touches a disk. The times are those of the packets; where rows had
-to wait for others, they have the time at which they could be told, so that time never goes back.
+to wait for others, they have the time at which they could be written, so that time never runs back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pulsar_doctor.wire.journal import DIRECTIONS, NO_CONNECTION, pack_block, pa
 from pulsar_doctor.wire.masking import Mask
 
 BUFFER_BYTES_MOST = 256 * 1024
-SEAL_BYTES = 64 << 20  # of journal, between two looks at what can be sealed
+SEAL_BYTES = 64 << 20  # of journal, between two checks of what can be sealed
 FOR_EVER_NS = 1 << 62
 REDACTION = (
     "payloads, properties, credentials and error details are not recorded; keys are hashed with "
@@ -48,14 +48,14 @@ class TraceWriter:
     def __init__(
         self,
         folder: Path,
-        told: Mapping[str, Any],
+        capture: Mapping[str, Any],
         limits: RingLimits | None = None,
         *,
         seals: bool = True,
     ) -> None:
         self.written = 0  # rows; without any, nothing is left behind
         limits = limits or RingLimits()
-        self._meta = Meta(trace_id=uuid.uuid4().hex, redaction=REDACTION, capture=dict(told))
+        self._meta = Meta(trace_id=uuid.uuid4().hex, redaction=REDACTION, capture=dict(capture))
         self._folder = folder
         self._made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
@@ -122,9 +122,9 @@ class TraceWriter:
         self._complete = self._disk.rotate() or self._complete
         return self._complete
 
-    def tell(self, told: Mapping[str, Any]) -> None:
+    def tell(self, capture: Mapping[str, Any]) -> None:
         """What _meta.json says of the capture, now that it is known."""
-        replace(self._meta, capture=dict(told)).write(self._folder)
+        replace(self._meta, capture=dict(capture)).write(self._folder)
 
     def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
         """A connection, before its first frames."""
@@ -132,7 +132,7 @@ class TraceWriter:
         self._add([event], 1, conn_id, 0, now_ns)
 
     def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Its frames are read from here on, though not from its beginning."""
+        """Joins a connection: its frames are read from here on, though not from its beginning."""
         event = pack_event(JOINED, direction=DIRECTIONS[direction], known_by=known_by)
         self._add([event], 1, conn_id, direction, now_ns)
 
@@ -141,9 +141,9 @@ class TraceWriter:
         event = pack_event(RETRACTED, direction=DIRECTIONS[direction], error_message=why)
         self._add([event], 1, conn_id, direction, now_ns)
 
-    def stats(self, conn_id: int, told: Mapping[str, Any], now_ns: int) -> None:
-        """What the broker says of a consumer. told: columns of the trace."""
-        self._add([pack_event(STATS, **told)], 1, conn_id, 0, now_ns)
+    def stats(self, conn_id: int, reported: Mapping[str, Any], now_ns: int) -> None:
+        """What the broker reports of a consumer. reported: columns of the trace."""
+        self._add([pack_event(STATS, **reported)], 1, conn_id, 0, now_ns)
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there, masked."""
@@ -159,7 +159,7 @@ class TraceWriter:
         self._add([pack_event(CLOSE, error_message=why)], 1, conn_id, 0, now_ns)
 
     def flush(self) -> None:
-        """Puts on the disk what has been told so far."""
+        """Puts on the disk what has been passed on so far."""
         if not self._buffer:
             return
         blocks, size, rows = self._buffer, self._buffer_bytes, self._buffer_rows
@@ -182,7 +182,7 @@ class TraceWriter:
             self._sealer.follow()
 
     def pass_time(self, now_ns: int) -> None:
-        """Time went on, and nothing else happened: whoever reads the trace is told so."""
+        """Records that time passed and nothing else happened, for whoever reads the trace."""
         self._add([], 0, NO_CONNECTION, 0, now_ns)
 
     def _add(

@@ -72,27 +72,27 @@ class PulsarConsumer:
     def receive(self, seconds: float | None) -> Message | None:
         """The next message. At a zero queue the library takes no time-out: it waits."""
         if self._zero_queue or seconds is None:
-            return _told(_asked(self._consumer.receive))
+            return _message_of(_call(self._consumer.receive))
         try:
-            return _told(_asked(self._consumer.receive, max(1, round(seconds * 1000))))
+            return _message_of(_call(self._consumer.receive, max(1, round(seconds * 1000))))
         except _pulsar.Timeout:
             return None
 
     def acknowledge(self, message: Message) -> None:
-        _asked(self._consumer.acknowledge, message.handle)
+        _call(self._consumer.acknowledge, message.handle)
 
     def acknowledge_cumulative(self, message: Message) -> None:
-        _asked(self._consumer.acknowledge_cumulative, message.handle)
+        _call(self._consumer.acknowledge_cumulative, message.handle)
 
     def negative_acknowledge(self, message: Message) -> None:
-        _asked(self._consumer.negative_acknowledge, message.handle)
+        _call(self._consumer.negative_acknowledge, message.handle)
 
     def close(self) -> None:
         """Ends a waiting receive, which is the only way at a zero queue."""
-        _asked(self._consumer.close)
+        _call(self._consumer.close)
 
 
-def _asked(call: Callable[..., Any], *arguments: Any) -> Any:
+def _call(call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except _pulsar.AlreadyClosed as error:
@@ -103,7 +103,7 @@ def _asked(call: Callable[..., Any], *arguments: Any) -> Any:
         raise DoctorError(str(error)) from error
 
 
-def _told(message: Any) -> Message:
+def _message_of(message: Any) -> Message:
     message_id = message.message_id()
     partition, batch_index = message_id.partition(), message_id.batch_index()
     return Message(
@@ -149,7 +149,7 @@ def authentication(settings: Settings) -> Any:
     params = settings.auth_params or ""
     if name == "token":
         read = token_source(params)
-        read()  # what cannot be read is told before anything is asked
+        read()  # what cannot be read is reported before anything is requested
         return pulsar.AuthenticationToken(read)
     if name == "basic":
         user, colon, password = params.removeprefix("basic:").partition(":")

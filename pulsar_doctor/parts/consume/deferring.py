@@ -1,7 +1,7 @@
 """When a delayed message is due, how late it was, and the highest rate that a delay allows.
 
 A message is due so long after it was published; several delays take turns by entry. Where the delay
-is counted from receipt, it is still late against that moment: it is what the user asked for.
+is counted from receipt, it is still late against that moment: it is what the user requested.
 
 What makes messages late
 ------------------------
@@ -10,15 +10,16 @@ message, r messages per second, a delay of d seconds.
 
 *One delay, counted from publish*: nothing. The due time runs with the publish time, so messages
 become due as fast as they were published and in the order of the queue. The queue holds what is
-published in the last q/r seconds of the delay, the rest of it waits in the broker. All that is
-asked is that a refill comes before the queue has run dry: a round trip shorter than (q - h + 1)/r.
+published in the last q/r seconds of the delay, the rest of it waits in the broker. The only
+condition is that a refill comes before the queue has run dry: a round trip shorter than (q - h +
+1)/r.
 
 *Slow work*: at most K/p messages per second, like without a delay.
 
 *Counted from receipt*: w messages wait at a time, and each holds its place for d: at most K w / d
 per second (Little's law). With its own queue w is q: a refill leaves with the h-th message taken of
 a burst, (h - 1) p after the first was due, so w messages go round in d + (h - 1) p. Above a library
-whose receive() gives the permit back w is 1, and the next wait begins after the work: d + p.
+with a receive() that gives the permit back w is 1, and the next wait begins after the work: d + p.
 
 What lets through m < r per second is late by more and more: 1 - m/r seconds in each second.
 
@@ -117,7 +118,7 @@ def arrival_rate(seen: Sequence[Lateness]) -> float | None:
 
 
 def handing_rate(seen: Sequence[Lateness]) -> float | None:
-    """Messages handed out per second, likewise."""
+    """Messages handed out per second, at most; None as above."""
     return _rate(
         sum(each.messages for each in seen),
         min((each.first_handed_ms for each in seen), default=math.inf),

@@ -40,7 +40,7 @@ class Plan(Behaviour):
     unacked_limit: int | None = None  # of the broker, messages per consumer; None: not given
 
     @property
-    def told(self) -> dict[str, Any]:
+    def for_meta(self) -> dict[str, Any]:
         """What the ledger may know beside the wire."""
         return {
             # by hand nothing is unsent and nobody knows when the next FLOW comes, as with none
@@ -92,7 +92,7 @@ class Attached(Protocol):
 
 
 class Granting(Attached, Protocol):
-    """One that asks the broker only when it is told to: a plan whose permits are manual."""
+    """One that asks the broker only on command: a plan with manual permits."""
 
     def grant(self, permits: int) -> None:
         """Sends a FLOW of so many permits."""

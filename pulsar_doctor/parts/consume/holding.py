@@ -24,7 +24,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.consume.deferring import due_ms
 from pulsar_doctor.parts.consume.engines import Attached, Closed, Granting, Message, Plan
 
-LOOK_SECONDS = 0.2  # how long a thread waits before it looks whether it shall stop
+LOOK_SECONDS = 0.2  # how long a thread waits before it checks whether to stop
 
 
 def now_ms() -> float:

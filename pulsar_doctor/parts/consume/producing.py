@@ -19,7 +19,7 @@ with needing("consume", "sending messages"):
     import pulsar
 
 BATCH_BYTES = 4 << 20  # below what a broker takes as one message
-BATCH_WAIT_MS = 3_600_000  # a batch goes when it is full, or at the end
+BATCH_WAIT_MS = 3_600_000  # a batch is sent when it is full, or at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class SentSoFar:
 
     @property
     def in_flight(self) -> int:
-        """Of these nobody knows whether the broker has them."""
+        """How many messages are in flight: nobody knows whether the broker has them."""
         return self.given - self.acknowledged - self.failed
 
     def count(self, result: Any, _: Any) -> None:
@@ -124,7 +124,7 @@ def _batching(sending: Sending) -> dict[str, Any]:
 
 
 def visit(settings: Settings, topic: str, *, existing: bool) -> Left | None:
-    """Looks whether the topic is there; what sending will create, and nobody removes.
+    """Checks whether the topic is there; what sending will create, and nobody removes.
 
     existing: messages may go to a topic that is somebody's. Raises InputError where they may not,
     DoctorError where there is no such topic, or that is not known without the user's consent.

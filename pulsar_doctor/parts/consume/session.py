@@ -43,7 +43,7 @@ class RunOptions:
 
     engine: str = PULSAR_CLIENT  # or WIRE
     budget: int | None = None  # messages that they may take together
-    trace_dir: Path | None = None  # where the trace stays; None: it goes with the session
+    trace_dir: Path | None = None  # where the trace stays; None: it ends with the session
     on_row: Callable[[Row], None] | None = None
 
 
@@ -121,8 +121,8 @@ class Session(Watcher):
         return done >= sum(worker.acknowledged for worker in self.workers)
 
     @property
-    def asked_again(self) -> bool:
-        """Whether all that the workers refused has been asked for again."""
+    def interrupted_again(self) -> bool:
+        """Whether all that the workers refused has been requested again."""
         refused = sum(worker.refused for worker in self.workers)
         return self.acks.returned >= refused or self.acks.returned_all > 0
 
@@ -194,7 +194,7 @@ class Session(Watcher):
             return False
         return True
 
-    def said(self, text: str) -> None:
+    def show_line(self, text: str) -> None:
         self.say(text)
 
 
@@ -209,7 +209,7 @@ def session(
 ) -> Iterator[Session]:
     """A relay in front of the broker, its observer, and an engine; consumers are attached later.
 
-    plans: those that will be attached: the ledger is told what they say.
+    plans: those that will be attached: the ledger gets their settings.
     """
     acks = AckCommands(any(plan.receiver_delay_seconds for plan in plans))
 
@@ -221,8 +221,8 @@ def session(
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pulsar-doctor-")))
         folder = run.trace_dir or own / "trace"
-        told = {plan.name: plan.told for plan in plans}
-        options = RelayOptions(settings=settings, told=told, probe=True)
+        given = {plan.name: plan.for_meta for plan in plans}
+        options = RelayOptions(settings=settings, given=given, probe=True)
         relay = stack.enter_context(relaying(settings.service_url, folder, options))
         observer = Sealer(folder, seen, LOCK_WAIT_SECONDS)
         stack.callback(observer.close)

@@ -19,7 +19,7 @@ from pulsar_doctor.parts.consume.tallies import AckCommands
 
 @dataclass(frozen=True, slots=True)
 class AckTotals:
-    """What the application asked for, in messages, beside what went over the wire."""
+    """What the application requested, in messages, beside what went over the wire."""
 
     acknowledged: int
     refused: int

@@ -20,7 +20,7 @@ from pulsar_doctor.parts.consume.engines import (
 )
 from pulsar_doctor.parts.consume.holding import CountedDeliveries, HeadHeld, Heads, now_ms
 
-RECEIVE_SECONDS = 0.2  # how long a worker waits before it looks whether it shall stop
+RECEIVE_SECONDS = 0.2  # how long a worker waits before it checks whether to stop
 JOIN_SECONDS = 15
 
 
@@ -46,7 +46,7 @@ class Budget:
 
     @property
     def missing(self) -> int:
-        """Messages that were asked for and have not come."""
+        """Messages that were requested and have not come."""
         return max(0, self._left or 0)
 
 
@@ -63,7 +63,7 @@ class Watcher:
         """A zero queue got a message out of a batch; False stops the worker before its work."""
         return True
 
-    def said(self, text: str) -> None:
+    def show_line(self, text: str) -> None:
         """Something that a person wants to know as it happens."""
 
 
@@ -114,17 +114,17 @@ class Worker:
 
     @property
     def working(self) -> bool:
-        """Whether it goes on."""
+        """Whether it works on."""
         return self._thread.is_alive()
 
     @property
     def attached(self) -> Attached:
-        """Its consumer, once it has started."""
+        """The worker's consumer, once it has started."""
         assert self._attached is not None
         return self._attached
 
     def stop(self) -> None:
-        """Ends its work and closes the consumer; what it did not acknowledge goes back."""
+        """Ends its work and closes the consumer; what it did not acknowledge is sent back."""
         self._stop.set()
         if self._attached is not None:
             try:
@@ -166,7 +166,9 @@ class Worker:
         if message.corrupt is not None:
             self.corrupt += 1
             at = f"{message.ledger_id}:{message.entry_id} of {message.topic}"
-            self._watcher.said(f"{plan.name} cannot read {at}: {message.corrupt}; not acknowledged")
+            self._watcher.show_line(
+                f"{plan.name} cannot read {at}: {message.corrupt}; not acknowledged"
+            )
             return True
         if (
             message.batch_index is not None

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 GROUP = "local"
 MESSAGES = 1000
-SLOW_SECONDS = 600.0  # ten minutes of work for each message, as told: the demo does not wait for it
+SLOW_SECONDS = (
+    600.0  # ten minutes of work for each message, as given: the demo does not wait for it
+)
 IDLE_SECONDS = 3.0  # how long the fast worker is watched doing nothing
 PATIENCE_SECONDS = 30.0
 EPILOG = """\b

@@ -16,7 +16,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.gate import stdout
 
 INDENT = "  "
-LINES_MOST = 6  # of the wire, in one scene; what is left out is said
+LINES_MOST = 6  # of the wire, in one scene; what is left out is named
 
 _lines = 0
 
@@ -108,7 +108,7 @@ def side_by_side(
     table.add_row("waiting in the slow worker's queue", _waiting(stalled[0]), _waiting(healed[0]))
     table.add_row("taken by nobody", _left(stalled, messages), _left(healed, messages))
     _print(table)
-    held = duration(stalled[0].ledger.unacked * (stalled[0].ledger.told_process_seconds or 0))
+    held = duration(stalled[0].ledger.unacked * (stalled[0].ledger.given_process_seconds or 0))
     _print(
         f"With a queue of 1000 all messages wait for the slow worker: {held} of work, while its "
         "neighbour has nothing to do and nothing is logged. With a zero queue one message waits."

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.numbers import ReportedConsumer
-from pulsar_doctor.evidence.process_told import Address
+from pulsar_doctor.evidence.process_report import Address
 from pulsar_doctor.parts.examine.containers import listed_processes
 from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.sockets import Socket, inodes, plain, sockets

@@ -30,8 +30,8 @@ SELECTS = frozenset({("x86_64", 23), ("x86_64", 270), ("aarch64", 72)})
 def waits_in(pid: int, thread: int) -> str | None:
     """`a sleep`; None where it runs, waits in a call without a word, or may not be looked at."""
     try:
-        told = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
-        return word(platform.machine(), int(told[0]), int(told[1], 16))
+        words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
+        return word(platform.machine(), int(words[0]), int(words[1], 16))
     except (OSError, ValueError, IndexError):
         return None
 

@@ -17,10 +17,10 @@ from pulsar_doctor.cli._calls import (
     addresses_here,
     checks,
     connected,
+    is_given,
     live_request,
     say,
     settings,
-    told,
 )
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
@@ -101,7 +101,7 @@ class ExamineRequest:
 @click.command(cls=Sections)
 @taking(ExamineRequest)
 @connection_options
-def command(asked: ExamineRequest) -> int:
+def command(request: ExamineRequest) -> int:
     """Examines a running client, without a restart.
 
     Always from outside: the connections of the process by the kernel's socket table, and the
@@ -144,13 +144,13 @@ def command(asked: ExamineRequest) -> int:
     from pulsar_doctor.parts.examine.looking import Looking, will_do
 
     with connected(settings(headed=True)) as where:
-        process = _meant(asked, where)
-        if asked.goroutines is not None:
-            _dumped(process, asked.goroutines)
-        inside = _wanted(asked, will_do(process))
-        looking = Looking.at(process.pid, inside=inside, goroutines=asked.goroutines)
-        checkup = _checkup(looking, asked, where)
-    return _report(checkup, asked)
+        process = _meant(request, where)
+        if request.goroutines is not None:
+            _dumped(process, request.goroutines)
+        inside = _wanted(request, will_do(process))
+        looking = Looking.at(process.pid, inside=inside, goroutines=request.goroutines)
+        checkup = _checkup(looking, request, where)
+    return _report(checkup, request)
 
 
 def _meant(request: ExamineRequest, where: Settings) -> Process:
@@ -165,7 +165,7 @@ def _meant(request: ExamineRequest, where: Settings) -> Process:
 
 
 def _consumers(request: ExamineRequest, where: Settings) -> Iterator[ReportedConsumer]:
-    """Those that the broker reports: of the topics that were named, or of all that are loaded."""
+    """The consumers that the broker reports, on the named topics or on all that are loaded."""
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.judge import Judge
 
@@ -188,50 +188,52 @@ def _dumped(process: Process, source: str) -> None:
         say(f"examine --goroutines asks {bare(source)} for two dumps: each stops it for a moment")
 
 
-def _topics(asked: ExamineRequest) -> tuple[str, ...]:
+def _topics(request: ExamineRequest) -> tuple[str, ...]:
     """With --container the first word is one, too."""
-    first = () if asked.container is None or asked.client is None else (asked.client,)
-    return (*first, *asked.topics)
+    first = () if request.container is None or request.client is None else (request.client,)
+    return (*first, *request.topics)
 
 
-def _wanted(asked: ExamineRequest, will: str) -> bool:
-    """Whether it may be asked itself; what will be done is said first."""
-    if asked.attach:
+def _wanted(request: ExamineRequest, will: str) -> bool:
+    """Whether the process itself may be examined; what will be done is announced first."""
+    if request.attach:
         if will:
             say(f"examine --attach {will}")
         return True
-    if asked.attach is False or not (will and sys.stdin.isatty() and stderr().isatty()):
+    if request.attach is False or not (will and sys.stdin.isatty() and stderr().isatty()):
         return False
     say(f"--attach {will}")
     return click.confirm("Ask the process itself?", default=False, err=True)
 
 
-def _checkup(looking: Looking, asked: ExamineRequest, where: Settings) -> Checkup:
+def _checkup(looking: Looking, request: ExamineRequest, where: Settings) -> Checkup:
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.checkup.in_process import InProcess
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.result import Checkup
 
-    process = InProcess(looking.told(), looking.again)
+    process = InProcess(looking.report(), looking.again)
     here = addresses_here()
-    judge = Judge(*checks(asked.changes), wires_by="capture", process=process, addresses=here)
+    judge = Judge(*checks(request.changes), wires_by="capture", process=process, addresses=here)
     with ExitStack() as stack:
-        if asked.capture:
-            _capture(process, where, asked, stack)
+        if request.capture:
+            _capture(process, where, request, stack)
         try:
-            plan = SamplingPlan(asked.window_seconds, asked.interval_seconds)
-            asking = live_request(where, plan, asked.save)
-            checkup = _read(asking, [*process.topics, *_topics(asked)], judge)
+            plan = SamplingPlan(request.window_seconds, request.interval_seconds)
+            asking = live_request(where, plan, request.save)
+            checkup = _read(asking, [*process.topics, *_topics(request)], judge)
         except DoctorError as error:
             say(f"the broker could not be read, so this is from the process alone: {error}")
             checkup = Checkup("process")
             checkup.unreachable.append(("(the broker)", str(error)))
-            time.sleep(asked.window_seconds)  # until the second look
+            time.sleep(request.window_seconds)  # until the second look
         process.conclude(checkup, judge.diagnosed)
     return checkup
 
 
-def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: ExitStack) -> None:
+def _capture(
+    process: InProcess, where: Settings, request: ExamineRequest, stack: ExitStack
+) -> None:
     """Begins to capture its connections, or notes why not."""
     from pulsar_doctor.parts.examine.sockets import same_network
 
@@ -244,7 +246,7 @@ def _capture(process: InProcess, where: Settings, asked: ExamineRequest, stack: 
         with needing("trace", "reading its packets"):
             from pulsar_doctor.parts.capture.background import BackgroundCapture, CapturedPart
 
-        topics = [*process.topics, *_topics(asked)]
+        topics = [*process.topics, *_topics(request)]
         part = CapturedPart.of(process.begun.connections)
         capture = BackgroundCapture(part, where, topics, process.not_captured.append)
     except DoctorError as error:
@@ -267,7 +269,7 @@ def _read(asking: LiveRequest, topics: Sequence[str], judge: Judge) -> Checkup:
     return checkup
 
 
-def _report(checkup: Checkup, asked: ExamineRequest) -> int:
+def _report(checkup: Checkup, request: ExamineRequest) -> int:
     from pulsar_doctor.checkup.result import INTERRUPTED
     from pulsar_doctor.parts.examine import report as screen
     from pulsar_doctor.report.stall_check import formats
@@ -275,14 +277,14 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
     from pulsar_doctor.wording.gate import complain
 
     assert checkup.process is not None
-    if asked.output == "table":
+    if request.output == "table":
         screen.write(checkup.process, stdout())
     wanted = Wanted(
-        asked.fail_on,
-        verbose=told("verbose"),
-        header=not told("quiet"),
+        request.fail_on,
+        verbose=is_given("verbose"),
+        header=not is_given("quiet"),
         consumers=True,
-        accept_unknown=asked.accept_unknown,
+        accept_unknown=request.accept_unknown,
     )
     if not checkup.diagnoses:
         complain(
@@ -290,10 +292,10 @@ def _report(checkup: Checkup, asked: ExamineRequest) -> int:
             f"{len(checkup.process.connections or ())} connections: "
             "behind a proxy or NAT the broker sees other addresses, and only --attach tells"
         )
-    if checkup.diagnoses or asked.output == "json":
-        formats.write(asked.output, checkup, stdout(), wanted=wanted)
+    if checkup.diagnoses or request.output == "json":
+        formats.write(request.output, checkup, stdout(), wanted=wanted)
     tally = checkup.tally
     accepted(tally.accepted(wanted.accept_unknown), wanted.accept_unknown)
     if checkup.stopped:
         return INTERRUPTED
-    return tally.exit_code(asked.fail_on, asked.accept_unknown)
+    return tally.exit_code(request.fail_on, request.accept_unknown)

@@ -1,6 +1,6 @@
 """Finds the process of a container, by the container's id or host name.
 
-No daemon is asked, and nothing that a container says of itself is believed. The id is in the
+No daemon is queried, and nothing that a container reports of itself is believed. The id is in the
 cgroups of each of its processes, whether Docker, containerd, CRI-O or Podman runs it: the last 64
 hexadecimal digits of a line of /proc/PID/cgroup. It counts where the cgroup with that name could
 only be made by root or by us. The host name, which is that of the pod in Kubernetes, is the one
@@ -120,14 +120,14 @@ def _is_roots(folder: Path) -> bool:
 
 
 def _host_name(namespace: Path, pid: int) -> _HostName | None:
-    """Of a namespace, by a process that is in it; None of our own, or where it may not be seen."""
+    """The host name of a process's namespace; None: it is our own, or may not be seen."""
     if namespace == Path("/proc/self/ns/uts").readlink():
         return None
     try:
-        told = in_time(lambda: _entered(pid))
+        answer = in_time(lambda: _entered(pid))
     except OSError:
         return None
-    return _HostName(told[1:].decode("utf-8", "replace"), told[:1] == b"+")
+    return _HostName(answer[1:].decode("utf-8", "replace"), answer[:1] == b"+")
 
 
 def _entered(pid: int) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.evidence.process_told import ProcessKind
+from pulsar_doctor.evidence.process_report import ProcessKind
 from pulsar_doctor.parts.examine.child import in_time
 
 STOPPED = frozenset("tT")
@@ -43,7 +43,7 @@ class Process:
 
     @property
     def root(self) -> Path:
-        """Its root folder, as it is reached from here."""
+        """The process's root folder, as it is reached from here."""
         return Path(f"/proc/{self.pid}/root")
 
     def catches(self, signal: int) -> bool:

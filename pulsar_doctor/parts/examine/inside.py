@@ -7,8 +7,8 @@ folder is opened by the one before it, with O_NOFOLLOW: a walk that follows no l
 and it works as well where an old kernel or a seccomp filter refuses openat2. What was opened is
 checked by its descriptor, and used by its descriptor: no name is resolved twice.
 
-All of it happens in a child process (`child`), which becomes the user of the process for good,
-with no other groups, before it looks at the first name.
+Everything happens in a child process (`child`), which becomes the user of the process for good,
+with no other groups, before it reads the first name.
 """
 
 from __future__ import annotations

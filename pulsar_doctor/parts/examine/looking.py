@@ -1,7 +1,7 @@
 """Examines a process from outside, and from inside on request; twice, to see what moves.
 
-From outside is what /proc and the kernel's socket table tell: nothing is written, signalled or read
-out of the process. What cannot be had is one sentence, and the rest is told all the same.
+From outside is what /proc and the kernel's socket table show: nothing is written, signalled or read
+out of the process. What cannot be had is one sentence, and the rest is reported all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pulsar_doctor.evidence.dumps.hotspot import Dump, dump
 from pulsar_doctor.evidence.dumps.java import JavaThread
 from pulsar_doctor.evidence.dumps.python import PythonThread, pools_of
 from pulsar_doctor.evidence.dumps.sittings import sittings
-from pulsar_doctor.evidence.process_told import Inspection, ProcessTold, Sitting
+from pulsar_doctor.evidence.process_report import Inspection, ProcessReport, Sitting
 from pulsar_doctor.parts.examine import pprof
 from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.identity import Process, process
@@ -68,11 +68,11 @@ class Looking:
     inside: bool  # it may be queried itself
     _jvm: Jvm | None = None
     _dumps: list[tuple[float, Dump]] = field(default_factory=list)
-    _looks: list[tuple[float, Inspection]] = field(default_factory=list)
+    _inspections: list[tuple[float, Inspection]] = field(default_factory=list)
     _python: tuple[PythonThread, ...] = ()
     goroutines: str | None = None  # the URL or file of a dump
     _dumped: list[tuple[float, dict[int, Goroutine]]] = field(default_factory=list)
-    _not_told: list[str] = field(default_factory=list)
+    _unknowns: list[str] = field(default_factory=list)
 
     @classmethod
     def at(cls, pid: int, *, inside: bool, goroutines: str | None = None) -> Looking:
@@ -81,37 +81,39 @@ class Looking:
         looking._sample()
         return looking
 
-    def told(self) -> ProcessTold:
+    def report(self) -> ProcessReport:
         """What is known up to now."""
         seen = connections(self.process.pid)
-        told = ProcessTold(
+        report = ProcessReport(
             pid=self.process.pid,
             name=self.process.name,
             kind=self.process.kind,
             connections=None if seen is None else tuple(seen),
-            looks=tuple(look for _, look in self._looks),
-            not_told=(*(() if seen is not None else (NO_RIGHT,)), *self._not_told),
+            inspections=tuple(look for _, look in self._inspections),
+            unknowns=(*(() if seen is not None else (NO_RIGHT,)), *self._unknowns),
         )
-        if self._looks:
-            last = self._looks[-1][1]  # an earlier look may have been cut short, on a busy machine
-            told = replace(
-                told,
+        if self._inspections:
+            last = self._inspections[-1][
+                1
+            ]  # an earlier look may have been cut short, on a busy machine
+            report = replace(
+                report,
                 runtime=last.runtime,
                 pools=last.pools,
-                seconds=self._between(self._looks),
-                not_told=(*told.not_told, *last.not_told),
+                seconds=self._between(self._inspections),
+                unknowns=(*report.unknowns, *last.unknowns),
             )
         if self._dumped:
-            return self._with_goroutines(told)
+            return self._with_goroutines(report)
         if not self.inside:
             hint = HINTS[self.process.kind].replace("PID", str(self.process.pid))
-            return replace(told, not_told=(*told.not_told, hint))
-        return self._with_threads(told)
+            return replace(report, unknowns=(*report.unknowns, hint))
+        return self._with_threads(report)
 
-    def again(self) -> ProcessTold:
-        """Looks a second time; all that it has told."""
+    def again(self) -> ProcessReport:
+        """Inspects a second time; returns the whole report."""
         self._sample()
-        return self.told()
+        return self.report()
 
     def _sample(self) -> None:
         if self.goroutines is not None:
@@ -138,7 +140,7 @@ class Looking:
             self._jvm = Jvm(self.process)
         jvm = self._jvm
         self._try(lambda: self._dumps.append(_now(dump(jvm.ask("threaddump")))))
-        self._try(lambda: self._looks.append(_now(agent.consumers(jvm))))
+        self._try(lambda: self._inspections.append(_now(agent.consumers(jvm))))
 
     def _try(self, look: Callable[[], None]) -> None:
         try:
@@ -147,42 +149,42 @@ class Looking:
             self._say(str(error))
 
     def _say(self, sentence: str) -> None:
-        if sentence not in self._not_told:
-            self._not_told.append(sentence)
+        if sentence not in self._unknowns:
+            self._unknowns.append(sentence)
 
     @staticmethod
     def _between(moments: list[tuple[float, Inspection]] | list[tuple[float, Dump]]) -> float:
         return round(moments[-1][0] - moments[0][0], 1)
 
-    def _with_threads(self, told: ProcessTold) -> ProcessTold:
+    def _with_threads(self, report: ProcessReport) -> ProcessReport:
         if self._dumps:
             last = self._dumps[-1][1]
             return replace(
-                told,
+                report,
                 threads=self._java(),
-                threads_told=True,
+                has_threads=True,
                 deadlocks=last.deadlocks,
-                not_told=(*told.not_told, *(() if last.whole else (DUMP_IS_CUT,))),
+                unknowns=(*report.unknowns, *(() if last.whole else (DUMP_IS_CUT,))),
             )
         if self._python:
             threads = tuple(each.sitting for each in self._python)
-            return replace(told, threads=threads, threads_told=True, pools=pools_of(self._python))
-        return told
+            return replace(report, threads=threads, has_threads=True, pools=pools_of(self._python))
+        return report
 
-    def _with_goroutines(self, told: ProcessTold) -> ProcessTold:
+    def _with_goroutines(self, report: ProcessReport) -> ProcessReport:
         (first, then), (last, now) = self._dumped[0], self._dumped[-1]
         moved = round(last - first, 1) if "://" in (self.goroutines or "") else 0.0
         threads = goroutines.sittings(then, now, moved)
         pools = goroutines.pools_of(now.values())
-        return replace(told, threads=threads, threads_told=True, pools=pools)
+        return replace(report, threads=threads, has_threads=True, pools=pools)
 
     def _java(self) -> tuple[Sitting, ...]:
         """Where its threads are now, for how long, at least, and for whom they wait."""
-        told = {each.id: each for _, look in self._looks[-1:] for each in look.threads}
-        return sittings(self._dumps[-1][1], told, self._times)
+        by_thread = {each.id: each for _, look in self._inspections[-1:] for each in look.threads}
+        return sittings(self._dumps[-1][1], by_thread, self._times)
 
     def _times(self, waiting: Iterable[JavaThread]) -> Mapping[JavaThread, tuple[float, bool]]:
-        """For how long each of these is there, and whether that was seen by two looks alone."""
+        """For how long each of these is there, and whether only two inspections show it."""
         (first, then), (last, now) = self._dumps[0], self._dumps[-1]
         outer = kernel_threads(self.process)
         ids = {each: outer.get(each.nid) for each in waiting}
@@ -191,7 +193,7 @@ class Looking:
         same, since, times = self._same_wait() & stayed, time.monotonic() - last, {}
         for each, tid in ids.items():
             rested = rests.get(tid or 0)
-            looked = self._between(self._looks) if each.id in same else 0.0
+            looked = self._between(self._inspections) if each.id in same else 0.0
             if rested is None and each.id in stayed:  # nobody tells whether it ran: by its frames
                 looked = max(looked, round(last - first, 1))
             if rested is None or rested <= since:  # it may have left the place since its dump
@@ -200,14 +202,15 @@ class Looking:
         return times
 
     def _same_wait(self) -> frozenset[int]:
-        """Java's numbers of threads that are in the same wait in both looks, by the JVM's counts.
+        """Java's numbers of threads that are in the same wait in both inspections, by the JVM's
+        counts.
 
         The kernel does not show that: up to Java 23 the first thread that waits for a monitor
         wakes once a second to see whether it is free.
         """
-        if len(self._looks) < 2:
+        if len(self._inspections) < 2:
             return frozenset()
-        then, now = (set(look.threads) for _, look in (self._looks[0], self._looks[-1]))
+        then, now = (set(look.threads) for _, look in (self._inspections[0], self._inspections[-1]))
         return frozenset(each.id for each in then & now if None not in (each.blocked, each.waited))
 
 

@@ -26,7 +26,7 @@ def read(source: str) -> dict[int, Goroutine]:
 
 
 def page_of(url: str) -> str:
-    """Its pprof page, where only the address of the program was given."""
+    """The pprof page of a program, where only its address was given."""
     return url if "/debug/pprof" in url else url.rstrip("/") + PAGE
 
 

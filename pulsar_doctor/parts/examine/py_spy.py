@@ -1,6 +1,6 @@
 """Where the threads of a Python process are, read by py-spy.
 
-py-spy stops the process for some milliseconds, unless it is told not to, which it is: then a stack
+py-spy stops the process for some milliseconds, unless it is forbidden, as here: then a stack
 may be torn, and is left out. What it answers comes out of the memory of that process, so it is read
 as the agent's answer is. It needs the right to trace: the same user or root, and where the
 kernel asks for it, CAP_SYS_PTRACE. It is the extra [examine].
@@ -33,7 +33,7 @@ MISSING = "py-spy is not installed; install it with: pip install 'pulsar-doctor[
 
 
 class PySpy:
-    """py-spy, asked about one process. Raises CannotAttach where it is not there, or refused."""
+    """py-spy, for one process. Raises CannotAttach where it is not there, or refused."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -59,9 +59,9 @@ class PySpy:
         program = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
         if program is None:
             raise CannotAttach(MISSING)
-        asked = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+        command = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
         try:
-            return checked_threads(in_time(lambda: _output(asked)))
+            return checked_threads(in_time(lambda: _output(command)))
         except TimeoutError:
             why = f"it takes longer than {STEP_SECONDS:g} s"
         except (OSError, CannotAttach, Unreadable) as error:
@@ -69,13 +69,13 @@ class PySpy:
         raise CannotAttach(f"py-spy could not read process {pid}: {why}")
 
 
-def _output(asked: list[str]) -> bytes:
+def _output(command: list[str]) -> bytes:
     """In the child: what it prints, of which the kernel lets it write so much. CannotAttach."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (ANSWER_BYTES, ANSWER_BYTES))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         try:
             done = subprocess.run(
-                asked, stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
                 timeout=STEP_SECONDS - 0.5, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

@@ -1,9 +1,9 @@
 """How long a thread has not run, by the kernel's scheduler.
 
 /proc/PID/task/TID/sched tells when a thread ran last, by the clock of the CPU that it ran on. These
-clocks differ, and stand still while a hypervisor takes the CPU away. So ours is read on the same
-CPU, and what comes out is the least that it can be. A thread that waits in a call does not run, and
-cannot have left it. Where the kernel does not tell this, nothing is told. A thread that wakes on
+clocks differ, and stop while a hypervisor takes the CPU away. So ours is read on the same CPU, and
+what comes out is the least that it can be. A thread that waits in a call does not run, and cannot
+have left it. Where the kernel does not show this, nothing is reported. A thread that wakes on
 another CPU has 0 there until it runs (seen on Linux 6.18): it does not rest.
 
 Sources: kernel/sched/debug.c (proc_sched_show_task), se.exec_start; migrate_task_rq_fair in fair.c.
@@ -21,7 +21,7 @@ LEAST_SECONDS = 0.5  # less is nothing to speak of
 def resting_seconds(pid: int, threads: list[int]) -> dict[int, float]:
     """How long each of these threads has not run, at least; ids of the kernel, as seen from here.
 
-    Less than LEAST_SECONDS is 0; who is not told of is left out. Moves this thread from CPU to CPU
+    Less than LEAST_SECONDS is 0; unknown threads are left out. Moves this thread from CPU to CPU
     for a moment.
     """
     ran = {}
@@ -79,9 +79,9 @@ def _own_thread() -> int:
 
 def _last_ran(file: Path) -> float | None:
     try:
-        told = re.search(
+        match = re.search(
             r"^se\.exec_start\s*:\s*([\d.]+)", file.read_text("utf-8", "replace"), re.M
         )
     except OSError:
         return None
-    return float(told[1]) if told else None
+    return float(match[1]) if match else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from pulsar_doctor.evidence.process_told import Address, TcpConnection
+from pulsar_doctor.evidence.process_report import Address, TcpConnection
 
 ESTABLISHED = 1
 SOCK_DIAG, BY_FAMILY, DUMP, DONE, FAILED = 4, 20, 0x301, 3, 2
@@ -40,14 +40,14 @@ class Socket:
 
 
 def connections(pid: int) -> list[TcpConnection] | None:
-    """Its established connections, in the order of their ports; None where we may not see them."""
+    """The process's established connections, by their ports; None where we may not see them."""
     own = inodes(pid)
     if own is None:
         return None
     found = [each.connection for each in sockets(str(pid)) if each.inode in own]
     ages = _ages() if same_network(pid) else {}
-    told = (_aged(each, ages) for each in found)
-    return sorted(told, key=lambda each: (each.remote, each.local))
+    aged = (_aged(each, ages) for each in found)
+    return sorted(aged, key=lambda each: (each.remote, each.local))
 
 
 def _aged(connection: TcpConnection, ages: ConnectionTimes) -> TcpConnection:
@@ -111,7 +111,7 @@ def same_network(pid: int) -> bool:
 
 
 def _ages() -> ConnectionTimes:
-    """Of all established connections here: ms since data came and was sent; the round trip."""
+    """For every established connection here: ms since data came and was sent; the round trip."""
     found: ConnectionTimes = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, struct.error):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pulsar_doctor.cli import _completing
-from pulsar_doctor.cli._calls import end_as_with_ctrl_c, say, settings, told
+from pulsar_doctor.cli._calls import end_as_with_ctrl_c, is_given, say, settings
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import argument, connection_options, option, output_option, taking
 from pulsar_doctor.cli._types import DURATION, RATE, SIZE
@@ -102,7 +102,7 @@ class ProduceRequest:
 @click.command(cls=Sections, epilog=EPILOG)
 @taking(ProduceRequest)
 @connection_options
-def command(asked: ProduceRequest) -> int:
+def command(request: ProduceRequest) -> int:
     """Sends test messages to a topic.
 
     TOPIC is created; a topic that exists is refused without --existing. The REST API (--admin-url)
@@ -113,7 +113,7 @@ def command(asked: ProduceRequest) -> int:
     Ctrl-C ends at once, and says how many messages the broker has.
     """  # fmt: skip
     end_as_with_ctrl_c()
-    _check(asked)
+    _check(request)
     where = settings()
     with needing("consume", "sending messages"):
         from pulsar_doctor.parts.consume import producing
@@ -121,28 +121,28 @@ def command(asked: ProduceRequest) -> int:
     if where.sandbox:
         where = _sandbox(where)
     require_reachable(where.service_url, where)
-    made = producing.visit(where, asked.topic, existing=asked.existing)
-    if asked.subscription is not None:
-        producing.subscribe(where, asked.topic, asked.subscription)
+    made = producing.visit(where, request.topic, existing=request.existing)
+    if request.subscription is not None:
+        producing.subscribe(where, request.topic, request.subscription)
     sending = producing.Sending(
-        asked.count, asked.rate, asked.keys, asked.size, asked.batch, asked.delay
+        request.count, request.rate, request.keys, request.size, request.batch, request.delay
     )
     sent, began = producing.SentSoFar(), time.monotonic()
     try:
-        _send(where, asked, sending, sent)
+        _send(where, request, sending, sent)
     finally:
-        _show(where, asked, sent, time.monotonic() - began)
+        _show(where, request, sent, time.monotonic() - began)
         if made is not None:
             warn(made.sentence)
     return 0
 
 
-def _check(asked: ProduceRequest) -> None:
-    if asked.delay and asked.batch > 1:
+def _check(request: ProduceRequest) -> None:
+    if request.delay and request.batch > 1:
         raise InputError("clients send delayed messages one by one: leave --batch or --delay out")
-    if asked.subscription is not None and asked.existing:
+    if request.subscription is not None and request.existing:
         raise InputError("-s creates a subscription on a new topic: leave -s or --existing out")
-    if asked.size > PAYLOAD_MOST:
+    if request.size > PAYLOAD_MOST:
         raise InputError("--size: a broker takes no message of more than 5 MiB")
 
 
@@ -158,59 +158,63 @@ def _sandbox(where: Settings) -> Settings:
     return replace(where, service_url=found.service_url, admin_url=found.admin_url)
 
 
-def _send(where: Settings, asked: ProduceRequest, sending: Sending, sent: SentSoFar) -> None:
+def _send(where: Settings, request: ProduceRequest, sending: Sending, sent: SentSoFar) -> None:
     from pulsar_doctor.parts.consume import attach, producing
     from pulsar_doctor.report.progress import ProgressBar
 
-    bar = ProgressBar(quiet=told("quiet"))
+    bar = ProgressBar(quiet=is_given("quiet"))
     try:
         with (
             tempfile.TemporaryDirectory(prefix="pulsar-doctor-") as own,
             attach.connected(where.service_url, where, Path(own) / "log") as client,
         ):
             producing.send(
-                client, asked.topic, sending, sent, lambda done: bar(done, asked.count, "messages")
+                client,
+                request.topic,
+                sending,
+                sent,
+                lambda done: bar(done, request.count, "messages"),
             )
     except KeyboardInterrupt:
         unknown = f"; the broker has not answered for {sent.in_flight} of them"
-        said = f"interrupted after {sent.given} of {many(asked.count, 'message')}"
-        say(said + (unknown if sent.in_flight else ""))
+        text = f"interrupted after {sent.given} of {many(request.count, 'message')}"
+        say(text + (unknown if sent.in_flight else ""))
         raise
     finally:
         bar.stop()
 
 
-def _show(where: Settings, asked: ProduceRequest, sent: SentSoFar, seconds: float) -> None:
-    if asked.output == "json":
-        tell_json(_document(asked, sent, seconds), indent=2)
+def _show(where: Settings, request: ProduceRequest, sent: SentSoFar, seconds: float) -> None:
+    if request.output == "json":
+        tell_json(_document(request, sent, seconds), indent=2)
         return
     from pulsar_doctor.report.paper import print_page
 
-    what = [f"{asked.size} bytes each"]
-    what += [f"with {many(asked.keys, 'key')}"] if asked.keys else []
-    what += [f"in batches of {asked.batch}"] if asked.batch > 1 else []
-    what += [f"to be delivered after {duration(asked.delay)}"] if asked.delay else []
+    what = [f"{request.size} bytes each"]
+    what += [f"with {many(request.keys, 'key')}"] if request.keys else []
+    what += [f"in batches of {request.batch}"] if request.batch > 1 else []
+    what += [f"to be delivered after {duration(request.delay)}"] if request.delay else []
     pace = f", {sent.acknowledged / seconds:.0f}/s" if seconds else ""
     print_page(
-        f"{sent.acknowledged} of {many(asked.count, 'message')} acknowledged by the broker: "
-        f"{printable(asked.topic)}, {', '.join(what)}; {duration(seconds)}{pace}, "
+        f"{sent.acknowledged} of {many(request.count, 'message')} acknowledged by the broker: "
+        f"{printable(request.topic)}, {', '.join(what)}; {duration(seconds)}{pace}, "
         f"at {bare(where.service_url)}"
     )
 
 
-def _document(asked: ProduceRequest, sent: SentSoFar, seconds: float) -> dict[str, Any]:
+def _document(request: ProduceRequest, sent: SentSoFar, seconds: float) -> dict[str, Any]:
     return {
         "schema": "pulsar-doctor/produce/1",
-        "topic": asked.topic,
-        "created": not asked.existing,
-        "subscription": asked.subscription,
-        "messages": asked.count,
+        "topic": request.topic,
+        "created": not request.existing,
+        "subscription": request.subscription,
+        "messages": request.count,
         "sent": sent.given,
         "acknowledged": sent.acknowledged,
         "failed": sent.failed,
-        "payload_bytes": asked.size,
-        "keys": asked.keys,
-        "batch_size": asked.batch,
-        "delay_seconds": asked.delay,
+        "payload_bytes": request.size,
+        "keys": request.keys,
+        "batch_size": request.batch,
+        "delay_seconds": request.delay,
         "seconds": round(seconds, 3),
     }

@@ -100,7 +100,7 @@ def command() -> None:
 @command.command()
 @taking(StartRequest)
 @local_options
-def start(asked: StartRequest) -> None:
+def start(request: StartRequest) -> None:
     """Starts the sandbox, or finds the one that runs; prints its URLs.
 
     Takes about ten seconds, 350 MB of memory and 100 MB of disk, plus the messages.
@@ -116,25 +116,25 @@ def start(asked: StartRequest) -> None:
 
     started = sandbox.start(
         settings().pulsar_home,
-        batch_index_acks=asked.batch_index_acks,
-        conf=_settings_of(asked),
-        data=asked.data,
-        version=asked.pulsar_version,
+        batch_index_acks=request.batch_index_acks,
+        conf=_settings_of(request),
+        data=request.data,
+        version=request.pulsar_version,
         say=say,
     )
-    _show(started, asked.output)
+    _show(started, request.output)
 
 
-def _settings_of(asked: StartRequest) -> dict[str, str]:
-    """All settings of standalone.conf that were requested, the ports too."""
+def _settings_of(request: StartRequest) -> dict[str, str]:
+    """The requested settings of standalone.conf, the ports too."""
     from pulsar_doctor.parts.sandbox.ports import PORTS, require_settable
 
-    require_settable(asked.conf)
-    ports = {"broker": asked.port, "web": asked.admin_port}
-    if asked.port is not None and asked.port == asked.admin_port:
-        raise InputError(f"--port and --admin-port are both {asked.port}: they must differ")
+    require_settable(request.conf)
+    ports = {"broker": request.port, "web": request.admin_port}
+    if request.port is not None and request.port == request.admin_port:
+        raise InputError(f"--port and --admin-port are both {request.port}: they must differ")
     named = {PORTS[name][0]: str(port) for name, port in ports.items() if port is not None}
-    return asked.conf | named
+    return request.conf | named
 
 
 @command.command()

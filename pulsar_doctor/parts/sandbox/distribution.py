@@ -34,7 +34,7 @@ except ImportError:
 # The archive and what is in it (see sizes.py) are there both for a moment, and need some room.
 NEEDED_BYTES = 600_000_000
 OLDEST_JAVA = 17
-# What `digest_of` gives for a folder that was unpacked from an archive whose checksum is known here
+# What `digest_of` gives for a folder unpacked from an archive with a checksum known here
 # (versions.py). For others it is written down when they are unpacked.
 DIGESTS = {
     "apache-pulsar-2.11.0": "b15b5e8f26b043b41f55ba502c0ad98bf2f571bd41738bae4c0996bd46df93ad",
@@ -56,8 +56,8 @@ def cache_folder() -> Path:
 
     Raises DoctorError where others could change what is in it.
     """
-    if told := os.environ.get("PULSAR_DOCTOR_CACHE"):
-        return require_ours(Path(told).absolute())
+    if folder := os.environ.get("PULSAR_DOCTOR_CACHE"):
+        return require_ours(Path(folder).absolute())
     return require_ours(user_cache_path("pulsar-doctor", appauthor=False).absolute())
 
 
@@ -238,9 +238,9 @@ def java_home(environ: Mapping[str, str] | None = None) -> Path:
     Raises needing where there is none at all.
     """
     environ = os.environ if environ is None else environ
-    told = environ.get("JAVA_HOME")
+    given = environ.get("JAVA_HOME")
     found = shutil.which("java", path=environ.get("PATH", ""))
-    for java in (told and f"{told}/bin/java", found):
+    for java in (given and f"{given}/bin/java", found):
         if java and (home := usable_java(Path(java))):
             return home
     with needing("sandbox", "the sandbox"):

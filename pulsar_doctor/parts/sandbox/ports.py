@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 REMEMBERED = "ports.json"  # in the folder of its data
 # Each port: its setting, and the option of `sandbox start` that sets it.
 PORTS = {"broker": ("brokerServicePort", "--port"), "web": ("webServicePort", "--admin-port")}
-# With these the health check cannot succeed, or looks at another address.
+# With these the health check cannot succeed, or checks another address.
 UNHEALTHY = frozenset(
     {"authenticationEnabled", "authorizationEnabled", "enablePersistentTopics"}
     | {"bindAddress", "bindAddresses", "advertisedAddress", "advertisedListeners"}
@@ -52,7 +52,7 @@ def require_free(conf: Mapping[str, str]) -> dict[str, int]:
 
 
 def of(data: Path, conf: Mapping[str, str]) -> dict[str, int]:
-    """Those that were requested; else those of the last time, if they are free; else free ones."""
+    """The requested ports; else those of the last time, if they are free; else free ones."""
     remembered = data / REMEMBERED
     requested = require_free(conf)
     ports: dict[str, int] = {}

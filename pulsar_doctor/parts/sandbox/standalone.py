@@ -177,7 +177,7 @@ def _write(plan: StandalonePlan, at: Mapping[str, int]) -> Sandbox:
     ours = {setting: str(at[name]) for name, (setting, _) in PORTS.items()} | {
         "bindAddress": HOST,
         "advertisedAddress": HOST,
-        # The bookie listens on every interface unless it is told one.
+        # The bookie listens on every interface unless it is given one.
         "listeningInterface": loopback(),
     }
     conf = with_settings(template, ours | dict(plan.conf))
@@ -195,7 +195,7 @@ def loopback() -> str:
 def with_settings(template: str, settings: Mapping[str, str]) -> str:
     """A properties file with these settings in it, each once.
 
-    Replaced where they stand: of a key that stands twice BookKeeper reads the first.
+    Replaced in place: of a key that is there twice BookKeeper reads the first.
     """
     left = dict(settings)
     lines = []
@@ -261,10 +261,10 @@ def _answers(client: httpx2.Client, path: str) -> bool:
 
 def _failure(log: Path, what: str) -> str:
     lines = log.read_text("utf-8", "replace").splitlines()
-    said = f": {error}" if (error := _own_error(lines)) else ""
+    reason = f": {error}" if (error := _own_error(lines)) else ""
     # Without the frames of stack traces: fifteen of those would say nothing.
     lines = [line for line in lines if not line.startswith("\tat ")][-LAST_LINES:]
-    return "\n  ".join((f"Apache Pulsar {what}{said}; the end of its log {log}:", *lines))
+    return "\n  ".join((f"Apache Pulsar {what}{reason}; the end of its log {log}:", *lines))
 
 
 def _own_error(lines: Sequence[str]) -> str | None:

@@ -1,7 +1,7 @@
 """The versions of Apache Pulsar that the sandbox can run, and how each is downloaded.
 
 A distribution where the repository has one; else the jars of the broker, as locks/VERSION.txt lists
-them, in a folder that looks like a distribution (made_home). What is downloaded is what was tried:
+them, in a folder laid out as a distribution (made_home). What is downloaded is what was tried:
 its checksum is written down here. Of other versions only the repository's own checksum is known.
 """
 
@@ -78,7 +78,7 @@ class KnownVersion:
 
 
 def known() -> list[KnownVersion]:
-    """All of them, oldest first."""
+    """Every version, oldest first."""
     found = [
         KnownVersion(v, "distribution", each.size, home_of(v)) for v, each in DISTRIBUTIONS.items()
     ]
@@ -105,19 +105,19 @@ def jars_of(version: str) -> Iterator[maven.Jar]:
         yield maven.Jar(sha256, coordinates, int(size))
 
 
-def pulsar_home(told: Path | None, say: Say = to_stderr, version: str | None = None) -> Path:
+def pulsar_home(given: Path | None, say: Say = to_stderr, version: str | None = None) -> Path:
     """The Pulsar to run: the folder that the user named, else this version, downloaded if missing.
 
     Raises InputError where the named folder holds no Pulsar, or both are named; DoctorError where
     the version cannot be had.
     """
-    if told is None:
+    if given is None:
         return without_spaces(_brought(version or DEFAULT, say))
     if version is not None:
         raise InputError("--pulsar-home and --pulsar-version name two Pulsars; give one of them")
-    if not (told / "bin" / "pulsar").is_file():
-        raise InputError(f"{told} holds no bin/pulsar; --pulsar-home names an unpacked Pulsar")
-    return without_spaces(told.absolute())
+    if not (given / "bin" / "pulsar").is_file():
+        raise InputError(f"{given} holds no bin/pulsar; --pulsar-home names an unpacked Pulsar")
+    return without_spaces(given.absolute())
 
 
 def _brought(version: str, say: Say) -> Path:

@@ -88,7 +88,7 @@ class RunOutcome:
 
 
 def sizes_to_compare(given: Sequence[int], *others: int) -> list[int]:
-    """Those that were given, where there are several, or the usual ones too; and others."""
+    """The sizes that were given, where there are several, or the usual ones too; and others."""
     return sorted({*(() if len(given) > 1 else QUEUES), *given, *others})
 
 

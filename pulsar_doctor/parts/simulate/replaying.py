@@ -59,8 +59,10 @@ class Seen:
         return sum(sent.messages for sent in self.sent.values())
 
 
-def seen(rows: Iterable[Row], told: Mapping[str, Mapping[str, Any]]) -> dict[SubscriptionKey, Seen]:
-    """The subscriptions of a trace. told: as in the trace's meta, by consumer name."""
+def seen(
+    rows: Iterable[Row], given: Mapping[str, Mapping[str, Any]]
+) -> dict[SubscriptionKey, Seen]:
+    """The subscriptions of a trace. given: as in the trace's meta, by consumer name."""
     found: dict[SubscriptionKey, Seen] = {}
     for row in rows:
         if row.topic and row.subscription and row.incarnation is not None:
@@ -72,7 +74,7 @@ def seen(rows: Iterable[Row], told: Mapping[str, Mapping[str, Any]]) -> dict[Sub
             name = row.consumer_name or f"#{row.incarnation}"
             worker = of.workers.get(name)
             if worker is None:
-                worker = of.workers[name] = _worker(name, row, told.get(name, {}))
+                worker = of.workers[name] = _worker(name, row, given.get(name, {}))
                 of.type = (row.subscription_type or of.type).lower()
             step = STEPS.get(row.command)
             if step is not None:
@@ -104,7 +106,8 @@ def chosen(
 
 
 def replay(of: Seen, process_seconds: float | None = None) -> Given:
-    """Its scenario. process_seconds: of messages of which nothing is known, instead of the usual.
+    """The scenario of the trace. process_seconds: of messages of which nothing is known, instead of
+    the usual.
 
     Raises ValueError where no processing time is known at all.
     """
@@ -125,12 +128,12 @@ def replay(of: Seen, process_seconds: float | None = None) -> Given:
     return Given(scenario, _queue(workers), tuple(_notes(of, times, known, assumed)))
 
 
-def _worker(name: str, row: Row, told: Mapping[str, Any]) -> TimedConsumer:
+def _worker(name: str, row: Row, given: Mapping[str, Any]) -> TimedConsumer:
     return TimedConsumer(
         name,
         row.mono_ns,
-        told.get("receiver_queue_size"),
-        told.get("process_seconds"),
+        given.get("receiver_queue_size"),
+        given.get("process_seconds"),
         row.client_version,
     )
 
@@ -193,14 +196,14 @@ def _since(of: Seen, us: int | None, otherwise: int) -> int:
 def _usual(
     workers: list[TimedConsumer], times: list[Times], process_seconds: float | None
 ) -> tuple[list[int], list[str]]:
-    """What each consumer needs for a message that says nothing; and whose that is not known of."""
+    """What each consumer needs for a message without a time of its own; and who is unknown."""
     if process_seconds is not None:
         return [round(process_seconds * 1e9)] * len(workers), []
     own = [usual_ns(worker, each) for worker, each in zip(workers, times, strict=True)]
-    told = [ns for ns in own if ns is not None]
-    if not told:
+    known = [ns for ns in own if ns is not None]
+    if not known:
         raise ValueError("does not tell how long any message takes: give --process-time")
-    other = round(median(told))
+    other = round(median(known))
     assumed = [worker.name for worker, ns in zip(workers, own, strict=True) if ns is None]
     return [other if ns is None else ns for ns in own], assumed
 

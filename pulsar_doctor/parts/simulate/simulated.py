@@ -17,7 +17,7 @@ MEAN_OF = 10_000  # messages
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """All that was simulated."""
+    """Everything that was simulated."""
 
     scenario: Scenario
     given: int  # the queue size that the others are compared with

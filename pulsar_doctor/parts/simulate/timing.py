@@ -17,7 +17,7 @@ class TimedConsumer:
     name: str
     attached_ns: int
     receiver_queue_size: int | None = None
-    told_seconds: float | None = None
+    given_seconds: float | None = None
     client_version: str | None = None
     # entries: when they came, with how many messages
     delivered: dict[Position, tuple[int, int]] = field(default_factory=dict)
@@ -43,9 +43,9 @@ def times_of(worker: TimedConsumer, end_ns: int) -> Times:
 
 
 def usual_ns(worker: TimedConsumer, times: Times) -> int | None:
-    """What a message takes of which nothing is known: as told, or the median; None if unknown."""
-    if worker.told_seconds is not None:
-        return round(worker.told_seconds * 1e9)
+    """What a message takes of which nothing is known: as given, or the median; None if unknown."""
+    if worker.given_seconds is not None:
+        return round(worker.given_seconds * 1e9)
     return round(median(times.known.values())) if times.known else None
 
 
@@ -55,9 +55,9 @@ def _by_takes(worker: TimedConsumer, end_ns: int) -> Times:
     at_least: dict[tuple[Position, int], int] = {}
     for message, began_ns, next_ns in _steps(worker.taken):
         ends = [next_ns, worker.acked.get(message[0])]
-        told = [end for end in ends if end is not None and end >= began_ns]
-        if told:
-            known[message] = min(told) - began_ns
+        later = [end for end in ends if end is not None and end >= began_ns]
+        if later:
+            known[message] = min(later) - began_ns
         else:
             at_least[message] = max(0, end_ns - began_ns)
     return Times(known, at_least, 0, True)

@@ -1,7 +1,7 @@
 """Reads how the broker stores acknowledgements, for the trace of a tap.
 
 A thread of its own, begun when the tap listens: who is refused, or gets no answer in time, has a
-trace that does not know. Nothing is said of it, and nothing waits for it but the tap's end.
+trace that does not know. Nothing is printed of it, and nothing waits for it but the tap's end.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ANSWER_SECONDS = 2.0
 def asking(settings: Settings | None, record: Callable[[dict[str, Any]], object]) -> Iterator[None]:
     """Hands the broker's answer to `record`, once, in another thread, within the with-block.
 
-    None is asked where the REST API is a default that may be another broker's. One that was named
-    is asked, whichever broker is tapped: it only reads, and the user knows which it is.
+    None is queried where the REST API is a default that may be another broker's. One that was named
+    is queried, whichever broker is tapped: it only reads, and the user knows which it is.
     """
     if settings is None or guessed(settings) == "admin_url":
         yield
@@ -33,10 +33,12 @@ def asking(settings: Settings | None, record: Callable[[dict[str, Any]], object]
 
     def ask() -> None:
         with suppress(DoctorError, OSError):  # TimeoutError is one, and so is a full disk
-            told = asyncio.run(_ask(settings))
+            settings_of_broker = asyncio.run(_ask(settings))
             with recording:
-                if (told["configuration"] or told["version"]) and not over.is_set():
-                    record(told)
+                if (
+                    settings_of_broker["configuration"] or settings_of_broker["version"]
+                ) and not over.is_set():
+                    record(settings_of_broker)
 
     thread = threading.Thread(target=ask, daemon=True, name="broker-settings")
     thread.start()

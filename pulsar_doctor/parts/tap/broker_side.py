@@ -1,8 +1,8 @@
 """Reads the broker's statistics of each consumer on the tap, about once a second.
 
-Only topics that have a consumer on the tap are asked for: they are loaded anyway. It works in a
-thread of its own, so that a slow broker holds up nothing. Where the broker cannot be asked, that is
-said in one sentence; where it refuses, it is not asked again.
+Only topics that have a consumer on the tap are read: they are loaded anyway. It works in a thread
+of its own, so that a slow broker holds up nothing. Where the broker cannot be reached, that is
+reported in one sentence; where it refuses, it is not tried again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused
 from pulsar_doctor.broker.samples.reading import harmless
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.tap.broker_told import BrokerAnswer
+from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.observer.events import Compare
 
 EVERY_SECONDS = 1.0
 AFTER_FAILURE_SECONDS = 10.0
 MARGIN_SECONDS = 0.2  # on the way between tap and broker
-LIMIT_SECONDS = 60.0  # a limit that was read is asked for again after this long
-TOPICS_AT_ONCE = 50  # more are asked for in turns
+LIMIT_SECONDS = 60.0  # a limit that was read is read again after this long
+TOPICS_AT_ONCE = 50  # more are read in turns
 CONCURRENCY = 4
 
 
@@ -33,7 +33,7 @@ class BrokerSide:
     """The asking thread.
 
     topics: full names of the topics that have living consumers. settled: returns once everything
-    that has passed the tap stands in the journal. tell: takes the answers of one look.
+    that has passed the tap is in the journal. tell: takes the answers of one round.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class BrokerSide:
         self._settings = settings
         self._topics, self._settled, self._tell, self._say = topics, settled, tell, say
         self._over = threading.Event()
-        self._said: set[str] = set()
-        self._asked_last = ""
+        self._shown: set[str] = set()
+        self._last_topic = ""
         self._limits: dict[str, tuple[float, int | None]] = {}
         self._thread = threading.Thread(target=self._work, daemon=True, name="compare-broker")
         self._thread.start()
@@ -81,20 +81,20 @@ class BrokerSide:
 
     async def _look(self, admin: Admin) -> None:
         topics = self._next_topics()
-        looks = await asyncio.gather(*(self._answer(admin, topic) for topic in topics))
-        told = tuple(look for look in looks if look is not None)
-        if told:
+        found = await asyncio.gather(*(self._answer(admin, topic) for topic in topics))
+        answers = tuple(look for look in found if look is not None)
+        if answers:
             await asyncio.sleep(MARGIN_SECONDS)
             await asyncio.to_thread(self._settled)
-            self._tell(Compare(told))
+            self._tell(Compare(answers))
 
     def _next_topics(self) -> list[str]:
         """In alphabetical order, on from where the last look ended."""
         topics = sorted(set(self._topics()))
-        ahead = [topic for topic in topics if topic > self._asked_last]
-        behind = [topic for topic in topics if topic <= self._asked_last]
+        ahead = [topic for topic in topics if topic > self._last_topic]
+        behind = [topic for topic in topics if topic <= self._last_topic]
         chosen = list(islice([*ahead, *behind], TOPICS_AT_ONCE))
-        self._asked_last = chosen[-1] if chosen else ""
+        self._last_topic = chosen[-1] if chosen else ""
         return chosen
 
     async def _answer(self, admin: Admin, topic: str) -> BrokerAnswer | None:
@@ -117,6 +117,6 @@ class BrokerSide:
         return limit
 
     def _say_once(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+        if sentence not in self._shown:
+            self._shown.add(sentence)
             self._say(sentence)

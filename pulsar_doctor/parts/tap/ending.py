@@ -15,7 +15,7 @@ from typing import IO
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
 
-COMMAND_SECONDS = 10.0  # to end, when it is told to
+COMMAND_SECONDS = 10.0  # to end, on request
 LINE_MOST, SHOWN_MOST = 4096, 200  # bytes of a last line that are kept, characters in a sentence
 LAST_SECONDS = 1.0  # for the rest of what a command that has ended wrote
 CHECKS_SHARE = 10  # between two checks it does other things for so many times as long
@@ -79,7 +79,7 @@ class Ending:
     """The end of a tap, and of the command in front of it."""
 
     plan: EndPlan
-    told: bool = False  # the command was requested to end
+    requested: bool = False  # the command was requested to end
     _began: float = field(default_factory=time.monotonic)
     _check_at: float | None = None
     _kill_at: float = 0.0
@@ -105,8 +105,8 @@ class Ending:
     def end(self, child: subprocess.Popen[bytes]) -> None:
         """Tells the command to end; one that does not is killed. To be called again and again."""
         now = time.monotonic()
-        if not self.told:
-            self.told, self._kill_at = True, now + COMMAND_SECONDS
+        if not self.requested:
+            self.requested, self._kill_at = True, now + COMMAND_SECONDS
             child.terminate()
         elif now > self._kill_at:
             child.kill()
@@ -114,15 +114,15 @@ class Ending:
     def of_command(self, child: subprocess.Popen[bytes], last: LastLine | None) -> CommandEnd:
         """How it ended."""
         seconds, code = time.monotonic() - self._began, self.code(child.returncode)
-        return CommandEnd(code, seconds, not self.told, last.finish() if last else "")
+        return CommandEnd(code, seconds, not self.requested, last.finish() if last else "")
 
     def code(self, returncode: int) -> int:
-        """The command's exit code, as a shell has it; 0 where it ended because it was told to."""
+        """The command's exit code, as a shell has it; 0 where it ended on request."""
         code = returncode if returncode >= 0 else 128 - returncode
-        return 0 if self.told and code == 128 + signal.SIGTERM else code
+        return 0 if self.requested and code == 128 + signal.SIGTERM else code
 
 
 def named(code: int) -> str:
-    """An exit code with the signal that it stands for."""
+    """An exit code with the signal that it means."""
     numbers = {128 + each: each.name for each in signal.Signals}
     return f"{code} ({numbers[code]})" if code in numbers else str(code)

@@ -13,7 +13,7 @@ LAST_SECONDS = 2.0
 
 
 class Hearing:
-    """Of one process whose stderr is a pipe. say: takes one line, in a thread of its own."""
+    """Hears one process with stderr on a pipe. say: takes one line, in a thread of its own."""
 
     def __init__(self, process: subprocess.Popen[bytes], say: Callable[[str], object]) -> None:
         self._process = process

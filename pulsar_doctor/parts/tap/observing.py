@@ -1,11 +1,12 @@
 """Keeps an observer process running beside a tap, and passes on its messages.
 
 It may die, and the traffic does not notice: it is started again, each time after a longer pause. A
-new one reads again what is not sealed and then tells of the past as if it were news, so what was
-told before is not passed on twice; what was asked and is not answered is asked again.
+new one reads again what is not sealed and then reports the past as if it were news, so what was
+reported before is not passed on twice; a request without an answer is sent again.
 
-One that hangs, or was stopped, is reported: when it has said nothing for a while it is asked for
-its counts, and it answers that whatever else it does. The relay records meanwhile: nothing is lost.
+One that hangs, or was stopped, is reported: when it has sent nothing for a while it is requested to
+send its counts, and it answers that whatever else it does. The relay records meanwhile: nothing is
+lost.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Observing:
         self._awaited: dict[tuple[type[ObserverEvent], int], Seal | Keep] = {}
         self._silent_seconds = silent_seconds
         self._silent_since: float | None = None  # where that was reported
-        self._counts_owed = 0  # answers that nobody but us has asked for
+        self._counts_owed = 0  # answers that nobody but us has requested
         self._pause = PAUSE_SECONDS
         self._start_at = 0.0
         self._process: _Process | None = None
@@ -88,11 +89,11 @@ class Observing:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that works now; None between two."""
+        """The pid of the process that works now; None between two."""
         return None if self._process is None else self._process.pid
 
     def next(self, seconds: float) -> ObserverEvent | Answering | None:
-        """What it told next; None where nothing new came within so many seconds."""
+        """The next event; None where nothing new came within so many seconds."""
         self._look_after()
         if (answering := self._answering()) is not None:
             return answering
@@ -104,7 +105,7 @@ class Observing:
         return None
 
     def _taken(self, seconds: float) -> ObserverEvent | None:
-        """The next thing; None where it was told before or cannot be read. Raises queue.Empty."""
+        """The next event; None: passed on before, or unreadable. Raises queue.Empty."""
         event = self._events.get(timeout=seconds)
         if isinstance(event, Strange):
             self._pass_over(event)
@@ -115,7 +116,7 @@ class Observing:
         return self._known.news(event)
 
     def _pass_over(self, strange: Strange) -> None:
-        """An observer of another version tells something; each is said once."""
+        """An observer of another version sends something; each kind is reported once."""
         sentence = str(strange)
         if sentence not in self._strange and len(self._strange) < STRANGE_MOST:
             self._strange.add(sentence)
@@ -124,22 +125,22 @@ class Observing:
                 "than this tap, so begin the tap anew when its clients can be without it"
             )
 
-    def ask(self, asked: Ask) -> None:
+    def ask(self, question: Ask) -> None:
         """Asks the observer that works now, if there is one."""
         if self._process is not None:
-            self._process.write(asked)
+            self._process.write(question)
 
-    def ask_surely(self, asked: Seal | Keep) -> None:
+    def ask_surely(self, question: Seal | Keep) -> None:
         """Answered by Sealed or Kept, even if the observer dies meanwhile."""
-        self._awaited[ANSWERS[type(asked)], asked.through] = asked
-        self.ask(asked)
+        self._awaited[ANSWERS[type(question)], question.through] = question
+        self.ask(question)
 
     def finish(self) -> list[ObserverEvent]:
-        """Waits until it has sealed what the relay left; what it still told.
+        """Waits until it has sealed what the relay left; returns its last events.
 
         It is not waited for where it does not answer: whoever opens the trace seals the rest.
         """
-        told: list[ObserverEvent] = []
+        events: list[ObserverEvent] = []
         silent = self._silent_since is not None
         until = time.monotonic() + (self._silent_seconds if silent else FINISH_SECONDS)
         while (self._process is not None and not self._process.over) or not self._events.empty():
@@ -148,13 +149,13 @@ class Observing:
             with contextlib.suppress(queue.Empty):
                 event = self._taken(0.05)
                 if event is not None:
-                    told.append(event)
+                    events.append(event)
         if self._process is not None:
             self._process.end()
-        return told
+        return events
 
     def _silence(self) -> float:
-        """For how many seconds it has said nothing; 0 where something it said is not taken yet."""
+        """For how many seconds it has sent nothing; 0 where something it sent is not taken yet."""
         if self._process is None or not self._events.empty():
             return 0.0
         return time.monotonic() - self._process.heard_at
@@ -164,8 +165,8 @@ class Observing:
         process, silent = self._process, self._silence()
         if process is None:
             return None
-        if silent > self._silent_seconds / 2 and not process.is_asked:
-            process.is_asked = True
+        if silent > self._silent_seconds / 2 and not process.is_pinged:
+            process.is_pinged = True
             self._counts_owed += 1
             process.write(CountRows())
         if self._silent_since is not None:
@@ -188,8 +189,8 @@ class Observing:
         self._counts_owed = 0
         self._process = _Process(self._trace_dir, self._events, self._say)
         self._process.write(self._begin)
-        for asked in self._awaited.values():
-            self._process.write(asked)
+        for question in self._awaited.values():
+            self._process.write(question)
 
     def _look_after(self) -> None:
         """Starts it again where it has died."""
@@ -212,7 +213,7 @@ class Observing:
 
 
 class _Known:
-    """What was told before, by whichever observer."""
+    """What was passed on before, by whichever observer."""
 
     def __init__(self) -> None:
         self._statuses: dict[tuple[str, int | None, str], Status] = {}
@@ -228,9 +229,9 @@ class _Known:
                 before, self._gap_seq = self._gap_seq, max(self._gap_seq, event.seq)
                 return event if event.seq > before else None
             case NotLetIn(reason=what) | PassedBy(topic=what):
-                told = (type(event), what) in self._once
+                is_known = (type(event), what) in self._once
                 self._once.add((type(event), what))
-                return None if told else event
+                return None if is_known else event
         return event
 
     def _changed(self, event: Verdict) -> Verdict | None:
@@ -269,9 +270,9 @@ class _Process:
             start_new_session=True,
         )
         self.pid = self._process.pid
-        self.heard_at = time.monotonic()  # when it said something; at first, when it began
+        self.heard_at = time.monotonic()  # when it sent something; at first, when it began
         self.has_answered = False
-        self.is_asked = False  # by us, since it last said something
+        self.is_pinged = False  # by us, since it last sent something
         self._hearing = Hearing(self._process, say)
         self._events = events
         self._lines: queue.Queue[bytes | None] = queue.Queue(LINES_MOST)
@@ -282,13 +283,13 @@ class _Process:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended and all that it told has been taken."""
+        """Whether it has ended and its last event has been taken."""
         return not self._reader.is_alive() and self._process.poll() is not None
 
-    def write(self, asked: Ask) -> None:
+    def write(self, question: Ask) -> None:
         """One line. Left out where the observer does not read."""
         with contextlib.suppress(queue.Full):
-            self._lines.put_nowait(json.dumps(ASKS.to_json(asked)).encode() + b"\n")
+            self._lines.put_nowait(json.dumps(ASKS.to_json(question)).encode() + b"\n")
 
     def end(self) -> int:
         """Takes leave of it; its exit code."""
@@ -304,7 +305,7 @@ class _Process:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self.heard_at, self.has_answered, self.is_asked = time.monotonic(), True, False
+                self.heard_at, self.has_answered, self.is_pinged = time.monotonic(), True, False
                 if line.endswith(b"\n"):  # it was not killed in the midst of it
                     self._events.put(EVENTS.of_line(line))
 

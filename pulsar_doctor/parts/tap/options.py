@@ -27,8 +27,8 @@ class RelayOptions:
     allow_brokers: tuple[str, ...] = ()  # host:port that may be dialled though no lookup names it
     max_connections: int = CONNECTIONS_MOST
     limits: RingLimits | None = None  # of the journals; None: those of a trace that is no ring
-    settings: Settings | None = None  # for TLS to brokers and the REST API; None: it is not asked
-    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by consumer name
+    settings: Settings | None = None  # for TLS to brokers and the REST API; None: it is not used
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by consumer name
     probe: bool = False  # a broker has to answer before the relay starts
     say: Callable[[str], object] | None = None  # takes its stderr; None: that is ours
     lasting: bool = False  # it outlives this process, and can be started again

@@ -66,7 +66,7 @@ def own_trace(say: Callable[[str], object]) -> Iterator[OwnTrace]:
 
 
 def bytes_in(folder: Path) -> int:
-    """Of all files in it."""
+    """How many bytes all files in it have."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -1,8 +1,8 @@
 """Finds out with a PING, without credentials, whether an address is a broker.
 
-A broker and a proxy answer PONG before anybody has said CONNECT, and write nothing into their logs
+A broker and a proxy answer PONG before anybody has sent CONNECT, and write nothing into their logs
 but that a connection came and went. A web server reads lines: the PING has a field that no broker
-knows and that looks like the end of a request, so that it does not wait for one.
+knows and with the form of the end of a request, so that it does not wait for one.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Relay:
         self._dead_written = self._dead_dropped = 0
         self.deaths = 0  # how often it had to be started anew
         self._lock = threading.Lock()
-        self._asked = 0
+        self._last_question = 0
         self._heard = b""
         self.written: int | None = None  # records of all processes, at the end; None: not known
         self.dropped: int | None = None  # as `written`
@@ -110,7 +110,7 @@ class Relay:
         partition: int | None,
         messages: int = 1,
     ) -> None:
-        """An application took a message; goes to the relay at once, in the order of the calls."""
+        """Notes that an application took a message; sent to the relay at once, in order."""
         values = {
             "command": TAKEN,  # first: see relay.TAKEN_LINE
             "topic": topic,
@@ -139,13 +139,15 @@ class Relay:
 
     def _ask(self, question: Callable[[int], Question], answer: type[BoundReply]) -> BoundReply:
         with self._lock:
-            self._asked += 1
-            self._send(QUESTIONS.to_json(question(self._asked)))
+            self._last_question += 1
+            self._send(QUESTIONS.to_json(question(self._last_question)))
             until = time.monotonic() + ANSWER_SECONDS
             while True:
-                told = ANSWERS.of_line(self._line(until))
-                if isinstance(told, answer) and told.id == self._asked:  # not a late one
-                    return told
+                message = ANSWERS.of_line(self._line(until))
+                if (
+                    isinstance(message, answer) and message.id == self._last_question
+                ):  # not a late one
+                    return message
 
     def _line(self, until: float) -> bytes:
         while b"\n" not in self._heard:
@@ -220,9 +222,9 @@ class Relay:
             self._hearing.finish()
 
     def _count(self, last_words: bytes) -> None:
-        """All that was written and dropped: the last one says so, or has left it."""
-        told = map(ANSWERS.of_line, last_words.splitlines())
-        last = next((each.counters for each in told if isinstance(each, Ended)), None)
+        """How much was written and dropped in all: the last one reports it, or has left it."""
+        messages = map(ANSWERS.of_line, last_words.splitlines())
+        last = next((each.counters for each in messages if isinstance(each, Ended)), None)
         if last is None and self._tally is None:
             return
         if last is None:
@@ -257,7 +259,7 @@ def relaying(
 ) -> Iterator[Relay]:
     """A relay in front of service_url that writes its journal to trace_dir, made where missing.
 
-    With settings among the options the broker is asked, too, how it keeps acknowledgements. Raises
+    With settings among the options the broker also reports how it keeps acknowledgements. Raises
     InputError for addresses and files that cannot be used, DoctorError where the relay cannot
     start, Unreachable.
     """
@@ -266,7 +268,7 @@ def relaying(
     config = _config(upstream, trace_dir, options)
     if options.probe:
         require_reachable(service_url, options.settings or Settings())
-    meta = write_meta(trace_dir, upstream=upstream, told=options.told)
+    meta = write_meta(trace_dir, upstream=upstream, given=options.given)
     with contextlib.ExitStack() as held:
         tally = None
         if options.lasting:
@@ -287,7 +289,7 @@ def relaying(
 
 
 def _config(upstream: Upstream, trace_dir: Path, options: RelayOptions) -> Config:
-    """What the relay's process is told. Raises InputError."""
+    """The configuration of the relay's process. Raises InputError."""
     host, port = listen_address(options.listen, allow_remote=options.allow_remote)
     limits = options.limits or RingLimits()
     return Config(
@@ -359,7 +361,7 @@ def start(config: Config, say: Callable[[str], object] | None) -> Started:
 
 
 def write_meta(
-    trace_dir: Path, *, upstream: Upstream, told: Mapping[str, Mapping[str, Any]]
+    trace_dir: Path, *, upstream: Upstream, given: Mapping[str, Mapping[str, Any]]
 ) -> Meta:
     """Makes the folder of a new trace, where it is not there, and its _meta.json.
 
@@ -370,7 +372,7 @@ def write_meta(
         upstream_address=str(upstream),
         clocks={"wall_us": time.time_ns() // 1000, "mono_ns": time.monotonic_ns()},
         redaction=REDACTION,
-        told={name: dict(values) for name, values in told.items()},
+        told={name: dict(values) for name, values in given.items()},
     )
     try:
         trace_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

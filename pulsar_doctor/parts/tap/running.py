@@ -1,7 +1,7 @@
 """Runs a tap: relay, observer, an optional command, and signals.
 
-What the observer tells goes to the screen. What the screen, the observer or the broker's REST API
-do is of no concern to the relay: none of them ends the tap.
+What the observer reports is shown on the screen. What the screen, the observer or the broker's REST
+API do is of no concern to the relay: none of them ends the tap.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.refusals import RIGHTS
+from pulsar_doctor.parts.tap.broker_reports import BrokerReports
 from pulsar_doctor.parts.tap.broker_side import BrokerSide
-from pulsar_doctor.parts.tap.broker_told import BrokerTold
 from pulsar_doctor.parts.tap.ending import (
     COMMAND_SECONDS,
     CommandEnd,
@@ -104,7 +104,9 @@ class TapOutcome:
     deaths: int = 0  # of relays
     hidden: bool = False  # some are missing and nobody knows how many
     seen: list[str] = field(default_factory=list)  # what was not healthy, each once, in words
-    broker: BrokerTold = field(default_factory=BrokerTold)  # what it reported, where it was read
+    broker: BrokerReports = field(
+        default_factory=BrokerReports
+    )  # what it reported, where it was read
 
     def note(self, what: str) -> None:
         """Something that is not healthy."""
@@ -117,7 +119,7 @@ def run(
 ) -> TapOutcome:
     """Until the command ends, a signal comes, or the relay is gone, which raises DoctorError.
 
-    listening, begins: the event and the sentences that are told once a signal would be obeyed.
+    listening, begins: the event and the sentences that are shown once a signal would be obeyed.
     """
     observing = Observing(plan.folder, Begin(tuple(plan.changes)), screen.warn)
     tapping = Tapping(relay, observing, plan, screen)
@@ -142,7 +144,7 @@ class Tapping:
     _over: bool = False
     _writing: bool = False
     _signals: list[int] = field(default_factory=list)
-    _gaps: int = 0  # commands that the gaps it was told of are missing
+    _gaps: int = 0  # commands that the gaps it was informed of are missing
     _topics: frozenset[str] = frozenset()
     _counters: Counters | None = None  # of the relay, until the observer's are there too
     _counters_until: float = 0.0
@@ -185,7 +187,7 @@ class Tapping:
                     self.screen.warn(f"the command ended with {named(ended.code)}")
 
     def _look_at_time(self, child: subprocess.Popen[bytes] | None) -> None:
-        if not self._ending.told and not self._ending.is_due():
+        if not self._ending.requested and not self._ending.is_due():
             return
         if child is None:
             self._over = True
@@ -197,7 +199,7 @@ class Tapping:
         code, now_seconds = self.relay.exit_code, time.monotonic()
         if code is None or now_seconds < self._revive_at:
             return
-        if code == 0:  # somebody has told it to
+        if code == 0:  # somebody has requested it
             self.relay.check()
         if now_seconds - self._revive_at > REVIVE_SECONDS_MOST:  # it has worked for so long
             self._revive_pause = REVIVE_SECONDS
@@ -214,7 +216,7 @@ class Tapping:
         self._revive_pause = min(2 * self._revive_pause, REVIVE_SECONDS_MOST)
 
     def hear(self, event: ObserverEvent | Answering) -> None:
-        """One thing that the observer told, or that it tells nothing."""
+        """Takes one event of the observer, or that none came."""
         match event:
             case Answering() if not event.answers:
                 self.outcome.note("the observer did not answer for a time")
@@ -319,7 +321,7 @@ class Tapping:
             self.observing.ask_surely(Seal(through))
 
     def _of_relay(self, ask: Callable[[Relay], Reply]) -> Reply | None:
-        """What the relay answers; None where it does not, which is said and ends nothing."""
+        """What the relay answers; None where it does not, which is reported and ends nothing."""
         try:
             return ask(self.relay)
         except DoctorError as error:
@@ -343,10 +345,10 @@ class Tapping:
         finally:
             broker.stop()
 
-    def _pass_on(self, told: Compare) -> None:
+    def _pass_on(self, question: Compare) -> None:
         """Called from the thread that asks the broker."""
-        self.outcome.broker.hear(told.answers)
-        self.observing.ask(told)
+        self.outcome.broker.hear(question.answers)
+        self.observing.ask(question)
 
     @contextlib.contextmanager
     def _command(self) -> Iterator[subprocess.Popen[bytes] | None]:
@@ -382,10 +384,10 @@ class Tapping:
 
 
 def reconcile(outcome: TapOutcome, folder: Path, say: Callable[[str], object]) -> None:
-    """Holds what the relay wrote against what the trace has, once all of it is sealed.
+    """Compares what the relay wrote with what the trace has, once all of it is sealed.
 
-    A journal that somebody deleted before it was sealed is missing here and told nowhere else. What
-    a relay that died had in hand, and had not written, nobody has counted.
+    A journal that somebody deleted before it was sealed is missing here and reported nowhere else.
+    What a relay that died had in hand, and had not written, nobody has counted.
     """
     outcome.sealed = commands_in(read_index(folder))
     if outcome.written is None:

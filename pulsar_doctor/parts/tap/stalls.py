@@ -12,7 +12,7 @@ KEEP_EVERY_SECONDS = 10.0
 
 
 class Stalls:
-    """Those that were heard of and are not kept yet. keep: takes the reason, in a few words."""
+    """The stalls that were heard of and are not kept yet. keep: takes the reason in brief."""
 
     def __init__(self, keep: Callable[[str], object]) -> None:
         self._keep = keep

@@ -1,6 +1,6 @@
 """Checks where a tap listens and connects, before anything starts.
 
-What cannot be used is said here, before anything starts.
+What cannot be used is reported here, before anything starts.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def require_reachable(service_url: str, settings: Settings) -> None:
     of_tls = advised = False
     for broker in upstream.brokers:
         try:
-            wrong = _asked(broker, context)
+            wrong = _probe(broker, context)
         except (OSError, UnicodeError) as error:  # SSLError is one
             wrong = tls.why_not(error, broker)
             of_tls |= wrong is not None
@@ -109,7 +109,7 @@ def require_reachable(service_url: str, settings: Settings) -> None:
     raise TargetUnreachable("; ".join(failed) + ("" if advised else ELSEWHERE), of_tls=of_tls)
 
 
-def _asked(broker: Address, context: ssl.SSLContext | None) -> str | None:
+def _probe(broker: Address, context: ssl.SSLContext | None) -> str | None:
     """What is wrong with this broker's answer; None where nothing is. Raises OSError."""
     with socket.create_connection(broker, PROBE_SECONDS) as sock:
         if context is None:
@@ -166,5 +166,5 @@ def own_tls(certificate: Path | None, key: Path | None) -> dict[str, str] | None
         return None
     require_files(certificate, key)
     own = {"certificate": str(certificate.absolute()), "key": str(key.absolute())}
-    tls.towards_clients(own)  # what cannot be used is said before anything starts
+    tls.towards_clients(own)  # what cannot be used is reported before anything starts
     return own

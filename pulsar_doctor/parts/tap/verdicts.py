@@ -1,7 +1,7 @@
 """Judges each subscription while a trace grows, and reports changes.
 
 To judge thousands of subscriptions takes longer than whoever follows the journal may pause. So a
-round is made in turns: `judge` goes on where it stopped, until it is told that its time is over.
+round is made in turns: `judge` continues where it stopped, until it hears that its time is over.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose
 from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.parts.tap.broker_told import BrokerTold
+from pulsar_doctor.parts.tap.broker_reports import BrokerReports
 
-DOUBT_NS = 3_000_000_000  # a verdict that is unknown for a shorter time is not told: it settles
+DOUBT_NS = 3_000_000_000  # a verdict that is unknown for a shorter time is not shown: it settles
 
 Key = tuple[str, int | None, str]  # topic, partition, subscription
 
@@ -38,10 +38,10 @@ class Verdicts:
         self._limits = limits
         self._todo: deque[tuple[Subscription, bool]] = deque()  # and whether anybody is left
         self._standing: dict[Key, Diagnosis] = {}
-        self._told: dict[Key, Status] = {}
+        self._shown: dict[Key, Status] = {}
         self._doubted_since: dict[Key, int] = {}
         self._settled: dict[Key, tuple[int, ...]] = {}  # nobody is left: judged once and for all
-        self.broker = BrokerTold()
+        self.broker = BrokerReports()
 
     def of(self, consumer: Consumer) -> Diagnosis | None:
         """The newest verdict on the subscription of a consumer; None before the first."""
@@ -53,7 +53,7 @@ class Verdicts:
         return not self._todo
 
     def judge(self, timeline: Timeline, is_over: Callable[[], bool]) -> list[Change]:
-        """Begins a round, or goes on with it. is_over: asked after each subscription."""
+        """Begins a round, or continues it. is_over: called after each subscription."""
         if not self._todo:
             self._todo.extend((wire, not wire.is_over) for wire in timeline.subscriptions())
             self._forget()
@@ -67,7 +67,7 @@ class Verdicts:
     def _forget(self) -> None:
         """What the timeline remembers no more."""
         known = {key_of(wire) for wire, _ in self._todo}
-        for verdicts in (self._standing, self._told, self._doubted_since, self._settled):
+        for verdicts in (self._standing, self._shown, self._doubted_since, self._settled):
             for key in [key for key in verdicts if key not in known]:
                 del verdicts[key]
 
@@ -91,10 +91,10 @@ class Verdicts:
         return self._change(key, diagnosis)
 
     def _change(self, key: Key, diagnosis: Diagnosis) -> list[Change]:
-        before = self._told.get(key)
+        before = self._shown.get(key)
         if before == diagnosis.status:
             return []
-        self._told[key] = diagnosis.status
+        self._shown[key] = diagnosis.status
         return [Change(before, diagnosis)]
 
 

@@ -1,6 +1,6 @@
 """Draws acknowledged entries and holes on one line of the terminal.
 
-A cell stands for many entries. The first line is the acknowledged share of each cell, as a block;
+A cell covers many entries. The first line is the acknowledged share of each cell, as a block;
 the second one letter for most of what is not acknowledged in it.
 """
 
@@ -128,12 +128,12 @@ def _legend(shape: Shape, cells: Sequence[_Cell], kind: str, signs: ChartSigns) 
     each = shape.length / len(cells)
     about = "1 entry" if each == 1 else f"about {count(max(1, round(each)))} entries"
     low, high = signs.levels[0], signs.levels[-1]
-    said = [f"a sign is {about}", f"{low} to {high} acknowledged, {signs.zero} none of it"]
+    parts = [f"a sign is {about}", f"{low} to {high} acknowledged, {signs.zero} none of it"]
     words = WORDS[kind]
     if any(cell.hole for cell in cells):
-        said.append(f"{kind.upper()} {HOLE}: {words}")
+        parts.append(f"{kind.upper()} {HOLE}: {words}")
     if any(cell.tail for cell in cells):
-        said.append(f"{kind} {TAIL}: {words}")
+        parts.append(f"{kind} {TAIL}: {words}")
     if any(cell.unread for cell in cells):
-        said.append(f"{UNREAD} not sent yet")
-    return [Text("; ".join(said), style="dim")]
+        parts.append(f"{UNREAD} not sent yet")
+    return [Text("; ".join(parts), style="dim")]

@@ -20,7 +20,7 @@ SCHEMA = "pulsar-doctor/holes/1"
 def write(found: Acknowledged, out: TextIO) -> None:
     """The document, a line for each subscription, then the cursors of the broker's own.
 
-    What became of entries in holes, and what is missing, is written where a trace told them.
+    What became of entries in holes, and what is missing, is written where a trace shows them.
     """
     of_trace = found.source == "trace"
     out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(found.source)}, ')
@@ -28,11 +28,11 @@ def write(found: Acknowledged, out: TextIO) -> None:
     out.write(f'"cluster": {json_text(cluster)}, "subscriptions": [')
     for number, each in enumerate(found.accounts):
         out.write(",\n" if number else "\n")
-        told = account_json(each)
+        document = account_json(each)
         if of_trace:
             lives = found.biographies.get((each.full_topic, each.subscription), ())
-            told["biographies"] = [life_json(life) for life in lives]
-        out.write(json_text(told))
+            document["biographies"] = [life_json(life) for life in lives]
+        out.write(json_text(document))
     tail = {
         "cursors": [cursor_json(each) for each in found.cursors],
         "not_loaded": list(found.not_loaded),
@@ -64,7 +64,7 @@ def cursor_json(cursor: BrokerCursor) -> dict[str, Any]:
         **_cost(account),
         "moves": cursor.moves,
         "practice": cursor.practice,
-        "not_told": list(account.not_told),
+        "not_told": list(account.unknowns),
     }
 
 
@@ -86,7 +86,7 @@ def account_json(account: CursorAccount) -> dict[str, Any]:
         **_cost(account),
         "origin": account.origin,
         "origins": [_origin(origin) for origin in account.origins],
-        "not_told": list(account.not_told),
+        "not_told": list(account.unknowns),
     }
 
 
@@ -109,12 +109,12 @@ def _behind(account: CursorAccount) -> dict[str, Any]:
 
 def _certain(account: CursorAccount) -> dict[str, Any]:
     """What surely holds; without doubts least and most are the number itself."""
-    told = account.between
+    between = account.between
     counts = ("ranges", "acknowledged_entries", "holes", "hole_entries")
-    bounds: dict[str, tuple[Any, Any]] = {name: getattr(told, name) for name in counts}
+    bounds: dict[str, tuple[Any, Any]] = {name: getattr(between, name) for name in counts}
     for name, positions in (
-        ("mark_delete", told.mark_delete),
-        ("oldest_hole_begin", told.oldest_hole),
+        ("mark_delete", between.mark_delete),
+        ("oldest_hole_begin", between.oldest_hole),
     ):
         bounds[name] = _at(positions[0]), _at(positions[1])
     sides = ("least", 0), ("most", 1)
@@ -130,7 +130,7 @@ def _cost(account: CursorAccount) -> dict[str, Any]:
         "share_of_limit": account.share_of_limit,
         "stored_as": None if storing.bit_arrays is None else stored[storing.bit_arrays],
         "record_bytes": account.record_bytes,
-        "record_bytes_told": account.record_told,
+        "record_bytes_told": account.record_known,
         "record_bytes_limit": RECORD_BYTES_MOST,
         "redelivered_at_load": None if ahead is None else ahead.entries,
         "redelivered_at_load_least": None if ahead is None else ahead.least,

@@ -31,7 +31,7 @@ from pulsar_doctor.report.paper import (
     print_rows,
 )
 from pulsar_doctor.report.stall_check.header import cluster_words
-from pulsar_doctor.report.tables import NOT_TOLD, count, counted, percent
+from pulsar_doctor.report.tables import NOT_REPORTED, count, counted, percent
 from pulsar_doctor.wording.printable import many, printable
 
 BLOCKS_MOST = 20
@@ -48,7 +48,7 @@ LabelledLine = tuple[str, str]
 
 
 def write(found: Acknowledged, out: TextIO) -> None:
-    """All subscriptions: those with holes one by one, most ranges first, then the others.
+    """Writes every subscription: those with holes one by one, most ranges first, then the others.
 
     Behind them the cursors of the broker's own, and sentences on topics without a subscription.
     """
@@ -109,7 +109,7 @@ def _print_block(console: Console, account: CursorAccount) -> None:
 
 def _badge(console: Console, status: str) -> tuple[str, str]:
     unicode = console.encoding.lower().startswith("utf")
-    word = FINE if status == "healthy" else status.upper()  # holes do not tell who stands still
+    word = FINE if status == "healthy" else status.upper()  # holes do not show who rests
     return f"{(SYMBOLS if unicode else PLAIN_SYMBOLS)[status]} {word}", STYLES[status]
 
 
@@ -137,12 +137,12 @@ def hole_lines(account: CursorAccount) -> Iterator[LabelledLine]:
     yield "note", PARTIAL.format(few=count(account.storing.few))
     if account.incomplete:
         yield "not reported", INCOMPLETE
-    for missing in account.not_told:
+    for missing in account.unknowns:
         yield "not reported", printable(missing)
 
 
 def _backlog(account: CursorAccount) -> str:
-    """Of a counter that is wrong."""
+    """The backlog where its counter is wrong."""
     right = account.backlog_by_positions
     by = "" if right is None else f", by the positions it is {count(right)}"
     topic = quoted(account.full_topic)
@@ -154,7 +154,7 @@ def _backlog(account: CursorAccount) -> str:
 
 
 def _mark_delete(account: CursorAccount) -> str:
-    where = NOT_TOLD if account.mark_delete is None else _at(account.mark_delete)
+    where = NOT_REPORTED if account.mark_delete is None else _at(account.mark_delete)
     least, most = account.between.mark_delete
     if account.mark_delete is None and most is not None:
         where = f"at most {_at(most)}" if least is None else f"{_at(least)} to {_at(most)}"
@@ -164,9 +164,9 @@ def _mark_delete(account: CursorAccount) -> str:
 
 
 def _acknowledged(account: CursorAccount) -> str:
-    told = account.between
-    ranges = _between(account.ranges, told.ranges, "range")
-    entries = _between(account.acknowledged_entries, told.acknowledged_entries, "entry")
+    bounds = account.between
+    ranges = _between(account.ranges, bounds.ranges, "range")
+    entries = _between(account.acknowledged_entries, bounds.acknowledged_entries, "entry")
     if ranges is None:
         return "not reported"
     held = "" if entries is None else f" with {entries}"
@@ -175,11 +175,11 @@ def _acknowledged(account: CursorAccount) -> str:
 
 def _holes(account: CursorAccount) -> str:
     if account.shape is None:
-        told = account.between
-        if None not in told.holes and told.hole_entries[1] is None:
-            return _at_least(told)
-        holes = _between(None, told.holes, "hole")
-        entries = _between(None, told.hole_entries, "entry")
+        bounds = account.between
+        if None not in bounds.holes and bounds.hole_entries[1] is None:
+            return _at_least(bounds)
+        holes = _between(None, bounds.holes, "hole")
+        entries = _between(None, bounds.hole_entries, "entry")
         return f"{holes} with {entries}" if holes and entries else holes or "not reported"
     where = ""
     if account.oldest_hole is not None:
@@ -191,7 +191,7 @@ def _holes(account: CursorAccount) -> str:
 
 
 def _between(value: int | None, bounds: tuple[int | None, int | None], what: str) -> str | None:
-    """`3 ranges`, `3 to 5 ranges`, `at least 3 ranges`; None where nothing is told."""
+    """`3 ranges`, `3 to 5 ranges`, `at least 3 ranges`; None where nothing is known."""
     least, most = bounds
     if value is not None:
         return counted(value, what)
@@ -200,9 +200,9 @@ def _between(value: int | None, bounds: tuple[int | None, int | None], what: str
     return counted(most, what) if least == most else f"{count(least)} to {counted(most, what)}"
 
 
-def _at_least(told: Bounds) -> str:
-    """Of holes that lie in ledgers that are not all known."""
-    (least, most), entries = told.holes, told.hole_entries[0]
+def _at_least(bounds: Bounds) -> str:
+    """Holes that lie in ledgers that are not all known."""
+    (least, most), entries = bounds.holes, bounds.hole_entries[0]
     if least is None or not most:
         return "not reported"
     between = (
@@ -232,7 +232,7 @@ def _record(account: CursorAccount) -> str:
     if account.record_bytes is None:
         return "not reported"
     share = percent(account.record_bytes / RECORD_BYTES_MOST)
-    source = "as last written" if account.record_told else "as it would be written"
+    source = "as last written" if account.record_known else "as it would be written"
     most = f"{RECORD_BYTES_MOST // 1024**2} MiB that a bookie takes"
     return f"{counted(account.record_bytes, 'byte')} {source}, {share} of the {most}"
 
@@ -249,8 +249,8 @@ def _at_load(account: CursorAccount) -> str:
         return f"{between} are delivered again: {what} is not reported"
     if not most:
         return "no acknowledged entry is delivered again after an orderly unload"
-    said = "entry is" if most == 1 else "entries are"
-    return f"{count(most)} acknowledged {said} delivered again after an orderly unload"
+    noun = "entry is" if most == 1 else "entries are"
+    return f"{count(most)} acknowledged {noun} delivered again after an orderly unload"
 
 
 def _pinned(account: CursorAccount) -> str:

@@ -152,7 +152,7 @@ class _Figures:
         return drawn
 
     def _beside(self, of: ConsumerTimeline) -> Iterable[ConsumerTimeline]:
-        """All consumers of its subscription: they share one scale, so that they can be compared."""
+        """The consumers of its subscription, all on one scale, so that they can be compared."""
         key = of.topic, of.subscription
         return (each for each in self._consumers if (each.topic, each.subscription) == key)
 

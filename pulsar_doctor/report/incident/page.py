@@ -122,7 +122,7 @@ def _title(checkup: Checkup, fleet: JudgedFleet) -> str:
 
 
 def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
-    """As the terminal has them, without its hints at -v, and all that it prints with -v."""
+    """The verdicts as the terminal shows them with -v, without its hints at -v."""
     for alike in (each for those in fleet.unwell[:VERDICTS_MOST] for each in those.alike()):
         named_codes = [each.code for each in alike.shown.findings]
         named_codes += [each.code for each in alike.shown.suspects[:1]]

@@ -18,7 +18,7 @@ STYLES = {"worked": "green", "worse": "red", "not yet": "yellow"}
 
 @dataclass(slots=True)
 class AfterLines:
-    """Keeps what became of subscriptions whose verdicts go by."""
+    """Keeps what became of subscriptions with verdicts that pass."""
 
     _seen: list[tuple[str, After]] = field(default_factory=list)
 

@@ -84,7 +84,7 @@ def _who(group: Alike) -> str:
 
 
 def _milder(group: Alike) -> str:
-    """Of a single subscription, how many partitions have other causes."""
+    """How many partitions of a single subscription have other causes."""
     milder = len(group.of.unwell) - len(group.diagnoses) if group.count == 1 else 0
     return f"; {milder} more with other causes" if milder else ""
 
@@ -123,7 +123,7 @@ def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:
 
 
 def _of_several(found: Finding) -> Finding:
-    """Its remedy without the one address that it names: `processes` below has all of them."""
+    """The remedy without the one address that it names: `processes` below has all of them."""
     address = found.where.address if found.where else None
     if not address:
         return found
@@ -139,10 +139,10 @@ def _print_remedy(pen: Pen, found: Finding | Suspect | ReaderRests) -> None:
         print_beside(pen.console, "  ", Text(found.explain, style="dim"))
     elif found.decide:
         (name, text), *run = probe_rows(found.decide)
-        said = Text(READERS_REST, "bold")
+        headline = Text(READERS_REST, "bold")
         if isinstance(found, Suspect):
-            said = Text.assemble((accused(found, with_name=False), "bold"), ", suspected")
-        pen.console.print(Text.assemble(said, f"; {name}: {text}"))
+            headline = Text.assemble((accused(found, with_name=False), "bold"), ", suspected")
+        pen.console.print(Text.assemble(headline, f"; {name}: {text}"))
         for _, line in run:
             pen.console.print(Text(f"  {line}", style="dim"), soft_wrap=True)
     if isinstance(found, ReaderRests):

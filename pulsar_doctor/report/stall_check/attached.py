@@ -14,8 +14,8 @@ from pulsar_doctor.report.tables import TableColumn, TableRow, View, drawn
 from pulsar_doctor.report.words import client, full_topic
 from pulsar_doctor.wording.printable import printable
 
-NOT_TOLD = "-"
-RANKS = {  # where it is too narrow, the highest goes first
+NOT_REPORTED = "-"
+RANKS = {  # where it is too narrow, the highest is dropped first
     name: rank
     for rank, name in enumerate(
         ("label", "available_permits", "unacked_messages", "since_last_ack", "address",
@@ -76,9 +76,9 @@ def _column(row: Number) -> TableColumn:
 def _cell(of: ReportedConsumer, name: str) -> str:
     value = getattr(of, name)
     if name in NEVER:
-        return f"{value} ago" if value is not None else "never" if NEVER[name](of) else NOT_TOLD
+        return f"{value} ago" if value is not None else "never" if NEVER[name](of) else NOT_REPORTED
     if value is None or (name == "connected_for" and value.says_nothing):
-        return NOT_TOLD
+        return NOT_REPORTED
     if isinstance(value, float):
         return f"{value:.3g}"
     return WORDS[name](value) if name in WORDS else str(value)

@@ -20,7 +20,7 @@ from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
 from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, row_lines
 from pulsar_doctor.report.stall_check.tree import Alike, parts_of
-from pulsar_doctor.report.suspicion import probe_text, resting_readers, said_of, undecided
+from pulsar_doctor.report.suspicion import probe_text, resting_readers, sentence_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
     READS_AT_WILL,
@@ -43,7 +43,7 @@ SEEN = "seen"
 
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
-    """Its lines, no longer than the console is wide. before, beside: in the headline."""
+    """The lines of a verdict, no longer than the console. before, beside: in the headline."""
     rows = () if alike.status == "healthy" else (*block_rows(pen, alike), *slow_rows(alike))
     lines = [line for row in rows for line in row_lines(pen, row, _indent(row))]
     return [*_heading(pen, alike, before, beside), *lines]
@@ -100,7 +100,7 @@ def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
 
     Of one that is unlikely, what forbids to call it healthy, if the headline does not.
     """
-    text, headed = said_of(suspect), doubt(shown) == cause(shown)
+    text, headed = sentence_of(suspect), doubt(shown) == cause(shown)
     if suspected_cause(shown):
         return text
     if suspect.code in NO_RULE:
@@ -154,7 +154,7 @@ def _first_action(finding: Finding) -> Iterator[ScreenRow]:
         return
     action = finding.actions[0]
     text = printable(action.brief or action.text)
-    if action.command is None:  # where no row says whose process it is, the whole text does
+    if action.command is None:  # where no row says which process it is, the whole text does
         yield ScreenRow("fix", text if finding.where else printable(action.text))
     else:
         yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text)

@@ -1,4 +1,4 @@
-"""All that is known of one verdict, for -v: every finding, action, number and suspect."""
+"""Everything that is known of one verdict, for -v: every finding, action, number and suspect."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def healthy_rows(folded: JudgedSubscription) -> Iterator[NamedText]:
 def healthy_line(pen: Pen, folded: JudgedSubscription) -> Text:
     """The status, of which subscription, and what it lives by."""
     every = f", {many(folded.partitions, parts_of(folded.topic))}" if folded.partitions > 1 else ""
-    said = folded.info.summary if folded.info else ""
-    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, said)}"
+    summary = folded.info.summary if folded.info else ""
+    line = f"{_where(folded, every)}{folded.vitals.words(folded.backlog, summary)}"
     return Text.assemble(pen.badge("healthy"), "  ", line)
 
 
@@ -101,11 +101,11 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
         yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
     if shown.suspects and shown.suspects[0].code not in NO_RULE:
         yield from _more(pen, shown.suspects[0])
-    if pen.tells_backlog and (told := alike.backlog_words):
-        yield "backlog", told
+    if pen.tells_backlog and (backlog := alike.backlog_words):
+        yield "backlog", backlog
     open_ = len(shown.unknown) if shown.status == "unknown" else 0
-    yield from _reasons("undecided", shown.not_told[:open_])
-    yield from _reasons("no data", shown.not_told[open_:])
+    yield from _reasons("undecided", shown.unknowns[:open_])
+    yield from _reasons("no data", shown.unknowns[open_:])
 
 
 def account_of(found: Alike | JudgedSubscription) -> AccountTable | None:
@@ -147,12 +147,12 @@ def _finding_lines(finding: Finding) -> Iterator[NamedText]:
         yield from what_to_do(finding)
     else:
         yield "remedy", printable(finding.remedy)
-    if told := numbers(finding):
-        yield "numbers", told
+    if found := numbers(finding):
+        yield "numbers", found
 
 
 def _more(pen: Pen, found: Finding | Suspect) -> Iterator[NamedText]:
-    """Where more is told, once for each code."""
+    """Where more is shown, once for each code."""
     if found.code not in pen.explained:
         pen.explained.add(found.code)
         yield "more", found.explain

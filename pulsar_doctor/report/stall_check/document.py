@@ -19,7 +19,7 @@ from pulsar_doctor.report.pace import pace_json
 
 
 def cluster_json(checkup: Checkup) -> dict[str, str | None] | None:
-    """Which one was asked; None where none was."""
+    """Which cluster was read; None where none was."""
     return None if checkup.cluster is None else asdict(checkup.cluster)
 
 
@@ -43,17 +43,17 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "findings": [finding_json(finding) for finding in diagnosis.findings],
         "suspects": [suspect.document() for suspect in diagnosis.suspects],
         "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
-        "not_told": list(diagnosis.not_told),
+        "not_told": list(diagnosis.unknowns),
         "known_issues": [known.document() for known in diagnosis.known_issues],
         "consumers": _consumers(diagnosis),
     }
 
 
 def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The same with what was asked of stall-check beside the verdict, where it was."""
+    """The same with what was requested of stall-check beside the verdict, where it was."""
     more: dict[str, Any] = {}
-    if diagnosis.looks is not None:
-        more["decided"] = [look.document() for look in diagnosis.looks]
+    if diagnosis.decide_steps is not None:
+        more["decided"] = [look.document() for look in diagnosis.decide_steps]
     if diagnosis.after is not None:
         more["after"] = diagnosis.after.document()
     if diagnosis.steady is not None:

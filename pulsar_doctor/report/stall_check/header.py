@@ -52,7 +52,7 @@ def cluster_words(cluster: Cluster) -> str:
 
 
 def _when(checkup: Checkup) -> Iterator[str]:
-    """Of files when they were taken, by the broker's clock; otherwise when it was asked.
+    """When the files were taken, by the broker's clock; otherwise when it was read.
 
     Where no file has its time, they are as old as the newest moment in them, or younger; somebody
     may have saved the last one much later.

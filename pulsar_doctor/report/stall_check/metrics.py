@@ -69,7 +69,7 @@ def _limits(of: Diagnosis) -> Series:
 
 
 def _places(of: Diagnosis) -> Series:
-    """Those of several consumers are one series."""
+    """Where a verdict counts; several consumers are one series."""
     entries = Counter[str]()
     for each in of.account.places if of.account else ():
         entries[each.name] += least(each.entries) or 0

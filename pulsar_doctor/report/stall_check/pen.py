@@ -30,7 +30,7 @@ class Pen:
     console: Console
     verbose: bool = False
     tells_backlog: bool = False  # the source has a backlog at all
-    explained: set[str] = field(default_factory=set)  # codes whose `explain` was named already
+    explained: set[str] = field(default_factory=set)  # codes with `explain` named already
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""

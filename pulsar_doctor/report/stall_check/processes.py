@@ -55,7 +55,7 @@ def print_processes(pen: Pen, unwell: Iterable[JudgedSubscription], *, folded: b
 
 
 def processes_of(unwell: Iterable[JudgedSubscription]) -> list[ProcessLine]:
-    """Those that hold most topics first."""
+    """The processes that hold most topics first."""
     known: dict[str, ProcessLine] = {}
     for folded in unwell:
         topic = folded.topic.removeprefix(PERSISTENT).removeprefix(DEFAULT_NAMESPACE)

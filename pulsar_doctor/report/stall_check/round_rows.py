@@ -32,7 +32,7 @@ def signs(console: Console) -> dict[str, str]:
 
 
 def whole(console: Console, what: RenderableType) -> list[StyledLine]:
-    """All lines that it takes."""
+    """The whole of a text, with every line that it takes."""
     return console.render_lines(what, console.options.update(height=None), pad=False)
 
 
@@ -44,7 +44,7 @@ def cut(console: Console, text: Text) -> StyledLine:
 
 @dataclass(frozen=True, slots=True)
 class RoundRows:
-    """One round, drawn with this pen. The backlog stands in the heading, with how it moved."""
+    """One round, drawn with this pen. The backlog is in the heading, with how it moved."""
 
     pen: Pen
     round_: Round
@@ -89,7 +89,7 @@ class RoundRows:
         yield [cut(console, row)]
 
     def _in_detail(self, folded: JudgedSubscription) -> list[StyledLine]:
-        """All its causes below the heading."""
+        """Every cause below the heading."""
         console = self.pen.console
         moved = self._moved(folded)
         blocks = (block(self.pen, alike, beside=f", {moved}") for alike in folded.alike())

@@ -1,8 +1,9 @@
 """--watch on a terminal: one screen, drawn again in place, the worst first.
 
-The top says where, when and how many; below stand the verdicts in as much detail as there is room
+The top shows where, when and how many; below are the verdicts in as much detail as there is room
 for; at the bottom what turned since the watch began, the newest last. It is drawn once a second, so
-that it fits a terminal whose size changes, on the terminal's other screen, which leaves no ghosts.
+that it fits a terminal with a size that changes, on the terminal's other screen, which leaves no
+ghosts.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ class RoundScreen:
             cut(console, Text(f"{when}  {self._head}", style="bold")),
             cut(console, Text(f"{first}{'; ' if first else ''}{self._next()}")),
         ]
-        for said in (*about, *map(printable, self._notes)):
-            lines += whole(console, Text(said, style="yellow"))
+        for text in (*about, *map(printable, self._notes)):
+            lines += whole(console, Text(text, style="yellow"))
         return [*lines[:most], []]
 
     def _next(self) -> str:
@@ -133,11 +134,11 @@ class RoundScreen:
     def _bottom(self, console: Console, most: int) -> list[StyledLine]:
         """The newest changes."""
         newest = list(self.changes)[-most:] if most else []
-        said = [Text("what has changed", style="dim")] if newest else []
+        lines = [Text("what has changed", style="dim")] if newest else []
         for change in newest:
             words = change_words(change, signs(console)["turns to"])
-            said.append(Text(f"{_clock(change.at)}  {words}", style=STYLES[change.now or "info"]))
-        return [cut(console, each) for each in said]
+            lines.append(Text(f"{_clock(change.at)}  {words}", style=STYLES[change.now or "info"]))
+        return [cut(console, each) for each in lines]
 
 
 def _about(round_: Round) -> Iterator[str]:

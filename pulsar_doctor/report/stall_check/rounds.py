@@ -1,7 +1,7 @@
 """What changed between two rounds of --watch: verdicts and backlogs.
 
-A subscription whose topic could not be read in a round keeps what was known of it; only one whose
-topic was read without it has gone.
+A subscription with a topic that could not be read in a round keeps what was known of it; only one
+with a topic that was read without it is gone.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _changes(
         for key in sorted(before.keys() | now.keys())
         if _status(before, key) != _status(now, key)
     ]
-    told = [each for each in found if each.before is not None or each.now != "healthy"]
-    return sorted(told, key=lambda each: STATUSES.index(each.now) if each.now else len(STATUSES))
+    shown = [each for each in found if each.before is not None or each.now != "healthy"]
+    return sorted(shown, key=lambda each: STATUSES.index(each.now) if each.now else len(STATUSES))
 
 
 def _status(known: Mapping[VerdictKey, KnownSubscription], key: VerdictKey) -> Status | None:

@@ -69,7 +69,7 @@ class JudgedSubscription:
 
     @property
     def key(self) -> VerdictKey:
-        """Its topic and name."""
+        """The subscription's topic and name."""
         return self.topic, self.subscription
 
     @property
@@ -113,7 +113,7 @@ class Alike:
 
     @property
     def shown(self) -> Diagnosis:
-        """The one whose numbers are shown: the largest backlog."""
+        """The one with the numbers that are shown: the largest backlog."""
         return max(self.diagnoses, key=lambda diagnosis: diagnosis.backlog or 0)
 
     @property
@@ -195,7 +195,7 @@ class Alike:
 
 @dataclass(slots=True)
 class JudgedFleet:
-    """All that was judged. Healthy topics without partitions are only counted beyond a few."""
+    """Everything that was judged. Healthy topics without partitions are counted beyond a few."""
 
     known: list[JudgedSubscription] = field(default_factory=list)
     worst: int | None = None  # so many that are not healthy are shown; None: all
@@ -226,7 +226,7 @@ class JudgedFleet:
 
     @property
     def healthy(self) -> list[JudgedSubscription]:
-        """Those that are kept by name; whether that is all, `counts` says."""
+        """The healthy subscriptions that are kept by name; `counts` has the number of all."""
         healthy = (each for each in self.known if not each.unwell)
         return sorted(healthy, key=lambda each: each.partitions > 0)
 
@@ -261,7 +261,7 @@ class JudgedFleet:
 
 
 def tree_of(diagnoses: Iterable[Diagnosis], worst: int | None = None) -> JudgedFleet:
-    """All of them, in any order. worst: how many that are not healthy are shown."""
+    """Builds the tree of these verdicts, in any order. worst: how many ill ones are shown."""
     fleet = JudgedFleet(worst=worst)
     for diagnosis in diagnoses:
         fleet.add(diagnosis)
@@ -277,8 +277,8 @@ def partitions(diagnoses: Sequence[Diagnosis], of: int) -> str:
     if len(numbers) == of > 1:
         return f", all {of} {part}s"
     word = part if len(numbers) == 1 else f"{part}s"
-    told = listed([str(number) for number in numbers], PARTITIONS_SHOWN_MOST)
-    return f", {word} {told} of {of}" if of > 1 else f", {word} {told}"
+    shown = listed([str(number) for number in numbers], PARTITIONS_SHOWN_MOST)
+    return f", {word} {shown} of {of}" if of > 1 else f", {word} {shown}"
 
 
 def parts_of(topic: str) -> str:
@@ -296,7 +296,7 @@ def _shared(worst: Alike) -> object:
     """What a group has in common: the readers of one namespace that rest, or the first cause."""
     if reader_rests(worst.shown):
         return worst.of.topic.rpartition("/")[0]
-    return first_cause(worst.shown) or worst.shown.not_told[:1]
+    return first_cause(worst.shown) or worst.shown.unknowns[:1]
 
 
 def _costliest_first(*members: JudgedSubscription) -> tuple[int, float, int, int]:

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.wording.printable import many, printable
 
-SAID_MOST = 5
+SENTENCES_MOST = 5
 
 
 def summary(checkup: Checkup) -> str:
     """`2 topics unreachable`, then why anything else was not read; empty where all was read."""
     topics = sum(is_topic(name) for name, _ in checkup.unreachable)
-    said = [f"{many(topics, 'topic')} unreachable"] if topics else []
-    said += [printable(why) for name, why in checkup.unreachable if not is_topic(name)]
-    return "; ".join(said)
+    parts = [f"{many(topics, 'topic')} unreachable"] if topics else []
+    parts += [printable(why) for name, why in checkup.unreachable if not is_topic(name)]
+    return "; ".join(parts)
 
 
 def is_topic(name: str) -> bool:
@@ -28,10 +28,10 @@ def sentences(unreachable: Iterable[tuple[str, str]]) -> list[str]:
     those: dict[str, list[str]] = {}
     for topic, reason in unreachable:
         those.setdefault(reason, []).append(topic)
-    said = [_because(topics, reason) for reason, topics in those.items()]
-    if len(said) > SAID_MOST:
-        said[SAID_MOST:] = [f"and {len(said) - SAID_MOST} more: see -o json"]
-    return [printable(sentence) for sentence in said]
+    lines = [_because(topics, reason) for reason, topics in those.items()]
+    if len(lines) > SENTENCES_MOST:
+        lines[SENTENCES_MOST:] = [f"and {len(lines) - SENTENCES_MOST} more: see -o json"]
+    return [printable(sentence) for sentence in lines]
 
 
 def _because(topics: list[str], reason: str) -> str:

@@ -86,8 +86,8 @@ def counts_line(fleet: JudgedFleet, tally: Tally) -> str:
     """`3 subscriptions: 1 stalled, 2 healthy`. tally: with each partition counted."""
     total, apart = fleet.counts.total(), tally.subscriptions
     each = f" ({apart} with each partition and segment apart)" if apart != total else ""
-    told = f": {counted(fleet.counts)}" if total else ": nothing was judged"
-    return f"{many(total, 'subscription')}{each}{told}{suppressed(tally)}"
+    counts = f": {counted(fleet.counts)}" if total else ": nothing was judged"
+    return f"{many(total, 'subscription')}{each}{counts}{suppressed(tally)}"
 
 
 def _print_not_loaded(console: Console, topics: Sequence[str]) -> None:

@@ -57,7 +57,7 @@ class Vitals:
     def words(self, backlog: int | None, following: str = "") -> str:
         """`: backlog 3, falling by 2 a minute; 2 consumers with 1990 permits, last ack 2 s ago`.
 
-        following: the sentence below it, whose numbers are left out here.
+        following: the sentence below it, with numbers that are left out here.
         """
         parts = [*self._backlog(backlog, values_in(following)), *self._consumers()]
         return f": {'; '.join(parts)}" if parts else ""
@@ -126,7 +126,7 @@ class Fullest:
 
     @classmethod
     def of(cls, diagnosis: Diagnosis) -> Self:
-        """Of a verdict, which itself is not kept."""
+        """The vitals of a verdict, which itself is not kept."""
         entries, place = diagnosis.backlog or 0, (diagnosis.whole, diagnosis.part)
         return cls(entries, *place, diagnosis.account, diagnosis.balance, diagnosis.pace)
 

@@ -31,7 +31,7 @@ def summary_json(
     live: bool,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """All incarnations of all consumers. verdicts: incarnation -> verdict, null where none is.
+    """Every incarnation of all consumers. verdicts: incarnation -> verdict, null where none is.
 
     notes: of the trace, above all what is missing from it.
     """
@@ -180,7 +180,7 @@ def _cells(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> tupl
 
 
 def _seen(ledger: Ledger, count: int) -> str:
-    """A number of all its life; of one whose beginning or a part is missing, a lower bound."""
+    """A number of all its life; of one without its beginning or a part, a lower bound."""
     if ledger.is_whole:
         return str(count)
     return f"≥{count}" if count else UNKNOWN
@@ -196,9 +196,9 @@ def sizes(flows: Iterable[int], flow_count: int) -> str:
     """Sizes of FLOWs, runs of the same size as one: `10, 5×6`."""
     runs = [(size, sum(1 for _ in run)) for size, run in groupby(flows)]
     shown = [str(size) if times == 1 else f"{size}×{times}" for size, times in runs]
-    told = sum(times for _, times in runs[:SIZES_SHOWN_MOST])
-    if told < flow_count:
-        shown = [*shown[:SIZES_SHOWN_MOST], f"… {flow_count - told} more"]
+    counted = sum(times for _, times in runs[:SIZES_SHOWN_MOST])
+    if counted < flow_count:
+        shown = [*shown[:SIZES_SHOWN_MOST], f"… {flow_count - counted} more"]
     return ", ".join(shown) or "none"
 
 
@@ -218,7 +218,7 @@ def _acks(ledger: Ledger) -> Iterator[str]:
 
 
 def _position(ledger: Ledger) -> str | None:
-    """Of the highest cumulative ack."""
+    """The position of the highest cumulative ack."""
     return "{}:{}".format(*ledger.cumulative_highest) if ledger.cumulative_acks else None
 
 
@@ -236,18 +236,18 @@ def _queue(consumer: Consumer) -> str:
     size = consumer.ledger.receiver_queue_size
     if size is None:
         return "0 or 1" if consumer.ledger.one_by_one else "?"
-    inferred = consumer.ledger.told_receiver_queue_size is None
+    inferred = consumer.ledger.given_receiver_queue_size is None
     return f"{size} inferred" if inferred else str(size)
 
 
 def _source(consumer: Consumer) -> str | None:
-    if consumer.ledger.told_receiver_queue_size is not None:
+    if consumer.ledger.given_receiver_queue_size is not None:
         return "told"
     return None if consumer.ledger.receiver_queue_size is None else "inferred"
 
 
 def _starvation(consumer: Consumer, now_ns: int) -> Starvation:
-    """Its times without permits, the one that lasts included."""
+    """The consumer's times without permits, the one that lasts included."""
     until_ns = now_ns if consumer.closed_ns is None else consumer.closed_ns
     return consumer.ledger.starvation(until_ns)
 

@@ -20,7 +20,7 @@ RowTest = Callable[[Row], bool]
 def iso(ts: int) -> str:
     """Microseconds since 1970 as ISO 8601 in UTC, always with six digits of a second.
 
-    What lies outside of the years 1 to 9999, in a trace that somebody made, is told as it is.
+    What lies outside of the years 1 to 9999, in a trace that somebody made, is shown as it is.
     """
     try:
         moment = EPOCH + timedelta(microseconds=ts)

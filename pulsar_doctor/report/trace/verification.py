@@ -40,7 +40,7 @@ def verification_json(found: Verification) -> dict[str, Any]:
 
 
 def _verdict(found: Verification) -> str:
-    """In a few words; `whole` is said only of what misses nothing."""
+    """In a few words; `whole` is used only for what misses nothing."""
     missing = [
         what
         for what, there in (

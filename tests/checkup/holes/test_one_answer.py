@@ -10,7 +10,7 @@ from pulsar_doctor.checkup.holes.account import account
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
-from pulsar_doctor.ledger.acks.persisting import NOTHING_TOLD
+from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED
 from pulsar_doctor.report.holes.table import hole_lines
 from tests.causes.stats_script import observed
 from tests.incidents.asking import RULES
@@ -50,7 +50,7 @@ def test_both_name_the_entry_that_nobody_acknowledges_once_it_is_old(
 ) -> None:
     seen = observed(poison(stood, acked))
     verdict = diagnose(by_stats.subscription_view(seen), RULES, limits_of(RULES))
-    told = account(seen, NOTHING_TOLD)
+    told = account(seen, NOTHING_REPORTED)
     warned = [each.summary for each in verdict.findings if each.severity == "warning"]
     assert told.status == (status or "healthy")
     assert [text for name, text in hole_lines(told) if name == "ack-hole"] == warned

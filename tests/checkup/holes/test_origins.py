@@ -161,7 +161,7 @@ def test_without_a_backlog_there_are_no_holes_and_positions_are_missing() -> Non
     (observed,) = TopicWindow("t", None, Window((sample,))).subscriptions()
     found = account(observed, STORING)
     assert (found.ranges, found.holes, found.status) == (0, 0, "healthy")
-    assert found.not_told == ("positions and ledgers: there are no internal stats",)
+    assert found.unknowns == ("positions and ledgers: there are no internal stats",)
     assert (found.acknowledged_entries, found.hole_entries) == (0, 0)
 
 
@@ -171,7 +171,7 @@ def test_a_backlog_without_internal_stats_is_counted_and_not_judged() -> None:
     (observed,) = TopicWindow("t", None, Window((sample,))).subscriptions()
     found = account(observed, STORING)
     assert (found.ranges, found.holes, found.forecast, found.origin) == (4, None, None, None)
-    assert found.not_told == ("positions and ledgers: there are no internal stats",)
+    assert found.unknowns == ("positions and ledgers: there are no internal stats",)
 
 
 def test_nothing_told_at_all_is_unknown() -> None:

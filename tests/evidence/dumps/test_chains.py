@@ -8,12 +8,12 @@ import pytest
 
 from pulsar_doctor.evidence.dumps.chains import LINKS_MOST, LockChains
 from pulsar_doctor.evidence.dumps.hotspot import Dump, dump
-from pulsar_doctor.evidence.process_told import ThreadTold
+from pulsar_doctor.evidence.process_report import WaitingThread
 
 DUMPS = Path(__file__).parent
 LISTENER, WRITER, CLERK = 14, 13, 12
 SYNC = "java.util.concurrent.locks.ReentrantLock$NonfairSync"
-BY_AGENT = {WRITER: ThreadTold(WRITER, 0, 1, SYNC, CLERK)}
+BY_AGENT = {WRITER: WaitingThread(WRITER, 0, 1, SYNC, CLERK)}
 CHARGE = "com.acme.Waits.charge (Waits.java:48)"
 PARKED = """\
 "%s" #%d daemon prio=5 os_prio=0 cpu=0.40ms elapsed=2.15s tid=0x1 nid=0x4c8b waiting on condition
@@ -47,7 +47,7 @@ def recorded(name: str) -> Dump:
     return dump((DUMPS / name).read_text())
 
 
-def told(text: str, *agent: ThreadTold, thread: int = LISTENER) -> tuple[str | None, list[str]]:
+def told(text: str, *agent: WaitingThread, thread: int = LISTENER) -> tuple[str | None, list[str]]:
     read = dump(text)
     chains = LockChains.of(read, {each.id: each for each in agent})
     one = next(each for each in read.threads if each.id == thread)
@@ -81,7 +81,7 @@ def test_without_the_agent_the_owner_of_a_lock_is_not_known_and_that_of_a_monito
 
 
 def test_what_the_agent_has_read_of_another_wait_is_not_taken():
-    other = ThreadTold(WRITER, 0, 2, "java.util.concurrent.FutureTask", CLERK)
+    other = WaitingThread(WRITER, 0, 2, "java.util.concurrent.FutureTask", CLERK)
     assert told((DUMPS / "chain.txt").read_text(), other, thread=WRITER)[1] == []
 
 
@@ -106,7 +106,7 @@ def test_a_thread_in_wait_has_left_the_monitor_and_needs_it_again_once_notified(
     how, state, waits, chain
 ):
     text = WAITS_ON % (LISTENER, state, how) + HOLDS
-    assert told(text, ThreadTold(LISTENER, 0, 1, "com.acme.Ledger", 13)) == (waits, chain)
+    assert told(text, WaitingThread(LISTENER, 0, 1, "com.acme.Ledger", 13)) == (waits, chain)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_thread_in_wait_has_left_the_monitor_and_needs_it_again_once_notified(
 )
 def test_what_has_no_owner_is_said_to_have_none(of, agent, waits):
     text = PARKED % ("listener", LISTENER, of) + HOLDS
-    assert told(text, ThreadTold(LISTENER, 0, 1, of, **agent))[0] == waits
+    assert told(text, WaitingThread(LISTENER, 0, 1, of, **agent))[0] == waits
 
 
 RATES = """\
@@ -187,12 +187,12 @@ def test_who_initializes_a_class_has_its_initializer_among_its_frames():
 
 def test_whose_end_a_thread_waits_for_is_read_by_the_agent():
     assert told(JOINS) == ("the end of another thread, which is not known", [])
-    sleeper = ThreadTold(LISTENER, 0, 1, "com.acme.Sleeper", 13)
+    sleeper = WaitingThread(LISTENER, 0, 1, "com.acme.Sleeper", 13)
     assert told(JOINS + HOLDS, sleeper) == ("the end of writer", ["writer"])
 
 
 def test_a_thread_may_wait_for_what_it_holds_itself():
-    mine = ThreadTold(LISTENER, 0, 1, SYNC, LISTENER)
+    mine = WaitingThread(LISTENER, 0, 1, SYNC, LISTENER)
     assert told(PARKED % ("listener", LISTENER, SYNC), mine) == (
         "a java.util.concurrent.locks.ReentrantLock, which it holds itself",
         [],
@@ -201,10 +201,10 @@ def test_a_thread_may_wait_for_what_it_holds_itself():
 
 def test_a_deadlock_ends_the_chain_and_so_does_its_limit():
     ring = "".join(PARKED % (f"t{each}", each, SYNC) for each in range(3))
-    agent = [ThreadTold(each, 0, 1, SYNC, (each + 1) % 3) for each in range(3)]
+    agent = [WaitingThread(each, 0, 1, SYNC, (each + 1) % 3) for each in range(3)]
     assert told(ring, *agent, thread=0)[1] == ["t1", "t2"]
     many = "".join(PARKED % (f"t{each}", each, SYNC) for each in range(50))
-    agent = [ThreadTold(each, 0, 1, SYNC, each + 1) for each in range(49)]
+    agent = [WaitingThread(each, 0, 1, SYNC, each + 1) for each in range(49)]
     assert len(told(many, *agent, thread=0)[1]) == LINKS_MOST
-    itself = ThreadTold(0, 0, 1, SYNC, 0)
+    itself = WaitingThread(0, 0, 1, SYNC, 0)
     assert told(many, itself, thread=0)[1] == []

@@ -12,7 +12,7 @@ import pytest
 from pulsar_doctor.parts.analyze import running
 from pulsar_doctor.parts.analyze.aggregations import Tables, aggregate
 from pulsar_doctor.parts.analyze.aggregations.passes import PLANNED_ONLY, Keeping
-from pulsar_doctor.parts.analyze.aggregations.told import told
+from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 from pulsar_doctor.parts.analyze.reading import read_traces
 from pulsar_doctor.parts.analyze.running import aggregated, dated
 from pulsar_doctor.parts.analyze.session import having
@@ -118,5 +118,5 @@ def test_of_equals_the_same_are_shown_in_whatever_order_they_come(
     ]
     columns = "trace_id: string, incarnation: int, measure: string, p99_us: bigint"
     for order in (values, values[::-1]):
-        worst = running._of_each_measure(told(spark, order, columns))
+        worst = running._of_each_measure(small_table(spark, order, columns))
         assert sorted(row["incarnation"] for row in worst.collect()) == [0, 1]

@@ -18,8 +18,8 @@ import pytest
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.parts.analyze import configuration
-from pulsar_doctor.parts.analyze.configuration import driver_mib, memory_bytes, told_elsewhere
-from pulsar_doctor.parts.analyze.failures import FAILURES, told_in_one_sentence, translated
+from pulsar_doctor.parts.analyze.configuration import driver_mib, memory_bytes, set_elsewhere
+from pulsar_doctor.parts.analyze.failures import FAILURES, failures_in_one_sentence, translated
 from pulsar_doctor.parts.analyze.gateway import command_of
 from pulsar_doctor.parts.analyze.java import fitted, spark_java_home
 from pulsar_doctor.parts.analyze.progress import Stage, described, phase, progress
@@ -91,7 +91,7 @@ def test_what_the_user_tells_spark_elsewhere_counts(tmp_path):
         "#spark.x 1\nspark.app.name two words  \n"
     )
     environ = {"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[7]"}
-    told = told_elsewhere(Path("/nowhere"), environ)
+    told = set_elsewhere(Path("/nowhere"), environ)
     assert told == {
         "spark.master": "yarn",
         "spark.ui.enabled": "true",
@@ -99,11 +99,11 @@ def test_what_the_user_tells_spark_elsewhere_counts(tmp_path):
         "spark.app.name": "two words",
     }
     arguments = "--master local[3] --conf spark.ui.enabled=false -c spark.a=b=c pyspark-shell"
-    told = told_elsewhere(Path("/nowhere"), {**environ, "PYSPARK_SUBMIT_ARGS": arguments})
+    told = set_elsewhere(Path("/nowhere"), {**environ, "PYSPARK_SUBMIT_ARGS": arguments})
     assert told["spark.master"] == "local[3]"
     assert told["spark.ui.enabled"] == "false"
     assert told["spark.a"] == "b=c"
-    assert told_elsewhere(Path("/nowhere"), {"MASTER": "local[7]"}) == {"spark.master": "local[7]"}
+    assert set_elsewhere(Path("/nowhere"), {"MASTER": "local[7]"}) == {"spark.master": "local[7]"}
 
 
 @pytest.fixture
@@ -432,7 +432,7 @@ def files(tmp_path_factory):
 )
 def test_a_file_that_spark_cannot_read_is_one_sentence(spark, files, name, schema, said):
     reader = spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
-    with pytest.raises(InputError) as raised, told_in_one_sentence("reading"):
+    with pytest.raises(InputError) as raised, failures_in_one_sentence("reading"):
         reader.parquet(str(files / name)).write.format("noop").mode("overwrite").save()
     assert str(raised.value).startswith(f"reading: {said.format(files / name)}")
     assert "\n" not in str(raised.value)
@@ -447,21 +447,24 @@ def test_a_file_that_spark_cannot_read_is_one_sentence(spark, files, name, schem
     ],
 )
 def test_a_path_that_spark_has_no_reader_for_names_what_to_give(spark, path, code, said):
-    with pytest.raises(DoctorError, match=said) as raised, told_in_one_sentence("reading"):
+    with pytest.raises(DoctorError, match=said) as raised, failures_in_one_sentence("reading"):
         spark.read.schema("seq long").parquet(path)
     assert raised.value.exit_code == code
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(spark, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DoctorError, match=r"^saving: ") as raised, told_in_one_sentence("saving"):
+    with (
+        pytest.raises(DoctorError, match=r"^saving: ") as raised,
+        failures_in_one_sentence("saving"),
+    ):
         spark.range(3).write.parquet(str(tmp_path / "file" / "under"))
     assert "\n" not in str(raised.value)
     assert raised.value.exit_code == 3
 
 
 def test_what_spark_says_without_a_row_for_it_is_its_innermost_cause(spark):
-    with pytest.raises(DoctorError) as raised, told_in_one_sentence("asking"):
+    with pytest.raises(DoctorError) as raised, failures_in_one_sentence("asking"):
         spark.range(3).select("other").collect()
     assert re.match(r"asking: A column, .* `other` cannot be resolved", str(raised.value))
     assert "SQLSTATE" not in str(raised.value)
@@ -480,7 +483,7 @@ def test_a_job_that_is_cancelled_says_so(spark):
     try:
         with (
             pytest.raises(DoctorError, match=r"the job was cancelled"),
-            told_in_one_sentence("adding"),
+            failures_in_one_sentence("adding"),
         ):
             spark.range(0, 10**11, 1, 1).filter("hash(id) = 1 and hash(id + 1) = 4").count()
     finally:

@@ -38,11 +38,11 @@ from queue import SimpleQueue
 import pulsar
 
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.parts.capture.asking import BrokerAsked
+from pulsar_doctor.parts.capture.asking import BrokerPoll
 from pulsar_doctor.parts.capture.files import Packet
 from pulsar_doctor.parts.capture.following import CaptureFollowing
+from pulsar_doctor.parts.capture.reported import ConsumerSample
 from pulsar_doctor.parts.capture.running import RunningCapture
-from pulsar_doctor.parts.capture.told import ToldSample
 from pulsar_doctor.parts.capture.writing import TraceWriter
 from pulsar_doctor.parts.sandbox import distribution, versions
 from pulsar_doctor.parts.sandbox.lifetime import running
@@ -175,14 +175,14 @@ class Observed:
     """
 
     packets: list[Packet]
-    samples: list[ToldSample]
+    samples: list[ConsumerSample]
     trace: Path
     clients: set[int]
 
 
 def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
     """A client at work, whose messages come once it is attached."""
-    topic, queue = brokers.new_topic(), SimpleQueue[ToldSample]()
+    topic, queue = brokers.new_topic(), SimpleQueue[ConsumerSample]()
     client = pulsar.Client(brokers.service_url, logger=QUIET)
     client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()
     client.close()
@@ -199,7 +199,7 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
         listened(*brokers.ports) as packets,
         ThreadPoolExecutor() as pool,
     ):
-        asked = BrokerAsked(Settings(admin_url=brokers.admin_url), [topic], set, queue, print)
+        asked = BrokerPoll(Settings(admin_url=brokers.admin_url), [topic], set, queue, print)
         consuming = pool.submit(consume, case, topic, relay.service_url, folder)
         eventually(lambda: relay.counters()["records_seen"] >= ATTACHED_ROWS, 60)
         if not case.drains:
@@ -220,10 +220,10 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
 
 
 def read(
-    packets: Sequence[Packet], samples: Sequence[ToldSample], folder: Path, ports: Sequence[int]
+    packets: Sequence[Packet], samples: Sequence[ConsumerSample], folder: Path, ports: Sequence[int]
 ) -> tuple[list[Row], RunningCapture]:
     """The rows of a capture of these packets."""
-    queue, waiting = SimpleQueue[ToldSample](), list(samples)
+    queue, waiting = SimpleQueue[ConsumerSample](), list(samples)
     with TraceWriter(folder, {"files": []}) as writer:
         capture = RunningCapture(writer, lambda out: CaptureFollowing(out, ports), samples=queue)
         for packet in packets:

@@ -9,7 +9,7 @@ import pytest
 from pulsar_doctor.parts.capture.asking import _addresses_in
 from pulsar_doctor.parts.capture.following import CaptureFollowing
 from pulsar_doctor.parts.capture.naming import Naming
-from pulsar_doctor.parts.capture.told import ConsumerTold, ToldSample
+from pulsar_doctor.parts.capture.reported import ConsumerSample, StatsConsumer
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.parts.capture.packing import START_NS, Heard, Talk
 from tests.parts.capture.talks import BEGINNING
@@ -32,7 +32,7 @@ def ack_of(number: int, ledger: int) -> bytes:
 
 def told(name: str, permits: int, sent: int, at_ns: int, topic: str = TOPIC):
     address = "10.0.0.7:43668"
-    return ConsumerTold(
+    return StatsConsumer(
         topic, "s", "Shared", name, f"/{address}", "Pulsar-CPP-v4", permits, 0, sent, None,
         at_ns, at_ns + 1000,
     )  # fmt: skip
@@ -59,7 +59,7 @@ class Named:
         self._run()
         self.talk.wait(2)
         now_ns = self.talk.now_ns
-        self.naming.sample(ToldSample([told(*each, now_ns) for each in consumers], complete))
+        self.naming.sample(ConsumerSample([told(*each, now_ns) for each in consumers], complete))
         self.talk.wait(2)
         self._read()
 
@@ -70,14 +70,14 @@ class Named:
         self._run()
         self.talk.wait(2)
         of_topic = [told(*each, self.talk.now_ns, topic) for each in consumers]
-        self.naming.sample(ToldSample(of_topic, False, dict.fromkeys(ledgers, topic)))
+        self.naming.sample(ConsumerSample(of_topic, False, dict.fromkeys(ledgers, topic)))
         self.talk.wait(2)
         self._read()
 
     def sample_at_once(self, *consumers: tuple[str, int, int]) -> None:
         self._run()
         at_once = [told(*each, self.talk.now_ns) for each in consumers]
-        self.naming.sample(ToldSample(at_once, complete=True))
+        self.naming.sample(ConsumerSample(at_once, complete=True))
         self.talk.wait(2)
         self._read()
 
@@ -195,7 +195,7 @@ def test_a_sample_from_before_the_capture_tells_names_and_no_permits():
     named = Named()
     named.say((0, flow_of(7, 10)))
     named._run()
-    named.naming.sample(ToldSample([told("a", 10, 0, START_NS - SECOND)], complete=True))
+    named.naming.sample(ConsumerSample([told("a", 10, 0, START_NS - SECOND)], complete=True))
     named.talk.wait(3)
     named._read()
     assert named.found() == {"a": (7, "address")}
@@ -270,7 +270,7 @@ def test_two_consumers_of_one_topic_are_not_told_apart_by_its_ledgers():
 def test_a_sample_of_no_moment_names_those_who_speak_later():
     named = Named()
     kept = told("a", 10, 0, 0)._replace(permits=None)
-    named.naming.sample(ToldSample([kept], complete=False, standing=True))
+    named.naming.sample(ConsumerSample([kept], complete=False, standing=True))
     named.talk.wait(3)
     named._run()
     named._read()

@@ -18,32 +18,32 @@ def quiet(acked: int, window: int) -> Quiet:
     """Its sender has said 100 bytes, of which so many are acknowledged."""
     sender = Quiet()
     sender.heard(0, WINDOW, 0)
-    sender.said(100, 0)
+    sender.sent(100, 0)
     sender.heard(acked, window, 0)
     return sender
 
 
 def test_a_sender_is_silent_a_second_after_all_was_acknowledged_and_there_is_room():
     sender = quiet(100, WINDOW)
-    assert sender.stands_at(SILENCE_NS - 1) is None
-    assert sender.stands_at(SILENCE_NS) == 100
+    assert sender.silent_at(SILENCE_NS - 1) is None
+    assert sender.silent_at(SILENCE_NS) == 100
 
 
 @pytest.mark.parametrize("acked", [0, 99])
 def test_who_waits_for_an_acknowledgement_is_not_silent(acked):
-    assert quiet(acked, WINDOW).stands_at(9 * SILENCE_NS) is None
+    assert quiet(acked, WINDOW).silent_at(9 * SILENCE_NS) is None
 
 
 @pytest.mark.parametrize(("window", "stands"), [(0, None), (WINDOW // 2 - 1, None), (256, 100)])
 def test_whose_receiver_has_no_room_is_not_silent(window, stands):
-    assert quiet(100, window).stands_at(9 * SILENCE_NS) == stands
+    assert quiet(100, window).silent_at(9 * SILENCE_NS) == stands
 
 
 def test_room_counts_from_when_it_opens():
     sender = quiet(100, 0)
     sender.heard(100, WINDOW, 5 * SILENCE_NS)
-    assert sender.stands_at(6 * SILENCE_NS - 1) is None
-    assert sender.stands_at(6 * SILENCE_NS) == 100
+    assert sender.silent_at(6 * SILENCE_NS - 1) is None
+    assert sender.silent_at(6 * SILENCE_NS) == 100
 
 
 @pytest.mark.parametrize(("away", "lost"), [(WRAP // 4 - 1, WRAP // 4 - 1), (WRAP // 4, 0)])

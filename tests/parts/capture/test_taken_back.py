@@ -14,8 +14,8 @@ from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.capture.files import Packet
 from pulsar_doctor.parts.capture.following import CaptureFollowing
+from pulsar_doctor.parts.capture.reported import ConsumerSample
 from pulsar_doctor.parts.capture.running import RunningCapture
-from pulsar_doctor.parts.capture.told import ToldSample
 from pulsar_doctor.parts.capture.writing import TraceWriter
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import RETRACTED, Row
@@ -31,7 +31,7 @@ Samples = list[tuple[int, list[tuple[str, int, int]]]]  # when, and name, permit
 
 def captured(folder: Path, packets: list[Packet], samples: Samples) -> list[Row]:
     """The rows of a capture, with complete samples of the broker in between."""
-    queue = SimpleQueue[ToldSample]()
+    queue = SimpleQueue[ConsumerSample]()
     with TraceWriter(folder, {"files": []}) as writer:
         running = RunningCapture(writer, lambda out: CaptureFollowing(out, [6650]), samples=queue)
         for packet in packets:
@@ -39,7 +39,7 @@ def captured(folder: Path, packets: list[Packet], samples: Samples) -> list[Row]
                 at_ns, consumers = samples.pop(0)
                 all_told = [told(*each, at_ns) for each in consumers]
                 seen = [each._replace(last_sign_us=at_ns // 1000) for each in all_told]
-                queue.put(ToldSample(seen, complete=True))
+                queue.put(ConsumerSample(seen, complete=True))
             running.packet(packet)
         running.pass_time(packets[-1].time_ns + 60 * SECOND)
         running.finish()

@@ -11,7 +11,7 @@ import pytest
 from pulsar_doctor.evidence.dumps.answers import Unreadable
 from pulsar_doctor.evidence.dumps.hotspot import LINE_CHARACTERS, THREADS, dump
 from pulsar_doctor.evidence.dumps.python import checked_threads
-from pulsar_doctor.evidence.process_told import ThreadTold
+from pulsar_doctor.evidence.process_report import WaitingThread
 from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.jvm.inspection import CONSUMERS, POOLS, inspection
 
@@ -81,7 +81,7 @@ def test_what_threads_wait_for_and_which_tasks_wait_for_threads_is_read():
     pool = {"waiting": 3000, "looked": 200, "holding": 200, "task": "a.B$$Lambda$1"}
     where = {"ledger": 12, "entry": 4, "published_ms": 1000, "topic": "t", "in_order": True}
     told = inspection(answer(threads=[thread], pools=[pool | where | {"listenerThreads": [7]}]), 7)
-    assert told.threads == (ThreadTold(7, 1, 2, sync, 8),)
+    assert told.threads == (WaitingThread(7, 1, 2, sync, 8),)
     (found,) = told.pools
     assert (found.threads, found.message) == ((7,), "12:4")
     assert found.text(61_000) == (
@@ -105,7 +105,7 @@ def test_what_threads_wait_for_and_which_tasks_wait_for_threads_is_read():
 )
 def test_virtual_threads_are_counted_and_what_they_do_is_said_to_be_unknown(virtual, not_told):
     told = inspection(answer(ONE, virtual=virtual), 7)
-    assert (told.virtual_threads, told.not_told) == (virtual, not_told)
+    assert (told.virtual_threads, told.unknowns) == (virtual, not_told)
 
 
 def test_a_failure_is_told_in_one_line():

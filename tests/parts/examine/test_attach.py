@@ -243,10 +243,10 @@ def test_the_last_look_tells_whether_it_saw_all(java, idle, monkeypatch):
         with monkeypatch.context() as few:
             few.setattr(agent, "consumers", partial(agent.consumers, objects=1))
             looking = Looking.at(it.process.pid, inside=True)
-        assert looking.told().not_told == (
+        assert looking.report().unknowns == (
             "the look ended after 200000 objects: there may be more consumers",
         )
-        assert looking.again().not_told == ()
+        assert looking.again().unknowns == ()
 
 
 def test_one_that_ends_in_between_is_said_to_have_ended(java, idle):

@@ -12,7 +12,7 @@ import pytest
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.numbers import ReportedConsumer
-from pulsar_doctor.evidence.process_told import Address
+from pulsar_doctor.evidence.process_report import Address
 from pulsar_doctor.parts.examine.by_client import (
     address_of,
     addresses_here,

@@ -14,11 +14,11 @@ from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.evidence.by_process import full_topic, looked_into, seated, subscription_views
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
-from pulsar_doctor.evidence.process_told import (
+from pulsar_doctor.evidence.process_report import (
     ClientConsumer,
     Inspection,
     Pool,
-    ProcessTold,
+    ProcessReport,
     Sitting,
     TcpConnection,
 )
@@ -37,15 +37,17 @@ SLEEPS = Sitting(
 )
 
 
-def looked(*looks: list[ClientConsumer], **more: object) -> ProcessTold:
+def looked(*looks: list[ClientConsumer], **more: object) -> ProcessReport:
     seen = tuple(
         Inspection(1000 * at, tuple(each), "Java 17", 9, 9) for at, each in enumerate(looks)
     )
-    told = ProcessTold(pid=1, name="java", kind="jvm", looks=seen, seconds=5.0, threads_told=True)
+    told = ProcessReport(
+        pid=1, name="java", kind="jvm", inspections=seen, seconds=5.0, has_threads=True
+    )
     return replace(told, **more)
 
 
-def inside(told: ProcessTold) -> Inside:
+def inside(told: ProcessReport) -> Inside:
     ((consumer,),) = [view.consumers for view in subscription_views(told)]
     assert consumer.inside is not None
     return consumer.inside
@@ -148,11 +150,11 @@ EAR = Sitting("ear", "listens", "idle", "f (a.py:1)", "f (a.py:1)", id=7, second
 WAITS = ConsumerView(
     label="w", name="w", address="/10.0.0.7:5000", queued=at_least(3), unacked_messages=exactly(9)
 )
-OF_PYTHON = ProcessTold(pid=1, name="python", kind="python", threads=(EAR,), threads_told=True)
+OF_PYTHON = ProcessReport(pid=1, name="python", kind="python", threads=(EAR,), has_threads=True)
 BESIDE = {"/10.0.0.7:5000": ["w on public/default/orders", "v on public/default/mails"]}
 
 
-def of_python(told: ProcessTold, there: ConsumerView = WAITS) -> Inside:
+def of_python(told: ProcessReport, there: ConsumerView = WAITS) -> Inside:
     (found,) = seated(broker(there), told, BESIDE).consumers or ()
     assert found.inside is not None
     return found.inside
@@ -233,13 +235,13 @@ def test_the_round_trip_of_a_connection_is_that_of_its_consumers():
 def test_what_no_broker_tells_of_is_judged_by_the_process_and_its_packets():
     """The consumer of ORDERS is told by itself, the scripted one by packets alone."""
     wires = played(("0s subscribe a Shared", "0s flow a 10"), "1s").subscriptions()
-    told = looked([ONE], not_told=("the hint",))
+    told = looked([ONE], unknowns=("the hint",))
     process = InProcess(told, lambda: told, lambda: wires, ["the packets"])
     rules = load()
     first, second = process.alone(Judge(rules, limits_of(rules)).diagnosed)
     assert (first.topic, first.sources) == (ORDERS, ("process",))
     assert (second.topic, second.sources) == (wires[0].topic, ("capture",))
-    assert process.told.not_told == ("the hint", "the packets")
+    assert process.report.unknowns == ("the hint", "the packets")
 
 
 def test_both_of_one_subscription_are_one_verdict():

@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pulsar_doctor.evidence.process_told import ClientConsumer
+from pulsar_doctor.evidence.process_report import ClientConsumer
 from pulsar_doctor.parts.examine.identity import process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
@@ -367,7 +367,7 @@ def test_a_look_that_waits_for_a_processor_sees_all_the_same(application, topic)
             each.kill()
             each.wait()
     print(f"{warm} ms alone, {[each.milliseconds for each in looks]} ms")
-    assert [(len(each.consumers), each.not_told) for each in looks] == [(1, ())] * 3
+    assert [(len(each.consumers), each.unknowns) for each in looks] == [(1, ())] * 3
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
+from pulsar_doctor.evidence.process_report import ProcessReport, Sitting
 from pulsar_doctor.parts.examine import report as screen
 
 SLEEPS = Sitting(
@@ -22,7 +22,7 @@ def threads(*sittings: Sitting, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines below `threads`."""
     monkeypatch.setitem(os.environ, "COLUMNS", "200")
     out = io.StringIO()
-    screen.write(ProcessTold(1, "java", "jvm", threads=sittings, threads_told=True), out)
+    screen.write(ProcessReport(1, "java", "jvm", threads=sittings, has_threads=True), out)
     lines = [line.strip() for line in out.getvalue().splitlines() if line.strip()]
     return lines[lines.index("threads") + 1 :]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.evidence.dumps.goroutines import parsed, pools_of, sittings
-from pulsar_doctor.evidence.process_told import Pool
+from pulsar_doctor.evidence.process_report import Pool
 from pulsar_doctor.parts.examine import pprof
 from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.identity import process

@@ -133,7 +133,7 @@ def test_who_does_not_answer_is_waited_for_once(reply):
     with hostile(reply=reply) as it:
         began = time.monotonic()
         looking = Looking.at(it.pid, inside=True)
-        assert looking.again().not_told == (f"JVM {it.pid} has not answered within 5 s",)
+        assert looking.again().unknowns == (f"JVM {it.pid} has not answered within 5 s",)
         assert 5 < time.monotonic() - began < 2 * STEP_SECONDS
 
 
@@ -163,9 +163,9 @@ def test_an_answer_that_is_none_costs_one_sentence(reply, why):
 def test_an_answer_that_cannot_be_read_costs_no_more_than_that(answer, why):
     with hostile(chroot=True, uid=0, answer=answer, dump=THREADS) as it:
         looking = Looking.at(it.pid, inside=True)
-        told = looking.told()
+        told = looking.report()
         assert [each.thread for each in told.threads] == ["main"]
-        (sentence,) = told.not_told
+        (sentence,) = told.unknowns
         assert why in sentence
         assert it.untouched
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.evidence.process_told import ProcessTold, Sitting
+from pulsar_doctor.evidence.process_report import ProcessReport, Sitting
 from pulsar_doctor.parts.examine import report as screen
 from pulsar_doctor.parts.examine.looking import Looking
 from pulsar_doctor.parts.sandbox import distribution, versions
@@ -59,18 +59,18 @@ def waiting(how: str, classpath: str, java: Path) -> Iterator[int]:
             Path(f"/tmp/.java_pid{process.pid}").unlink(missing_ok=True)
 
 
-def looked_at(how: str, classpath: str, java: Path, seconds: float = SECONDS) -> ProcessTold:
+def looked_at(how: str, classpath: str, java: Path, seconds: float = SECONDS) -> ProcessReport:
     with waiting(how, classpath, java) as pid:
         looking = Looking.at(pid, inside=True)
         time.sleep(seconds)
         return looking.again()
 
 
-def thread(told: ProcessTold, name: str = "waiter") -> Sitting:
+def thread(told: ProcessReport, name: str = "waiter") -> Sitting:
     return next(each for each in told.threads if each.thread == name)
 
 
-def of(told: ProcessTold, name: str) -> tuple[str | None, list[str]]:
+def of(told: ProcessReport, name: str) -> tuple[str | None, list[str]]:
     found = thread(told, name)
     return found.waits and found.waits.text, [each.thread for each in found.chain]
 
@@ -182,11 +182,14 @@ def test_a_task_that_nobody_has_begun_is_told_of_those_that_wait_for_it(classpat
 @pytest.mark.parametrize("version", ["21.0.8", "25.0.2"])
 def test_virtual_threads_are_counted(version, classpath):
     told = looked_at("virtual", classpath, javas.java(version), 0)
-    assert told.looks[-1].virtual_threads == 5
+    assert told.inspections[-1].virtual_threads == 5
 
 
 def test_no_virtual_threads_are_invented(classpath):
-    assert looked_at("latch", classpath, javas.java(javas.OURS), 0).looks[-1].virtual_threads == 0
+    assert (
+        looked_at("latch", classpath, javas.java(javas.OURS), 0).inspections[-1].virtual_threads
+        == 0
+    )
 
 
 def test_one_that_waits_again_and_again_has_not_waited_since_the_first_look(classpath):

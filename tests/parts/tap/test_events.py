@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.parts.tap.broker_told import BrokerAnswer
+from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.observer.events import (
     ASKS,
     EVENTS,

@@ -225,7 +225,7 @@ def verdict(status: Status, before: Status | None, *findings: Finding) -> Verdic
         type="Shared",
         status=status,
         findings=findings,
-        not_told=("permit-leak: nobody knows", "and more"),
+        unknowns=("permit-leak: nobody knows", "and more"),
         incarnations=frozenset({1, 2}),
     )
     return Verdict(AT_US, before, diagnosis)

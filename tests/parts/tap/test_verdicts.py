@@ -116,7 +116,7 @@ def test_what_the_timeline_has_forgotten_is_forgotten():
     changes(watched, timeline)
     timeline.ended.clear()
     changes(watched, timeline)
-    assert [watched._standing, watched._told, watched._settled] == [{}, {}, {}]
+    assert [watched._standing, watched._shown, watched._settled] == [{}, {}, {}]
 
 
 def test_a_partition_has_its_own_verdict():

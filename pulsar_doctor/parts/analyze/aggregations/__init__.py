@@ -1,14 +1,14 @@
 """The tables of an analysis, in plain Spark SQL on a DataFrame of rows.
 
 One pass reads all commands (profile), a second the times between them (histogram), a third the
-times without permits (stalls), and a look at single rows says what each consumer was (lives).
-Whatever else is asked follows from these, which are small. None of them sorts the rows or moves
+times without permits (stalls), and single rows show what each consumer was (lives).
+Whatever else is needed follows from these, which are small. None of them sorts the rows or moves
 them between executors: the rows carry their gaps already (see TRACE(5)), so that grouping is
 enough. Only *holes*, which must look at each entry, is a pass that moves rows.
 
 Nothing here is a Python function that an executor would have to run: any Spark 3.5 or 4 will do,
 Spark Connect too. Times are in microseconds, `ts` is a timestamp, counts are of messages unless a
-name says otherwise, and null means "not told".
+name says otherwise, and null means "not reported".
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def aggregate(
     ends: Sequence[AtTheEnd] = (),
     keeping: Keeping = PERSISTED,
 ) -> Tables:
-    """All aggregates of these rows, each (trace_id, seq) of which comes once.
+    """Aggregates these rows, each (trace_id, seq) of which comes once.
 
     bucket_us: length of a step of the timeline. exact: percentiles are of the values themselves,
     for traces of some million rows; otherwise of their buckets, see `histogram`.
-    breaks: trace_id and seq of rows before which some are missing that no GAP tells of, also of the
+    breaks: trace_id and seq of rows before which some are missing that no GAP covers, also of the
     first of a trace; None: not known, which takes longer. stall_floor_us: shorter times without
     permits are no rows of `stalls`, unless with a finding; `brief_stalls` counts them. ends: what
-    the checks say of those that go on where a trace ends. keeping: how what they share is kept.
+    the checks answer for those that last where a trace ends. keeping: how what they share is kept.
     """
     passes: dict[str, SharedRows] = {}
 

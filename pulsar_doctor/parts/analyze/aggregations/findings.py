@@ -3,9 +3,9 @@
 Where a trace ends in an episode the checks judge it themselves, if its ledgers lie beside it; see
 spark.verdicts. The checks judge a consumer at one moment and must forecast its next FLOW; here the
 whole episode is known, and with it how far away that FLOW was. Not on columns, and so not judged:
-the rhythm of an application (a silence shorter than `refill_wait` is told from `slow_wait` on
+the rhythm of an application (a silence shorter than `refill_wait` counts from `slow_wait` on
 only), whether a backlog waited, what neighbours did meanwhile (`subscriptions` shows who hoards),
-and what the application was told to have as its queue.
+and what queue size the application was given.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def judged() -> tuple[Column, Column]:
     available_lowest, first_flow, flow_most.
 
     permits-exhausted: it held messages and its FLOW was further away than refill_wait, or it was
-    quiet for so long; a warning where it never asked again and was quiet for slow_wait.
+    quiet for so long; a warning where it never sent another FLOW and was quiet for slow_wait.
     slow-but-progressing: the FLOW came, or acks do, and it takes longer than slow_wait.
-    negative-permits: it held nothing that could bring its permits back.
-    A queue that may be 0 or 1 asks after each message: it is judged by its silence with several.
+    negative-permits: it held nothing that could bring its permits back. A queue that may be 0 or 1
+    sends a FLOW after each message: it is judged by its silence with several.
     """
     holds = F.col("unacked_at_end") > 0
     one_by_one = F.coalesce(F.col("flow_most") == 1, F.lit(False))
-    asked = F.coalesce(F.col("flow_most").isNotNull(), F.lit(False))
+    sent_flow = F.coalesce(F.col("flow_most").isNotNull(), F.lit(False))
     long, slow = (F.col("duration_us") > each for each in (REFILL_WAIT_US, SLOW_WAIT_US))
     silent = F.col("quiet_us") >= REFILL_WAIT_US
     acks = (F.col("acknowledged_least") > 0) | (F.col("untold_acks") > 0)
     works = (F.col("ended_by") == "flow") | acks
-    exhausted = asked & holds & ~one_by_one & (long | silent)
-    negative = asked & ~one_by_one & (F.col("unacked_at_end") == 0) & silent
+    exhausted = sent_flow & holds & ~one_by_one & (long | silent)
+    negative = sent_flow & ~one_by_one & (F.col("unacked_at_end") == 0) & silent
     negative = negative & (F.col("available_lowest") < 0) & (F.col("ended_by") != "flow")
-    several = holds & ~one_by_one & asked & slow
+    several = holds & ~one_by_one & sent_flow & slow
     code = (
         F.when(exhausted, EXHAUSTED.code)
         .when(negative, NEGATIVE.code)

@@ -22,8 +22,9 @@ def gaps(counted: DataFrame, stalls: DataFrame, lives: DataFrame, *, exact: bool
     measure: between_flows, delivery_to_ack (one value an ACK: of its ids the longest),
     without_permits. Columns: trace_id, incarnation, topic, subscription, consumer_name, measure,
     count, p50_us, p90_us, p99_us, max_us, error, untold. error: of a percentile, relative; 0.0:
-    exact. untold: FLOWs and ACKs that do not tell their value, which are in no percentile; times
-    without permits whose end was not seen, which are, with what was seen of them.
+    exact. untold: FLOWs and ACKs without a value, which are in no percentile; times
+    without permits with an
+    end that was not seen, which are, with what was seen of them.
     """
     measured = F.when(F.col("command") == "FLOW", "between_flows").otherwise("delivery_to_ack")
     between = counted.where(F.col("value").isNotNull()).select(

@@ -1,7 +1,7 @@
 """Entries that were delivered and never acknowledged, while later ones were.
 
 The one aggregate that must look at every entry. So that few rows are grouped and moved, 32 entries
-that follow each other are one row with a bit for each, and a subscription goes by a number, a hash
+that follow each other are one row with a bit for each, and a subscription is a number, a hash
 of 64 bits.
 """
 

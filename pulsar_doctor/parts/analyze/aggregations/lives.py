@@ -9,7 +9,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, LABELS, is_a
-from pulsar_doctor.parts.analyze.aggregations.told import told
+from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -67,7 +67,7 @@ def lives(
     Columns: those of LABELS, conn_id, consumer_id; the figures of `profile` over all steps of time;
     opened_seq, opened_us (its first row); trace_us: the last moment of its trace. Of an end without
     a row of its own: closed_seq, closed_us (its connection was closed, or a successor has its
-    number there) and to_the_end_us (how long it had no permits by then, if told); lost_seq: the
+    number there) and to_the_end_us (how long it had no permits by then, if known); lost_seq: the
     last row before that, before which rows of the trace are missing. back_seq: where the last
     consumer of its topic, subscription and name begins. certain: its SUBSCRIBE is in the trace and
     nothing is missing since then; otherwise what is counted of it is at least so much.
@@ -133,8 +133,8 @@ def _labels(
         here = (F.col("seq") == F.col("at")) & (F.col("trace_id") == F.col("of_trace"))
         first = rows.join(F.broadcast(older), here)
         known = known.unionByName(first.select(*columns, F.unix_micros("ts").alias("begun_us")))
-        told = (name for name in known.columns if name not in CONSUMER)  # begun_seq is the first
-        earliest = known.groupBy(*CONSUMER).agg(F.min(F.struct(*told)).alias("earliest"))
+        names = (name for name in known.columns if name not in CONSUMER)  # begun_seq is the first
+        earliest = known.groupBy(*CONSUMER).agg(F.min(F.struct(*names)).alias("earliest"))
         known = earliest.select(*CONSUMER, "earliest.*")
     return known
 
@@ -157,7 +157,7 @@ def _of_traces(marks: DataFrame, profiled: DataFrame, breaks: Breaks | None) -> 
     if breaks:
         values = [{"trace_id": trace_id, "seq": seq} for trace_id, seq in breaks]
         columns = "trace_id: string, conn_id: int, seq: bigint"
-        missing = missing.unionByName(told(marks.sparkSession, values, columns))
+        missing = missing.unionByName(small_table(marks.sparkSession, values, columns))
     doubts = missing.select("trace_id", F.struct("conn_id", "seq").alias("doubt"))
     both = profiled.select("trace_id", "last_us").unionByName(doubts, allowMissingColumns=True)
     return both.groupBy("trace_id").agg(

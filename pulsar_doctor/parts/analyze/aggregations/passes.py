@@ -1,7 +1,7 @@
 """Results that several tables share, computed once and cached by Spark.
 
 Spark can keep rows in two ways. Persisted, they stay a query that happens to be answered already:
-each plan that reads them holds theirs, which holds those before it, and Spark goes through all of
+each plan that reads them holds theirs, which holds those before it, and Spark plans all of
 it again and again. Where there are few rows that is most of the work. At a checkpoint the plan is
 cut off: what follows reads rows, and their plan is one line. But such rows cannot be made again, so
 that they are lost with the executor that has them: only where Spark runs in this process, which

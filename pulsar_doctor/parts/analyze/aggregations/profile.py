@@ -31,18 +31,18 @@ def figures() -> list[Column]:
 
     Counts: subscribed, flow_count, granted, messages (as the broker debits them), entries, bytes,
     batched (messages of the entries as they were published), redeliveries, acks_individual,
-    acks_cumulative (commands), acknowledged_least (messages, by the ACKs that tell). Commands that
-    do not tell: untold_acks (how many messages), untold_delays (ACKs: since when they were held),
-    untold_gaps (FLOWs: since the one before; the first has none). Extremes: batch_most,
-    unacked_most, available_lowest, first_flow (where the first FLOW is in the trace), flow_most,
-    first_us, last_us, first_seq. As of the last row that tells: told_seq, available_permits,
-    unacked_messages. seen_seq: the last row that says whether it is starved, which an ERROR does
-    not. ended_untold_seq: the last end of a time without permits that does not say since when it
-    lasted (older programs). ending_seq: the last command that ends a consumer; spoke_seq: the last
-    that neither ends it nor says that this is done.
+    acks_cumulative (commands), acknowledged_least (messages, by the ACKs that report them).
+    Commands that do not report: untold_acks (how many messages), untold_delays (ACKs: since when
+    they were held), untold_gaps (FLOWs: since the one before; the first has none). Extremes:
+    batch_most, unacked_most, available_lowest, first_flow (where the first FLOW is in the trace),
+    flow_most, first_us, last_us, first_seq. As of the last row that reports them: told_seq,
+    available_permits, unacked_messages. seen_seq: the last row that says whether it is starved,
+    which an ERROR does not. ended_untold_seq: the last end of a time without permits that does not
+    say since when it lasted (older programs). ending_seq: the last command that ends a consumer;
+    spoke_seq: the last that neither ends it nor says that this is done.
     """
     flow, message, ack = is_a("FLOW"), is_a("MESSAGE"), is_a("ACK")
-    told_seq = F.when(F.col("available_permits").isNotNull(), F.col("seq"))
+    reported_seq = F.when(F.col("available_permits").isNotNull(), F.col("seq"))
     granted = flow_that_counts()
     first_flow = granted & F.col("flow_gap_us").isNull() & F.col("available_permits").isNotNull()
     ended_untold = ends_here() & F.col("starved_from").isNull()
@@ -69,9 +69,9 @@ def figures() -> list[Column]:
         "last_us": F.max(at_us),
         "first_seq": F.min("seq"),
         "subscribed": count_of(is_a("SUBSCRIBE")),
-        "told_seq": F.max(told_seq),
-        "available_permits": F.max_by("available_permits", told_seq),
-        "unacked_messages": F.max_by("unacked_messages", told_seq),
+        "told_seq": F.max(reported_seq),
+        "available_permits": F.max_by("available_permits", reported_seq),
+        "unacked_messages": F.max_by("unacked_messages", reported_seq),
         "seen_seq": F.max(F.when(~is_a("ERROR"), F.col("seq"))),
         "ended_untold_seq": F.max(F.when(ended_untold, F.col("seq"))),
         "ending_seq": F.max(F.when(F.col("command").isin(*ENDING), F.col("seq"))),

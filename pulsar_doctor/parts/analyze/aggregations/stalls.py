@@ -1,9 +1,9 @@
-"""A table of all times without permits, with their causes.
+"""A table of every time without permits, with its causes.
 
-While a consumer has no permits each of its rows says since when (`starved_since`), and the row that
-ends this says for how long it lasted (`starved_us`, `starved_from`). A connection that closes ends
+While a consumer has no permits each of its rows has the start (`starved_since`), and the row that
+ends this has its length (`starved_us`, `starved_from`). A connection that closes ends
 what its consumers went through without a row of theirs, so that such an episode ends with the
-connection; and one that nothing has ended goes on to the end of the trace.
+connection; and one that nothing has ended lasts to the end of the trace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pulsar_doctor.parts.analyze.aggregations.profile import (
     acknowledged_by,
     ends_here,
 )
-from pulsar_doctor.parts.analyze.aggregations.told import told
+from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -113,11 +113,11 @@ def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
         }
         for each in ends
     ]
-    said = told(stalls.sparkSession, values, columns)
-    joined = stalls.join(F.broadcast(said), [*CONSUMER], "left")
+    verdicts = small_table(stalls.sparkSession, values, columns)
+    joined = stalls.join(F.broadcast(verdicts), [*CONSUMER], "left")
     closed = (F.col("ended_by") == "close") & (F.unix_micros("start") == F.col("end_since_us"))
-    goes_on = (F.col("ended_by") == "end_of_trace") & F.col("end_since_us").isNotNull()
-    is_judged = F.coalesce(goes_on | closed, F.lit(False))
+    continues = (F.col("ended_by") == "end_of_trace") & F.col("end_since_us").isNotNull()
+    is_judged = F.coalesce(continues | closed, F.lit(False))
     judged = {
         name: F.when(is_judged, F.col(f"end_{name}")).otherwise(F.col(name)).alias(name)
         for name in ("code", "severity")
@@ -126,7 +126,7 @@ def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
 
 
 def long_or_found(stalls: DataFrame, floor_us: int) -> DataFrame:
-    """Those that a person would call one: from a length on, or with a finding."""
+    """The times without permits that matter: from a length on, or with a finding."""
     return stalls.where((F.col("duration_us") >= floor_us) | F.col("code").isNotNull())
 
 

@@ -21,12 +21,12 @@ def subscriptions(consumers: DataFrame, keys: tuple[str, ...] = SUBSCRIPTION) ->
 
     Columns: the keys, consumers, starved_consumers (incarnations; starved: for a second at a
     stretch), starved_share (of 1), starved_us, stalls (times without permits), messages,
-    acknowledged (null where it is not told of each consumer), redeliveries, unacked_messages (at
-    the end of each, together; null likewise); hoarder: the consumer that held most unacknowledged
-    messages at its peak, hoarder_share: of the peaks of all (of 1), skew: its peak by their mean;
-    null where nobody held any, and where it is not told of one that was sent something.
-    acknowledged_least, unacked_least: what is told of these two; certain: nothing is missing of any
-    consumer; otherwise all that is counted is at least so much.
+    acknowledged (null where it is not known for each consumer), redeliveries, unacked_messages (at
+    the end of each, together; null for the same reason); hoarder: the consumer that held most
+    unacknowledged messages at its peak, hoarder_share: of the peaks of all (of 1), skew: its peak
+    by their mean; null where nobody held any, and where it is not known for one that was sent
+    something. acknowledged_least, unacked_least: what is reported of these two; certain: nothing is
+    missing of any consumer; otherwise all that is counted is at least so much.
     """
     starved = F.coalesce(F.col("longest_starved_us"), F.lit(0)) >= STARVED_US
     # Whoever was sent nothing, and of whom nothing is missing, holds nothing.
@@ -57,7 +57,7 @@ def subscriptions(consumers: DataFrame, keys: tuple[str, ...] = SUBSCRIPTION) ->
         F.max_by("label", F.struct("peak", "label")).alias("hoarder"),
     )
     somebody = (F.col("most") > 0) & ~F.col("unknown")
-    told, held = (F.col(name) == F.col("consumers") for name in ("told", "held"))
+    all_told, held = (F.col(name) == F.col("consumers") for name in ("told", "held"))
     return in_all.select(
         *keys,
         "consumers",
@@ -66,7 +66,7 @@ def subscriptions(consumers: DataFrame, keys: tuple[str, ...] = SUBSCRIPTION) ->
         "starved_us",
         "stalls",
         "messages",
-        F.when(told, F.col("acknowledged_least")).alias("acknowledged"),
+        F.when(all_told, F.col("acknowledged_least")).alias("acknowledged"),
         "redeliveries",
         F.when(held, F.col("unacked_least")).alias("unacked_messages"),
         F.when(somebody, F.col("hoarder")).alias("hoarder"),

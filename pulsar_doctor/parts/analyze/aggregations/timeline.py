@@ -61,10 +61,10 @@ def _sum(name: str) -> Column:
 
 def in_all(steps: DataFrame) -> DataFrame:
     """The same over all traces and topics: start, bucket_us and the seven figures."""
-    told = F.count("acknowledged") == F.count(F.lit(1))
+    all_known = F.count("acknowledged") == F.count(F.lit(1))
     return steps.groupBy("start", "bucket_us").agg(
         F.sum("delivered").alias("delivered"),
-        F.when(told, F.sum("acknowledged")).alias("acknowledged"),
+        F.when(all_known, F.sum("acknowledged")).alias("acknowledged"),
         F.sum("flows").alias("flows"),
         F.min("lowest_available").alias("lowest_available"),
         F.sum("starved_consumers").alias("starved_consumers"),

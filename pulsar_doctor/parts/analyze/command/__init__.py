@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._calls import accepted, say, told
+from pulsar_doctor.cli._calls import accepted, is_given, say
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import taking, talk_options
 from pulsar_doctor.errors import InputError, needing
@@ -52,7 +52,7 @@ that is over was as bad as --fail-on; also no Spark, no Java, an unreachable mas
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(AnalyzeRequest)
 @talk_options
-def command(asked: AnalyzeRequest) -> int:
+def command(request: AnalyzeRequest) -> int:
     """Sums up traces in Apache Spark, here or on a cluster.
 
     DIR is a trace, a folder of traces, a glob, or a path that Spark reads (s3a://, hdfs://). A
@@ -100,34 +100,34 @@ def command(asked: AnalyzeRequest) -> int:
     "rows", "more"}, at most 10,000 rows; jsonl: one line for each row. It gives no verdict: the
     exit code is 0, or 4.
     """
-    bucket_us = _microseconds(asked.bucket, "--bucket")
-    where = _where_of(asked)
-    _refuse_a_part(asked)
-    if asked.save_format != "parquet" and not asked.save_dir:
-        raise InputError(f"--format {asked.save_format} is for --save; give that, too")
-    if asked.output == "jsonl" and asked.sql is None:
+    bucket_us = _microseconds(request.bucket, "--bucket")
+    where = _where_of(request)
+    _refuse_a_part(request)
+    if request.save_format != "parquet" and not request.save_dir:
+        raise InputError(f"--format {request.save_format} is for --save; give that, too")
+    if request.output == "jsonl" and request.sql is None:
         raise InputError("-o jsonl is for --sql; an analysis is one document: -o json")
-    return _analyze(where, bucket_us, asked)
+    return _analyze(where, bucket_us, request)
 
 
-def _where_of(asked: AnalyzeRequest) -> Where:
+def _where_of(request: AnalyzeRequest) -> Where:
     """Raises InputError for a --conf that is no KEY=VALUE."""
     with needing("spark", "analyzing traces"):
         from pulsar_doctor.parts.analyze.session import Where
     conf = {}
-    for pair in asked.conf:
+    for pair in request.conf:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise InputError(f"--conf {pair}: write it as KEY=VALUE")
         conf[key.strip()] = value
-    return Where(asked.master, asked.remote, conf, warm=asked.warm)
+    return Where(request.master, request.remote, conf, warm=request.warm)
 
 
-def _refuse_a_part(asked: AnalyzeRequest) -> None:
+def _refuse_a_part(request: AnalyzeRequest) -> None:
     """What is for whole traces only."""
     named = ("since", "until", "topic", "subscription")
-    part = [f"--{name}" for name in named if getattr(asked, name) is not None]
-    if part and asked.save_dir:
+    part = [f"--{name}" for name in named if getattr(request, name) is not None]
+    if part and request.save_dir:
         raise InputError(
             f"--save saves whole traces, and a part would replace one; leave out {part[0]}, or "
             "use -o json or --sql"
@@ -140,63 +140,63 @@ def _microseconds(seconds: float | None, option: str) -> int | None:
     return None if seconds is None else round(seconds * 1e6)
 
 
-def _analyze(where: Where, bucket_us: int | None, asked: AnalyzeRequest) -> int:
+def _analyze(where: Where, bucket_us: int | None, request: AnalyzeRequest) -> int:
     with ExitStack() as stack:
-        looked, begun = _looked(stack, asked, where)
+        looked, begun = _looked(stack, request, where)
         spark = _start_spark(stack, replace(where, rows=looked.rows, begun=begun))
         from pulsar_doctor.parts.analyze import analyzing, asking, reading_only, running
         from pulsar_doctor.parts.analyze.configuration import FEW_ROWS
         from pulsar_doctor.parts.analyze.progress import progress as shown
         from pulsar_doctor.parts.analyze.report.analysis import analysis_json
 
-        if asked.sql is not None:
+        if request.sql is not None:
             reading_only.require_parser(spark)
 
         def progress(what: str) -> AbstractContextManager[None]:
-            return nullcontext() if told("quiet") else shown(spark, what)
+            return nullcontext() if is_given("quiet") else shown(spark, what)
 
         def answered(source: TraceSource, tables: Tables, step_us: int) -> SqlAnswer:
             with progress("asking"):
-                return asking.answer(running.dated(tables), asked.sql or "")
+                return asking.answer(running.dated(tables), request.sql or "")
 
         def analyzed(source: TraceSource, tables: Tables, step_us: int) -> Analysis:
-            show = _shown_as_it_grows(asked)
+            show = _shown_as_it_grows(request)
             found = running.analyzed(
                 source, tables, step_us, progress, lambda it: show(floored(it))
             )
             return floored(found)
 
         def floored(found: Analysis) -> Analysis:
-            return replace(found, stall_floor_seconds=asked.stall_floor)
+            return replace(found, stall_floor_seconds=request.stall_floor)
 
         def tell(note: str) -> None:
             say(f"pulsar-doctor: {note}")
 
-        make: Make[Analysis | SqlAnswer] = analyzed if asked.sql is None else answered
-        wanted = _wish_of(asked, bucket_us)
+        make: Make[Analysis | SqlAnswer] = analyzed if request.sql is None else answered
+        wanted = _wish_of(request, bucket_us)
         source, made = analyzing.analyze(spark, wanted, looked, make, progress, tell)
-        if asked.save_dir:
-            say(f"saved in {asked.save_dir}")
+        if request.save_dir:
+            say(f"saved in {request.save_dir}")
         small = looked.rows <= FEW_ROWS and running.is_in_this_process(spark)
     _speak_of_archive(where, small=small)
     if isinstance(made, asking.SqlAnswer):
-        _print_answer(made, asked)
+        _print_answer(made, request)
         return LEFT_OUT_CODE if source.left_out else 0
-    if asked.output == "json":
+    if request.output == "json":
         tell_json(analysis_json(made), indent=1)
-    return _code(made, asked)
+    return _code(made, request)
 
 
 def _speak_of_archive(where: Where, *, small: bool) -> None:
     from pulsar_doctor.parts.analyze.archive import note
     from pulsar_doctor.parts.analyze.gateway import spark_home
 
-    suggest = small and where.warm is None and stderr().isatty() and not told("quiet")
+    suggest = small and where.warm is None and stderr().isatty() and not is_given("quiet")
     if text := note(spark_home(), warm=bool(where.warm), small=small, suggest=suggest):
         say(f"pulsar-doctor: {text}")
 
 
-def _looked(stack: ExitStack, asked: AnalyzeRequest, where: Where) -> tuple[Looked, Begun | None]:
+def _looked(stack: ExitStack, request: AnalyzeRequest, where: Where) -> tuple[Looked, Begun | None]:
     """What this machine can read of the traces is refused before Spark is waited for."""
     begun: list[Begun | None] = [None]
 
@@ -208,34 +208,38 @@ def _looked(stack: ExitStack, asked: AnalyzeRequest, where: Where) -> tuple[Look
         from pulsar_doctor.parts.analyze.session import ahead, will_be_here
 
         looked = look(
-            asked.traces,
+            request.traces,
             here=will_be_here(where),
-            strict=asked.strict,
-            selection=_selection_of(asked),
+            strict=request.strict,
+            selection=_selection_of(request),
             listed=begin,
         )
     return looked, begun[-1]
 
 
-def _selection_of(asked: AnalyzeRequest) -> Selection:
+def _selection_of(request: AnalyzeRequest) -> Selection:
     from pulsar_doctor.parts.analyze.selection import Selection
 
     return Selection(
-        asked.since, asked.until, asked.topic, asked.subscription, proven_only=asked.proven_only
+        request.since,
+        request.until,
+        request.topic,
+        request.subscription,
+        proven_only=request.proven_only,
     )
 
 
-def _wish_of(asked: AnalyzeRequest, bucket_us: int | None) -> Wish:
+def _wish_of(request: AnalyzeRequest, bucket_us: int | None) -> Wish:
     from pulsar_doctor.parts.analyze.analyzing import Wish
 
     return Wish(
-        traces=asked.traces,
-        strict=asked.strict,
-        selection=_selection_of(asked),
+        traces=request.traces,
+        strict=request.strict,
+        selection=_selection_of(request),
         bucket_us=bucket_us,
-        stall_floor_us=round(asked.stall_floor * 1e6),
-        save_dir=asked.save_dir,
-        lake=None if asked.save_format == "parquet" else asked.save_format,
+        stall_floor_us=round(request.stall_floor * 1e6),
+        save_dir=request.save_dir,
+        lake=None if request.save_format == "parquet" else request.save_format,
     )
 
 
@@ -250,26 +254,26 @@ def _start_spark(stack: ExitStack, where: Where) -> SparkSession:
 def _phase(what: str) -> AbstractContextManager[None]:
     from pulsar_doctor.parts.analyze.progress import phase
 
-    return nullcontext() if told("quiet") else phase(what)
+    return nullcontext() if is_given("quiet") else phase(what)
 
 
-def _shown_as_it_grows(asked: AnalyzeRequest) -> Callable[[Analysis], object]:
+def _shown_as_it_grows(request: AnalyzeRequest) -> Callable[[Analysis], object]:
     """Prints a report; JSON is one document, and waits for the end."""
-    if asked.output == "json":
+    if request.output == "json":
         return lambda _: None
     from pulsar_doctor.parts.analyze.report.analysis import Growing
     from pulsar_doctor.report.paper import console_on
 
-    return Growing(console_on(stdout()), asked.top).show
+    return Growing(console_on(stdout()), request.top).show
 
 
-def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
+def _print_answer(answer: SqlAnswer, request: AnalyzeRequest) -> None:
     from pulsar_doctor.parts.analyze.report.answer import answer_json, answer_table
     from pulsar_doctor.report.paper import console_on
 
-    if asked.output == "json":
+    if request.output == "json":
         tell_json(answer_json(answer), indent=1)
-    elif asked.output == "jsonl":
+    elif request.output == "jsonl":
         for row in answer.rows:
             tell_json(row)
     else:
@@ -278,8 +282,8 @@ def _print_answer(answer: SqlAnswer, asked: AnalyzeRequest) -> None:
         say(f"pulsar-doctor: the first {len(answer.rows):,} rows; there are more")
 
 
-def _code(analysis: Analysis, asked: AnalyzeRequest) -> int:
-    accept = asked.accept_unknown
+def _code(analysis: Analysis, request: AnalyzeRequest) -> int:
+    accept = request.accept_unknown
     accepted(analysis.accepted(accept), accept)
-    code = analysis.exit_code(asked.fail_on, accept)
+    code = analysis.exit_code(request.fail_on, accept)
     return code or (LEFT_OUT_CODE if analysis.left_out else 0)

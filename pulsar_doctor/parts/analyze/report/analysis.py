@@ -70,7 +70,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
 
 
 def _verdict_json(verdict: TraceVerdict) -> dict[str, Any]:
-    """As a subscription of stall-check's document; at: the moment that was judged."""
+    """The verdict as a subscription of stall-check's document; at: the moment that was judged."""
     of_trace = {"trace_id": verdict.trace_id, "at": _plain(moment(verdict.at_us))}
     return of_trace | diagnosis_json(verdict.diagnosis)
 
@@ -106,7 +106,7 @@ class Drawing:
 
 
 def report(analysis: Analysis, top: int = TOP) -> Drawing:
-    """All of it, the worst first. top: rows of each table at most."""
+    """Reports the whole analysis, the worst first. top: rows of each table at most."""
     return Drawing(analysis, top, PARTS)
 
 
@@ -135,8 +135,8 @@ def _opening(analysis: Analysis, top: int, view: View) -> Iterator[RenderableTyp
         yield from _verdicts(analysis, top, view)
 
 
-def _asked(analysis: Analysis) -> str:
-    """What of the traces was asked for; nothing where that is all."""
+def _selection(analysis: Analysis) -> str:
+    """What of the traces was requested; nothing where that is all."""
     words = {
         "since": analysis.since and _plain(analysis.since),
         "until": analysis.until and _plain(analysis.until),
@@ -151,8 +151,8 @@ def _headline(analysis: Analysis, view: View) -> Iterator[Text]:
     consumers = counted(analysis.total("consumers"), "consumer incarnation")
     when = _from_to(analysis.first, analysis.last)
     yield Text(f"{events} of {counted(analysis.traces, 'trace')}{when}, {consumers}")
-    if asked := _asked(analysis):
-        yield Text(f"selected: {asked}")
+    if selection := _selection(analysis):
+        yield Text(f"selected: {selection}")
     if analysis.events:
         yield _verdict(analysis, view)
     else:
@@ -185,9 +185,9 @@ def _stalls_in_words(analysis: Analysis) -> str:
         return _no_stall(analysis)
     counts = Counter(row["severity"] or "without a finding" for row in rows)
     kinds = ("stalled", "warning", "info", "without a finding")
-    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind])
+    parts = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind])
     which = "" if len(rows) == total else f" (of the worst {len(rows):,})"
-    return f"{counted(total, 'time')} without permits: {told}{which}{_brief(analysis, ', and ')}"
+    return f"{counted(total, 'time')} without permits: {parts}{which}{_brief(analysis, ', and ')}"
 
 
 def _no_stall(analysis: Analysis) -> str:

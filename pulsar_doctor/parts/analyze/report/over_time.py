@@ -18,7 +18,7 @@ from pulsar_doctor.report.charts import (
     blocks,
     highest,
 )
-from pulsar_doctor.report.tables import INDENT, NOT_TOLD, TableRow, View, count
+from pulsar_doctor.report.tables import INDENT, NOT_REPORTED, TableRow, View, count
 
 LABEL_WIDTH = 14
 NUMBER_WIDTH = 14  # behind a row of blocks
@@ -92,9 +92,9 @@ def rows_of_blocks(
     found = steps(timeline, bucket_seconds, room)
     for kind in KINDS:
         cells = found.numbers(kind.column, kind.join)
-        told = _highest(cells, view, is_bound=kind.join is max and found.buckets > 1)
+        highest = _highest(cells, view, is_bound=kind.join is max and found.buckets > 1)
         drawing = (blocks(cells, view.signs), kind.style)
-        yield Text.assemble(f"{kind.label:<{LABEL_WIDTH}}", drawing, f"  {told}")
+        yield Text.assemble(f"{kind.label:<{LABEL_WIDTH}}", drawing, f"  {highest}")
     yield from _axis(found, view)
     step = view.lasting(found.step // timedelta(microseconds=1))
     yield Text(f"each sign is {step}; on the right, the highest number of a sign")
@@ -104,7 +104,7 @@ def rows_of_blocks(
 def _highest(cells: Sequence[Cell], view: View, *, is_bound: bool) -> str:
     most = highest(cells)
     if most is None:
-        return NOT_TOLD
+        return NOT_REPORTED
     is_bound = UNKNOWN in cells or (is_bound and most > 0)
     return f"{view.signs.at_least if is_bound else ''}{count(most)}"
 
@@ -118,9 +118,9 @@ def _axis(found: Steps, view: View) -> Iterator[Text]:
 
 def _lowest(timeline: Sequence[TableRow], bucket: str, view: View) -> Text:
     what = "lowest available permits of a consumer"
-    told = [row for row in timeline if row["lowest_available"] is not None]
-    if not told:
+    known = [row for row in timeline if row["lowest_available"] is not None]
+    if not known:
         return Text(f"{what}: not reported")
-    lowest = min(told, key=lambda row: (row["lowest_available"], row["start"]))
+    lowest = min(known, key=lambda row: (row["lowest_available"], row["start"]))
     permits, since = lowest["lowest_available"], view.clock(lowest["start"])
     return Text(f"{what}: {permits:,}, first in the {bucket} from {since}")

@@ -8,14 +8,22 @@ from math import ceil
 from pulsar_doctor.ledger.consumers import PERSISTENT
 from pulsar_doctor.report.charts import bar, stretch
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
-from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, name, percent
+from pulsar_doctor.report.tables import (
+    NOT_REPORTED,
+    TableColumn,
+    TableRow,
+    View,
+    count,
+    name,
+    percent,
+)
 from pulsar_doctor.report.words import short_topic
 
 BAR_WIDTH = 10
 STRETCH_WIDTH = 16
-# How such a time without permits ended was not seen, so it lasted at least as long as is told.
+# How such a time without permits ended was not seen, so it lasted at least as long as is shown.
 OPEN_ENDS = frozenset({"not_known", "end_of_trace"})
-ENDS = {"flow": "FLOW", "ack": "acks", "not known": "?"}  # what is said of an end
+ENDS = {"flow": "FLOW", "ack": "acks", "not known": "?"}  # words for an end
 
 
 def _number(title: str, column: str, rank: int) -> TableColumn:
@@ -28,7 +36,7 @@ def _least(title: str, column: str, rank: int) -> TableColumn:
     def cell(row: TableRow, view: View) -> str:
         value, least = row[column], row.get(f"{column}_least")
         if value is None and not least:
-            return NOT_TOLD
+            return NOT_REPORTED
         bound = value is None or row.get("certain") is False
         return f"{view.signs.at_least if bound else ''}{count(least if value is None else value)}"
 
@@ -51,7 +59,7 @@ def _where(row: TableRow, view: View) -> str:
     return f"{name(row['subscription'])} on {name(topic)}"
 
 
-def _told(row: TableRow, view: View) -> str:
+def _cause(row: TableRow, view: View) -> str:
     symbol = (SYMBOLS if view.utf else PLAIN_SYMBOLS).get(row["severity"] or "", "")
     return f"{symbol} {name(row['code'])}".strip() if row["code"] else "-"
 
@@ -86,7 +94,7 @@ def _of_its_life(row: TableRow, view: View) -> str:
 
 def _flow_sizes(row: TableRow, view: View) -> str:
     if row["flow_p50"] is None:
-        return NOT_TOLD if row["flow_count"] else "-"
+        return NOT_REPORTED if row["flow_count"] else "-"
     return f"{count(row['flow_p50'])} / {count(row['flow_p99'])}"
 
 
@@ -105,7 +113,7 @@ def _hoarder(row: TableRow, view: View) -> str:
 
 
 def _skew(row: TableRow, view: View) -> str:
-    return NOT_TOLD if row["skew"] is None else f"{row['skew']:.1f}"
+    return NOT_REPORTED if row["skew"] is None else f"{row['skew']:.1f}"
 
 
 def _error(row: TableRow, view: View) -> str:
@@ -118,7 +126,7 @@ def within(error: float) -> str:
 
 
 def severity_style(row: TableRow) -> str:
-    """Of a finding."""
+    """The style of a finding."""
     return STYLES.get(row["severity"] or "", "")
 
 
@@ -134,7 +142,7 @@ WHO = TableColumn("consumer,\nsubscription on topic", 0, _who, least=24)
 WHERE = TableColumn("subscription on topic", 0, _where, least=24)
 
 STALLS = (
-    TableColumn("cause", 0, _told, least=22, style=severity_style),
+    TableColumn("cause", 0, _cause, least=22, style=severity_style),
     WHO,
     TableColumn("from", 1, lambda row, view: view.clock(row["start"])),
     TableColumn("lasted,\nended by", 0, _lasted, right=True),

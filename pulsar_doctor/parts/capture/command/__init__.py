@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._calls import checks, say, settings, told
+from pulsar_doctor.cli._calls import checks, is_given, say, settings
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.errors import DoctorError, InputError, needing, require_linux
@@ -46,7 +46,7 @@ written, or with --fail-on a verdict is unknown; 130 interrupted.
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(CaptureRequest)
 @connection_options
-def command(asked: CaptureRequest) -> int:
+def command(request: CaptureRequest) -> int:
     """Makes a trace of a running client from packets.
 
     The traffic is not touched, and nothing is restarted. FILE is pcap or pcapng, as tcpdump writes
@@ -75,7 +75,7 @@ def command(asked: CaptureRequest) -> int:
     stats (rows STATS), with --topic or --admin-url. The broker's clock must agree with that of the
     packets within a second.
     """
-    _check(asked)
+    _check(request)
     with needing("trace", "capture"):
         from pulsar_doctor.parts.capture.writing import TraceWriter
     from pulsar_doctor.parts.capture import report as captured
@@ -83,107 +83,109 @@ def command(asked: CaptureRequest) -> int:
     from pulsar_doctor.parts.capture.command.watching import idle_of
     from pulsar_doctor.trace.ring import shares
 
-    names = [asked.interface] if asked.interface else [str(file) for file in asked.files]
-    limits = shares(asked.ring_seconds, asked.max_bytes, SEAL_SECONDS)
+    names = [request.interface] if request.interface else [str(file) for file in request.files]
+    limits = shares(request.ring_seconds, request.max_bytes, SEAL_SECONDS)
     with ExitStack() as stack:
-        source = source_of(asked, stack)
+        source = source_of(request, stack)
         writer = stack.enter_context(
-            TraceWriter(asked.trace_dir, {"files": names}, limits, seals=not asked.is_live)
+            TraceWriter(request.trace_dir, {"files": names}, limits, seals=not request.is_live)
         )
-        watching = _watching(asked, writer, stack, ring=limits.bounded)
-        running = _running(asked, writer, stack)
+        watching = _watching(request, writer, stack, ring=limits.bounded)
+        running = _running(request, writer, stack)
         try:
-            packets = source.packets(idle_of(asked, writer, running, watching))
-            error = _follow(asked, running, packets, watching)
+            packets = source.packets(idle_of(request, writer, running, watching))
+            error = _follow(request, running, packets, watching)
         finally:
             running.finish()
-            told = captured.document(
+            document = captured.document(
                 running.following.totals,
                 rows=writer.written,
-                trace_dir=str(asked.trace_dir),
+                trace_dir=str(request.trace_dir),
                 counts=source.counts(),
                 not_written=writer.dropped,
                 mistaken=running.mistaken,
             )
-            parts = {name: told[name] for name in ("packets", "connections", "bytes")}
+            parts = {name: document[name] for name in ("packets", "connections", "bytes")}
             writer.tell({"files": names, **parts})
-    return _report(told, running.following, error, asked)
+    return _report(document, running.following, error, request)
 
 
 def _watching(
-    asked: CaptureRequest, writer: TraceWriter, stack: ExitStack, *, ring: bool
+    request: CaptureRequest, writer: TraceWriter, stack: ExitStack, *, ring: bool
 ) -> Watching | None:
     """The observer beside what comes as it passes; files seal themselves, faster than it."""
-    if not asked.is_live:
+    if not request.is_live:
         return None
     from pulsar_doctor.parts.capture.watching import Watching
 
-    screen = screen_of(stderr() if asked.output == "json" else None)
-    screen.say(f"capturing; the trace is in {asked.trace_dir}; Ctrl-C ends it")
-    watching = Watching(asked.trace_dir, writer, screen, asked.changes, ring=ring)
+    screen = screen_of(stderr() if request.output == "json" else None)
+    screen.say(f"capturing; the trace is in {request.trace_dir}; Ctrl-C ends it")
+    watching = Watching(request.trace_dir, writer, screen, request.changes, ring=ring)
     return stack.enter_context(watching)
 
 
-def _running(asked: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> RunningCapture:
+def _running(request: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> RunningCapture:
     """The capture, and whoever tells it what the broker says."""
     from queue import SimpleQueue
 
     from pulsar_doctor.parts.capture.following import CaptureFollowing
+    from pulsar_doctor.parts.capture.reported import ConsumerSample
     from pulsar_doctor.parts.capture.running import RunningCapture
-    from pulsar_doctor.parts.capture.told import ToldSample
 
     samples = (
-        None if not (asked.named_by.stats_files or _asks(asked)) else SimpleQueue[ToldSample]()
+        None
+        if not (request.named_by.stats_files or _asks(request))
+        else SimpleQueue[ConsumerSample]()
     )
 
     def follow(out: CaptureListener) -> CaptureFollowing:
-        most, proven_only = asked.max_message_bytes, asked.proven_only
-        return CaptureFollowing(out, asked.ports, asked.clients, most, proven_only=proven_only)
+        most, proven_only = request.max_message_bytes, request.proven_only
+        return CaptureFollowing(out, request.ports, request.clients, most, proven_only=proven_only)
 
-    running = RunningCapture(writer, follow, samples=samples, whole_topics=bool(asked.topics))
-    if samples is not None and asked.named_by.stats_files:
+    running = RunningCapture(writer, follow, samples=samples, whole_topics=bool(request.topics))
+    if samples is not None and request.named_by.stats_files:
         from pulsar_doctor.broker.samples import read
-        from pulsar_doctor.parts.capture.asking import told_in
+        from pulsar_doctor.parts.capture.asking import samples_in
 
-        kept = read(replace(asked.named_by, named=asked.topics))
-        for told in told_in(kept.windows):
-            samples.put(told)
+        kept = read(replace(request.named_by, named=request.topics))
+        for sample in samples_in(kept.windows):
+            samples.put(sample)
     elif samples is not None:
-        from pulsar_doctor.parts.capture.asking import BrokerAsked
+        from pulsar_doctor.parts.capture.asking import BrokerPoll
 
-        broker = BrokerAsked(settings(), asked.topics, running.addresses, samples, say)
+        broker = BrokerPoll(settings(), request.topics, running.addresses, samples, say)
         stack.callback(broker.stop)
         running.before_end = broker.stop
     return running
 
 
-def _asks(asked: CaptureRequest) -> bool:
+def _asks(request: CaptureRequest) -> bool:
     given = click.get_current_context().find_root().ensure_object(dict)
-    return bool(asked.topics or any(map(given.get, ("admin_url", "context", "sandbox"))))
+    return bool(request.topics or any(map(given.get, ("admin_url", "context", "sandbox"))))
 
 
-def _check(asked: CaptureRequest) -> None:
-    if bool(asked.files) == bool(asked.interface):
+def _check(request: CaptureRequest) -> None:
+    if bool(request.files) == bool(request.interface):
         raise InputError("give either files, or `-` for a pipe, or an interface with -i")
-    if asked.interface:
+    if request.interface:
         require_linux("capture -i", "tcpdump -U -w - | pulsar-doctor capture - works everywhere")
-    if asked.named_by.stats_files and _asks(asked) and not asked.topics:
+    if request.named_by.stats_files and _asks(request) and not request.topics:
         raise InputError("--stats replaces the broker: leave out --admin-url")
-    if asked.named_by.internal_files and not asked.named_by.stats_files:
+    if request.named_by.internal_files and not request.named_by.stats_files:
         raise InputError(
             "--internal-stats has no names: give the stats of the same broker with --stats, too"
         )
-    if PIPE in asked.files and len(asked.files) > 1:
+    if PIPE in request.files and len(request.files) > 1:
         raise InputError("give either `-` (a pipe) or files")
-    if asked.changes and not asked.is_live and asked.fail_on == "never":
+    if request.changes and not request.is_live and request.fail_on == "never":
         raise InputError("--set needs a live capture or --fail-on; `stall-check` takes it, too")
-    if asked.changes:
-        checks(asked.changes)
-    _ = asked.clients
+    if request.changes:
+        checks(request.changes)
+    _ = request.clients
 
 
 def _follow(
-    asked: CaptureRequest,
+    request: CaptureRequest,
     running: RunningCapture,
     packets: Iterator[Packet],
     watching: Watching | None,
@@ -192,23 +194,23 @@ def _follow(
     from pulsar_doctor.parts.capture.command.watching import handlers_of, obeying
 
     following = running.following
-    said: set[str] = set()
+    named: set[str] = set()
     try:
         with obeying(handlers_of(watching)):
             for packet in packets:
                 running.packet(packet)
-                if following.tls_seen - said:
-                    _say_tls(following.tls_seen - said)
-                    said |= following.tls_seen
+                if following.tls_seen - named:
+                    _say_tls(following.tls_seen - named)
+                    named |= following.tls_seen
     except InputError as error:
         return error
     except KeyboardInterrupt:
-        if not asked.is_live:
+        if not request.is_live:
             raise
         say("the capture ends")
     running.finish()
-    if following.tls_seen - said:
-        _say_tls(following.tls_seen - said)
+    if following.tls_seen - named:
+        _say_tls(following.tls_seen - named)
     return None
 
 
@@ -220,42 +222,42 @@ def _say_tls(brokers: set[str]) -> None:
 
 
 def _report(
-    told: dict[str, object],
+    document: dict[str, object],
     following: CaptureFollowing,
     error: DoctorError | None,
-    asked: CaptureRequest,
+    request: CaptureRequest,
 ) -> int:
     from pulsar_doctor.parts.capture import report as captured
     from pulsar_doctor.report.paper import print_page
 
-    if asked.output == "json":
-        tell_json(told, indent=1)
+    if request.output == "json":
+        tell_json(document, indent=1)
     else:
-        print_page(*captured.lines(told))
+        print_page(*captured.lines(document))
     if error is not None:
         raise error
-    if not told["rows"]:
-        ports = ", ".join(map(str, asked.ports))
+    if not document["rows"]:
+        ports = ", ".join(map(str, request.ports))
         raise DoctorError(
             f"nothing in it could be read as Pulsar, of {following.totals.connections} connections "
             f"to port {ports}; --port says where brokers listen"
         )
-    return 0 if asked.fail_on == "never" else _judged(asked)
+    return 0 if request.fail_on == "never" else _judged(request)
 
 
-def _judged(asked: CaptureRequest) -> int:
+def _judged(request: CaptureRequest) -> int:
     """The code of the verdicts on the trace, which are printed below what was captured."""
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.recorded import of_trace, read_trace
     from pulsar_doctor.diagnosis.short_form import in_short, key_of, place
     from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 
-    read = read_trace(asked.trace_dir, say=say, say_more=say)
-    checkup = of_trace(read, (), Judge(*checks(asked.changes)))
+    read = read_trace(request.trace_dir, say=say, say_more=say)
+    checkup = of_trace(read, (), Judge(*checks(request.changes)))
     diagnoses = list(checkup.examined())
-    if asked.output == "json":  # its document is on stdout already
+    if request.output == "json":  # its document is on stdout already
         for diagnosis in diagnoses:
             warn(f"{place(key_of(diagnosis))}: {in_short(diagnosis)}")
     else:
-        print_diagnoses(diagnoses, verbose=told("verbose"))
-    return checkup.tally.exit_code(asked.fail_on)
+        print_diagnoses(diagnoses, verbose=is_given("verbose"))
+    return checkup.tally.exit_code(request.fail_on)

@@ -39,24 +39,24 @@ class PacketSource:
     counts: Callable[[], FileCounts]
 
 
-def source_of(asked: CaptureRequest, stack: ExitStack) -> PacketSource:
+def source_of(request: CaptureRequest, stack: ExitStack) -> PacketSource:
     """Files, or the interface that is named; open until the stack ends. Raises DoctorError."""
     from pulsar_doctor.parts.capture.files import FileCounts
 
-    seconds = asked.seconds
-    if asked.interface is not None:
+    seconds = request.seconds
+    if request.interface is not None:
         from pulsar_doctor.parts.capture.interface import Interface
 
-        interface = stack.enter_context(Interface(asked.interface, asked.ports))
+        interface = stack.enter_context(Interface(request.interface, request.ports))
 
         def dropped() -> FileCounts:
             interface.count_drops()
             return FileCounts(interface.drops)
 
         return PacketSource(lambda idle: _of_interface(interface, idle, seconds), dropped)
-    names = [str(file) for file in asked.files]
+    names = [str(file) for file in request.files]
     counts = [FileCounts() for _ in names]
-    there = [stack.enter_context(_opened(file)) for file in asked.files]
+    there = [stack.enter_context(_opened(file)) for file in request.files]
 
     def counted() -> FileCounts:
         total = FileCounts()
@@ -88,8 +88,8 @@ def _of_files(
     from pulsar_doctor.parts.capture.files import packets_of
 
     each = [
-        packets_of(_chunks(file, name, idle, seconds), name, told)
-        for file, name, told in zip(files, names, counts, strict=True)
+        packets_of(_chunks(file, name, idle, seconds), name, counted)
+        for file, name, counted in zip(files, names, counts, strict=True)
     ]
     until_ns = None
     for packet in heapq.merge(*each, key=lambda packet: packet.time_ns):

@@ -21,15 +21,15 @@ Handlers = Mapping[int, Callable[[int, FrameType | None], None]]  # by the signa
 
 
 def idle_of(
-    asked: CaptureRequest,
+    request: CaptureRequest,
     writer: TraceWriter,
     running: RunningCapture,
     watching: Watching | None,
 ) -> Idle:
-    """What was told before is on the disk before more is waited for; live, time goes on."""
+    """What was passed on before is on the disk before more is waited for; live, time passes."""
 
     def idle(*, quiet: bool) -> None:
-        if quiet and asked.interface is not None:
+        if quiet and request.interface is not None:
             now_ns = time.time_ns()
             running.pass_time(now_ns)
             writer.pass_time(now_ns)

@@ -14,10 +14,10 @@ from pulsar_doctor.cli._calls import (
     checks,
     connected,
     end_as_with_ctrl_c,
+    is_given,
     outlives,
     say,
     settings,
-    told,
 )
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
@@ -63,7 +63,7 @@ Examples:
 @delay_options
 @taking(ConsumeRequest)
 @connection_options
-def command(asked: ConsumeRequest) -> int:
+def command(request: ConsumeRequest) -> int:
     """Attaches real consumers, and shows every FLOW and permit.
 
     The consumers connect through a tap, so what is shown is what is on the wire. They acknowledge
@@ -87,23 +87,23 @@ def command(asked: ConsumeRequest) -> int:
     from pulsar_doctor.parts.consume import planning
 
     end_as_with_ctrl_c()
-    planning.check(asked)
-    checks(asked.changes)  # a wrong --set is said before anything starts
+    planning.check(request)
+    checks(request.changes)  # a wrong --set is reported before anything starts
     where = settings()
-    if asked.topic is None and "service_url" not in where.origins and not where.sandbox:
+    if request.topic is None and "service_url" not in where.origins and not where.sandbox:
         say("no broker is configured: using a real Pulsar on this machine (the sandbox)")
         where = replace(where, sandbox=True)
     with connected(where) as where:
         fresh = f"pulsar-doctor-{token_hex(4)}"
-        if asked.topic is not None:
-            plans = planning.plans(asked.topic, asked.subscription or fresh, asked)
-            return _consume(where, plans, asked)
+        if request.topic is not None:
+            plans = planning.plans(request.topic, request.subscription or fresh, request)
+            return _consume(where, plans, request)
         own = f"persistent://public/default/{fresh}"
-        plans = planning.plans(own, asked.subscription or "pulsar-doctor", asked)
-        return _consume(where, plans, replace(asked, count=asked.count or OWN_MESSAGES))
+        plans = planning.plans(own, request.subscription or "pulsar-doctor", request)
+        return _consume(where, plans, replace(request, count=request.count or OWN_MESSAGES))
 
 
-def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
+def _consume(where: Settings, plans: list[Plan], request: ConsumeRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import accepts, exit_code
     from pulsar_doctor.parts.consume.report.live import LiveLines
     from pulsar_doctor.report.paper import console_on
@@ -111,15 +111,15 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
 
     with needing("consume", "attaching consumers"):
         from pulsar_doctor.parts.consume.session import RunOptions, session
-    causes, limits = checks(asked.changes)
-    visit = _visit(where, plans[0], asked)
+    causes, limits = checks(request.changes)
+    visit = _visit(where, plans[0], request)
     lines = LiveLines(tell, console_on(stdout()).width)
     on_row = {
         "table": lines.add,
         "jsonl": lambda row: tell_json(row_json(row)),
         "json": None,
-    }[asked.output]
-    run = RunOptions(asked.engine, asked.count, asked.trace_dir, on_row)
+    }[request.output]
+    run = RunOptions(request.engine, request.count, request.trace_dir, on_row)
     say(f"attaching to {plans[0].topic} at {bare(where.service_url)}")
     left: list[Left] = []
     try:
@@ -130,42 +130,42 @@ def _consume(where: Settings, plans: list[Plan], asked: ConsumeRequest) -> int:
             behind.callback(_tidy, where, visit, left)
             lines.timeline = running.timeline
             running.say = _say_from_threads()
-            _attach(running, plans, asked.count if asked.topic is None else None)
-            shown = asked.count if asked.output == "json" else None
-            in_time = _watch(running, lines, asked.timeout, shown)
+            _attach(running, plans, request.count if request.topic is None else None)
+            shown = request.count if request.output == "json" else None
+            in_time = _watch(running, lines, request.timeout, shown)
             diagnoses = running.diagnoses(causes, limits)
             lines.flush()
-            tell_end = last_word(running, diagnoses, plans, asked.output)
+            tell_end = last_word(running, diagnoses, plans, request.output)
         tell_end(left)  # behind the rows of the consumers' closing
     finally:
         for each in left:
             warn(each.sentence)
-    accepted(sum(accepts(d, asked.accept_unknown) for d in diagnoses), asked.accept_unknown)
-    code = exit_code(diagnoses, "stalled", asked.accept_unknown)
+    accepted(sum(accepts(d, request.accept_unknown) for d in diagnoses), request.accept_unknown)
+    code = exit_code(diagnoses, "stalled", request.accept_unknown)
     return code or shortfall(running, in_time)
 
 
-def _visit(where: Settings, plan: Plan, asked: ConsumeRequest) -> Visit:
+def _visit(where: Settings, plan: Plan, request: ConsumeRequest) -> Visit:
     """What is there before anything is attached. Raises DoctorError where that must not be."""
     from pulsar_doctor.parts.consume.visiting import leavings, manners
     from pulsar_doctor.parts.tap.upstream import require_reachable
 
-    if asked.topic is None:
+    if request.topic is None:
         return leavings.of_own_topic(plan)
-    consent = manners.Consent(asked.take_messages, asked.create)
+    consent = manners.Consent(request.take_messages, request.create)
     try:
-        visit = manners.enter(where, plan, consent, thrown_away=asked.subscription is None)
+        visit = manners.enter(where, plan, consent, thrown_away=request.subscription is None)
     except DoctorError:
         require_reachable(where.service_url, where)  # where no broker answers, that comes first
         raise
     if visit.before is not None and visit.before.held:
         what = "messages" if manners.somebodys(visit.before) else "what comes now"
-        say(f"{manners.told(visit.before, plan)}: {what} will be taken from it")
+        say(f"{manners.summary(visit.before, plan)}: {what} will be taken from it")
     return visit
 
 
 def _tidy(where: Settings, visit: Visit, left: list[Left]) -> None:
-    """When the consumers are gone, however they went. A broker of our own goes with all it has."""
+    """When the consumers are gone, however they went. A broker of our own ends with all it has."""
     if outlives(where):
         visit.tidy(where, left)
 
@@ -188,7 +188,7 @@ def _watch(running: Session, lines: Any, timeout: float | None, count: int | Non
     from pulsar_doctor.report.progress import ProgressBar
 
     hand = _hand(running)
-    progress = ProgressBar(quiet=bool(told("quiet")))
+    progress = ProgressBar(quiet=bool(is_given("quiet")))
 
     def done() -> bool:
         lines.flush()
@@ -203,7 +203,7 @@ def _watch(running: Session, lines: Any, timeout: float | None, count: int | Non
     finally:
         progress.stop()
     running.wait(lambda: running.acknowledged, GROUPED_ACKS_SECONDS)
-    running.wait(lambda: running.asked_again, GROUPED_ACKS_SECONDS + running.nack_seconds)
+    running.wait(lambda: running.interrupted_again, GROUPED_ACKS_SECONDS + running.nack_seconds)
     return in_time
 
 
@@ -223,6 +223,6 @@ def _hand(running: Session) -> Any:
 
 def _say_from_threads() -> Callable[[str], None]:
     """Like `say`, which knows of --quiet in the main thread only."""
-    if told("quiet"):
+    if is_given("quiet"):
         return lambda text: None
     return warn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._calls import say, told
+from pulsar_doctor.cli._calls import is_given, say
 from pulsar_doctor.wording.gate import tell_json
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def last_word(
     if output == "table":
 
         def print_end(left: list[Left]) -> None:
-            verdict.print_diagnoses(diagnoses, verbose=told("verbose"))
+            verdict.print_diagnoses(diagnoses, verbose=is_given("verbose"))
             print_page(*consumed.lines(totals))
 
         return print_end
@@ -52,7 +52,7 @@ def last_word(
 
 
 def shortfall(running: Session, in_time: bool) -> int:
-    """Exit code 3 where a consumer failed or fewer messages came than were asked for."""
+    """Exit code 3 where a consumer failed or fewer messages came than were requested."""
     for worker in running.workers:
         if worker.error is not None:
             raise worker.error

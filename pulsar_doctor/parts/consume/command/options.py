@@ -45,7 +45,7 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeRequest(RunRequest):
-    """One call, as it was typed: what is asked of the consumers, and of the run."""
+    """One call, as it was typed: the settings of the consumers, and of the run."""
 
     # fmt: off
     count: int | None = option(

@@ -12,7 +12,7 @@ INDIVIDUAL, CUMULATIVE = 0, 1
 
 
 class Acknowledging:
-    """Those of one consumer id, over its incarnations. epochs: is told what need not come again."""
+    """The acknowledgements of one consumer id. epochs: hears what need not come again."""
 
     def __init__(self, plan: Plan, number: int, epochs: Epochs[Entry], receipts: Receipts) -> None:
         self.receipts = receipts

@@ -32,8 +32,10 @@ class Brokers:
         """How many the topic has; 0: it is not partitioned. Raises Lost, Refused, DoctorError."""
 
         def question(number: int) -> Any:
-            asked = wire.PartitionedMetadata(topic=topic, request_id=number)
-            return wire.BaseCommand(type=CODES["PARTITIONED_METADATA"], partitioned_metadata=asked)
+            request = wire.PartitionedMetadata(topic=topic, request_id=number)
+            return wire.BaseCommand(
+                type=CODES["PARTITIONED_METADATA"], partitioned_metadata=request
+            )
 
         answer = await (await self._service()).request(question)
         if answer.partitions > PARTITIONS_MOST:
@@ -42,7 +44,7 @@ class Brokers:
 
     async def of(self, topic: str) -> WireConnection:
         """The connection to the broker that has the topic. Raises Lost, Refused, DoctorError."""
-        asked = await self._service()
+        connection = await self._service()
         authoritative = False
         for _ in range(REDIRECTS_MOST):
 
@@ -50,19 +52,21 @@ class Brokers:
                 lookup = wire.Lookup(topic=topic, request_id=number, authoritative=authoritative)
                 return wire.BaseCommand(type=CODES["LOOKUP"], lookup=lookup)
 
-            answer = await asked.request(question)
+            answer = await connection.request(question)
             url = answer.broker_service_url_tls if self._door.tls else answer.broker_service_url
             broker = self._door.address_of(url)
             if broker is None:
-                raise Lost(f"{asked.where} names no broker {'with TLS ' * self._door.tls}for it")
+                raise Lost(
+                    f"{connection.where} names no broker {'with TLS ' * self._door.tls}for it"
+                )
             if answer.response == REDIRECT:
-                asked = await self._connection((broker, None))
+                connection = await self._connection((broker, None))
                 authoritative = answer.authoritative
             elif answer.proxy_through_service_url:
                 return await self._through_service(broker)
             else:
                 return await self._connection((broker, None))
-        raise Lost(f"its brokers send us on and on; the last was {asked.where}")
+        raise Lost(f"its brokers send us on and on; the last was {connection.where}")
 
     async def close(self) -> None:
         """Ends all connections."""

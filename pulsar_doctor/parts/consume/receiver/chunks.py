@@ -18,7 +18,7 @@ class _Unfinished:
     size: int = 0
 
     def give_up(self) -> None:
-        """Its chunks keep nothing in memory, wherever they are remembered."""
+        """Gives the chunks up: they keep nothing in memory, wherever they are remembered."""
         for entry in self.entries:
             entry.chunk, entry.given_up = None, True
 

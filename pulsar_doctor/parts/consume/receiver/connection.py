@@ -1,7 +1,7 @@
 """One connection to a broker: handshake, requests and responses, pushed commands.
 
-Lives in the engine's loop. It ends when the broker closes it, says nothing for two keep-alives, or
-says what is no protocol; all who wait on it are told why.
+Lives in the engine's loop. It ends when the broker closes it, sends nothing for two keep-alives, or
+sends what is not the protocol; all who wait on it get the reason.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class WireConnection:
         self._writer = writer
         self._most = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._requests: dict[int, asyncio.Future[Any]] = {}
         loop = asyncio.get_running_loop()
         self._greeted: asyncio.Future[Any] = loop.create_future()
         self._greeted.add_done_callback(_looked_at)
@@ -73,7 +73,7 @@ class WireConnection:
 
     async def greet(self, proxy_to: Address | None) -> None:
         """CONNECT and its answer. Raises Refused, Lost, DoctorError."""
-        method, data = await self._door.told()
+        method, data = await self._door.credentials()
         connect = spoken.Connect(
             client_version=CLIENT,
             protocol_version=PROTOCOL_VERSION,
@@ -98,8 +98,8 @@ class WireConnection:
             future.set_exception(Lost(self.over))
             return future
         number = next(self._numbers)
-        self._asked[number] = future
-        future.add_done_callback(lambda _: self._asked.pop(number, None))
+        self._requests[number] = future
+        future.add_done_callback(lambda _: self._requests.pop(number, None))
         future.add_done_callback(_looked_at)
         self._write(build(number))
         return future
@@ -123,7 +123,7 @@ class WireConnection:
             await asyncio.sleep(0)
 
     def end(self, why: str) -> None:
-        """Closes it; everybody who waits is told."""
+        """Closes it; everybody who waits gets the reason."""
         if self.over:
             return
         self.over = why
@@ -131,7 +131,7 @@ class WireConnection:
             task.cancel()
         self._writer.close()
         asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._writer.transport.abort)
-        for future in (self._greeted, *self._asked.values()):
+        for future in (self._greeted, *self._requests.values()):
             if not future.done():
                 future.set_exception(Lost(why))
         consumers, self.consumers = self.consumers, {}
@@ -176,27 +176,27 @@ class WireConnection:
             if consumer is not None:
                 consumer.arrived(command.message, frame[behind:])
         elif field := ANSWERS.get(command.type):
-            self._told(getattr(command, field))
+            self._answered(getattr(command, field))
         elif hear := HEARD.get(command.type):
             hear(self, command)
 
     def _connected(self, command: Any) -> None:
-        told = command.connected
-        if told.max_message_size > 0:
-            self._most = told.max_message_size + FRAME_PADDING_BYTES
-        self.receipts = told.protocol_version >= RECEIPTS_SINCE
+        connected = command.connected
+        if connected.max_message_size > 0:
+            self._most = connected.max_message_size + FRAME_PADDING_BYTES
+        self.receipts = connected.protocol_version >= RECEIPTS_SINCE
         if not self._greeted.done():
-            self._greeted.set_result(told)
+            self._greeted.set_result(connected)
 
     def _error(self, command: Any) -> None:
         error = ServerRefused(command.error.error, command.error.message)
-        future = self._asked.get(command.error.request_id)
+        future = self._requests.get(command.error.request_id)
         for waiting in (future,) if future else (self._greeted,):
             if not waiting.done():
                 waiting.set_exception(error)
 
-    def _told(self, answer: Any) -> None:
-        future = self._asked.get(answer.request_id)
+    def _answered(self, answer: Any) -> None:
+        future = self._requests.get(answer.request_id)
         if future is None or future.done():
             return
         if "error" in answer.DESCRIPTOR.fields_by_name and answer.HasField("error"):
@@ -227,7 +227,7 @@ class WireConnection:
 
     async def _respond(self) -> None:
         try:
-            method, data = await self._door.told()
+            method, data = await self._door.credentials()
         except DoctorError as error:
             self.end(str(error))
             return
@@ -247,7 +247,7 @@ class WireConnection:
 
 
 def _looked_at(future: asyncio.Future[Any]) -> None:
-    """Who asked may have gone: its error is nothing to warn of."""
+    """The caller may be gone: its error is nothing to warn of."""
     if not future.cancelled():
         future.exception()
 

@@ -1,10 +1,10 @@
 """A consumer on a topic with all its partitions, with one queue.
 
 Permits are those of each partition, so a queue of N holds up to N messages of each. A zero queue
-asks every partition for one when somebody waits and nothing is there: a permit cannot be withdrawn
-from an empty partition, so one message of each may be here before it is wanted. It is handed out
-before any other is asked for; a receive that has ended without one leaves its permits out, and the
-next asks for no second.
+requests one from every partition when somebody waits and nothing is there: a permit cannot be
+withdrawn from an empty partition, so one message of each may be here before it is wanted. It is
+handed out before any other is requested; a receive that has ended without one leaves its permits
+out, and the next asks for no second.
 
 A message is taken when it is handed out.
 """
@@ -64,7 +64,7 @@ class WireConsumer:
             raise error
 
     async def receive(self, seconds: float | None) -> Message | None:
-        """As `consuming.Attached.receive`."""
+        """Receives a message; see `consuming.Attached.receive`."""
         loop = asyncio.get_running_loop()
         until = None if seconds is None else loop.time() + seconds
         while True:
@@ -161,7 +161,7 @@ class WireConsumer:
         self.changed()
 
     def drop(self, partition: Partition, only: Entry | None = None) -> int:
-        """As `partition.Queue.drop`."""
+        """Drops queued messages; see `partition.Queue.drop`."""
         dropped = self._waiting.drop(
             lambda what: what[0].partition is partition and only in (None, what[0].entry)
         )
@@ -170,11 +170,11 @@ class WireConsumer:
         return sum(permits for _, permits in dropped)
 
     def changed(self) -> None:
-        """Who waits looks again."""
+        """Wakes whoever waits."""
         self._changed.set()
 
     def fail(self, error: DoctorError) -> None:
-        """Nothing goes any more; the first reason counts."""
+        """Nothing works any more; the first reason counts."""
         self._failure = self._failure or error
         self.changed()
 

@@ -23,7 +23,7 @@ class Door:
         files = upstream_tls(upstream, settings)
         self.context = towards_brokers(files) if files else None
 
-    async def told(self) -> tuple[str, bytes]:
+    async def credentials(self) -> tuple[str, bytes]:
         """Name of the method and fresh data, as in CONNECT. Raises DoctorError without any."""
         headers = await self._credentials.headers()
         method = headers.get(METHOD, self._method)

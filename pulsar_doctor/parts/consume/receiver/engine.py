@@ -58,7 +58,7 @@ class Receiver:
         return [f"{name}-partition-{index}" for index in range(partitions)] or [name]
 
     def close(self) -> None:
-        """Closes all consumers and connections; what was not acknowledged goes back."""
+        """Closes all consumers and connections; what was not acknowledged is sent back."""
         with ExitStack() as stack:
             stack.callback(self._end)
             for attached in self._attached:
@@ -110,7 +110,7 @@ class BlockingConsumer:
         self._engine.call(self._consumer.acknowledge(message.handle, cumulative=False))
 
     def acknowledge_cumulative(self, message: Message) -> None:
-        """All messages of its partition up to this one, corrupt ones too."""
+        """Acknowledges every message of its partition up to this one, corrupt ones too."""
         self._engine.call(self._consumer.acknowledge(message.handle, cumulative=True))
 
     def negative_acknowledge(self, message: Message) -> None:
@@ -125,7 +125,7 @@ class BlockingConsumer:
 
     @property
     def active(self) -> dict[str, bool | None]:
-        """Whether it is the active consumer of each topic; None: not told (Shared, lost)."""
+        """Whether it is the active consumer of each topic; None: not reported (Shared, lost)."""
         return {partition.topic: partition.active for partition in self._consumer.partitions}
 
     @property

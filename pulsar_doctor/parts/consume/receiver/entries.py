@@ -60,9 +60,9 @@ class Entry:
 
 
 def read(command: Any, part: memoryview) -> tuple[Entry, MessageMetadata, memoryview]:
-    """The entry of a MESSAGE, not yet looked into; its metadata and its payload as it was sent.
+    """The entry of a MESSAGE, not unpacked yet; its metadata and its payload as it was sent.
 
-    What is wrong with it stands in `corrupt`.
+    What is wrong with it is in `corrupt`.
     """
     metadata, payload, corrupt = payloads.opened(part)
     batch = min(max(metadata.num_messages_in_batch, 1), BATCH_MOST)

@@ -140,7 +140,7 @@ class Epochs(Generic[E]):
                 del known[first]
 
     def overdue(self) -> list[E]:
-        """All that is held, in order, to be handed out."""
+        """Every message that is held, in order, to be handed out."""
         return self._release((1 << 64, 0))
 
     def _hold(self, position: Position, entry: E) -> None:

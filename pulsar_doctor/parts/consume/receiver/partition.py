@@ -2,8 +2,8 @@
 
 An incarnation is what lies between one SUBSCRIBE and the loss of its connection. With it go its
 permits and what was queued of it: the broker sends that again to the next one. Acknowledgements
-(see acknowledging) whose receipt has not come are said again before the first FLOW, so that it does
-not. What a REDELIVER on Exclusive and Failover brings again, and what not, stands in epochs.
+(see acknowledging) without a receipt are sent again before the first FLOW, so that it does
+not. What a REDELIVER on Exclusive and Failover brings again, and what not, is in epochs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Partition:
         self.topic = topic
         found = re.search(r"-partition-([0-9]{1,9})\Z", topic)
         self.index = int(found[1]) if found else None
-        self.active: bool | None = None  # None: not told
+        self.active: bool | None = None  # None: not reported
         self.at_end = False
         self.incarnation = 0
         self._plan = plan
@@ -195,7 +195,7 @@ class Partition:
         self.give_back(permits)
 
     def _watch(self) -> None:
-        """Looks after a while whether what is held comes again."""
+        """Checks after a while whether what is held comes again."""
         if self._epochs.holds and self._looking is None:
             self._looking = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._look)
 
@@ -288,8 +288,8 @@ class Partition:
         """Removes the subscription. Raises DoctorError."""
 
         def question(number: int) -> Any:
-            asked = wire.OfConsumer(consumer_id=self._number, request_id=number)
-            return wire.BaseCommand(type=CODES["UNSUBSCRIBE"], unsubscribe=asked)
+            request = wire.OfConsumer(consumer_id=self._number, request_id=number)
+            return wire.BaseCommand(type=CODES["UNSUBSCRIBE"], unsubscribe=request)
 
         try:
             if self._connection is None:
@@ -309,7 +309,7 @@ class Partition:
         try:
             await self._request(self._closing)
         except Lost:
-            pass  # with its connection the consumer goes too
+            pass  # with its connection the consumer is gone too
         except ServerRefused as error:
             raise refused(error, self._plan) from None
         finally:

@@ -106,13 +106,13 @@ def _lz4(payload: memoryview, size: int) -> bytes:
 
 def _snappy(payload: memoryview, size: int) -> bytes:
     """A raw block; it begins with its size, a varint of at most five bytes."""
-    told = shift = 0
+    stated = shift = 0
     for byte in payload[:5]:
-        told |= (byte & 0x7F) << shift
+        stated |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
-    if told != size:
+    if stated != size:
         raise Corrupt("UncompressedSizeCorruption")
     return _arrow("snappy", payload, size)
 

@@ -37,7 +37,7 @@ class Receipts:
             self._say(number, connection)
 
     def say_again(self) -> None:
-        """All that have no receipt, in order."""
+        """Repeats every acknowledgement without a receipt, in order."""
         if (connection := self._connection()) is not None:
             for number in list(self._open):
                 self._say(number, connection)

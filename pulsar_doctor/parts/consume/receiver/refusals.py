@@ -46,8 +46,8 @@ def refused(error: Exception, plan: Plan) -> DoctorError:
 
 
 def sentence(error: Exception, what: str) -> DoctorError:
-    """What went wrong with `what`, as the user is told."""
+    """What went wrong with `what`, in a sentence for the user."""
     if isinstance(error, ServerRefused):
-        told = _SENTENCES.get(error.name, "the broker refuses {what}: {why}")
-        return DoctorError(told.format(what=what, why=error))
+        text = _SENTENCES.get(error.name, "the broker refuses {what}: {why}")
+        return DoctorError(text.format(what=what, why=error))
     return DoctorError(f"cannot reach {what}: {error}")

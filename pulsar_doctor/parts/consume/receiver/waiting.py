@@ -2,7 +2,7 @@
 
 With a receiver delay all of the queue waits together. What is due first is handed out first, and
 only then gives its permit back. A message that comes again keeps its publish time: it is due at
-once and goes before all others.
+once and precedes all others.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pulsar_doctor.wording.printable import many
 
 SCHEMA = "pulsar-doctor/consume/2"
 LIMIT_HOLDS = "in the steady state: what had waited before a consumer came may be later"
-BEHIND = 0.98  # what lets through less than this share of what arrives is said to fall behind
+BEHIND = 0.98  # what lets through less than this share of what arrives is reported to fall behind
 
 
 def document(
@@ -29,7 +29,7 @@ def document(
 ) -> dict[str, Any]:
     """The consumers with their ledgers, findings and verdicts; numbers are messages and permits.
 
-    now_ns: how far their timeline goes; a time without permits that lasts counts up to then.
+    now_ns: how far their timeline reaches; a time without permits that lasts counts up to then.
     """
     return {
         "schema": SCHEMA,
@@ -80,24 +80,24 @@ def _acknowledgements(acks: AckTotals) -> dict[str, Any]:
     }
 
 
-def _receiver_delay(told: DelayTotals | None) -> dict[str, Any] | None:
-    if told is None:
+def _receiver_delay(totals: DelayTotals | None) -> dict[str, Any] | None:
+    if totals is None:
         return None
-    arriving, limit = told.arrival_rate, told.limit
+    arriving, limit = totals.arrival_rate, totals.limit
     return {
-        "counted_from": told.counted_from,
+        "counted_from": totals.counted_from,
         "on_time_ms": ON_TIME_MS,
         "arrival_rate": arriving,
-        "handing_rate": told.handing_rate,
+        "handing_rate": totals.handing_rate,
         "lets_through": limit and limit.rate,
         "formula": limit and limit.formula,
         "lateness_grows": limit and arriving and limit.growth(arriving),
-        "late_at_most_holds": LIMIT_HOLDS if told.late_at_most else None,
-        "delays": [_lateness(late, told) for late in told.delays],
+        "late_at_most_holds": LIMIT_HOLDS if totals.late_at_most else None,
+        "delays": [_lateness(late, totals) for late in totals.delays],
     }
 
 
-def _lateness(late: Lateness, told: DelayTotals) -> dict[str, Any]:
+def _lateness(late: Lateness, totals: DelayTotals) -> dict[str, Any]:
     return {
         "delay_seconds": late.delay_seconds,
         "messages": late.messages,
@@ -105,7 +105,7 @@ def _lateness(late: Lateness, told: DelayTotals) -> dict[str, Any]:
         "early": late.early,
         "late_max_ms": late.max_ms,
         "late_p99_ms": late.quantile_ms(0.99),
-        "late_at_most_seconds": told.late_at_most.get(late.delay_seconds),
+        "late_at_most_seconds": totals.late_at_most.get(late.delay_seconds),
         "redelivered": late.redelivered,
         "delayed_by_broker": late.delayed_by_broker,
     }
@@ -142,19 +142,19 @@ def _ack_lines(acks: AckTotals) -> Iterator[str]:
         yield f"corrupt messages: {acks.corrupt}, {wire.errors} of them acknowledged with the error"
 
 
-def _delay_lines(told: DelayTotals) -> Iterator[str]:
-    for each in told.delays:
-        yield _on_time(each, told)
-    arriving, limit = told.arrival_rate, told.limit
+def _delay_lines(totals: DelayTotals) -> Iterator[str]:
+    for each in totals.delays:
+        yield _on_time(each, totals)
+    arriving, limit = totals.arrival_rate, totals.limit
     if arriving is not None and limit is not None and limit.rate < BEHIND * arriving:
         yield (
             f"falls behind: {arriving:.4g} messages/s arrive, at most {limit.rate:.4g} go through "
             f"({limit.formula}), so each second adds {duration(limit.growth(arriving))}; "
-            f"measured {told.handing_rate or 0:.4g}/s"
+            f"measured {totals.handing_rate or 0:.4g}/s"
         )
 
 
-def _on_time(each: Lateness, told: DelayTotals) -> str:
+def _on_time(each: Lateness, totals: DelayTotals) -> str:
     text = f"receiver delay {duration(each.delay_seconds)}: {many(each.messages, 'message')}"
     latest_ms, nearly_ms = each.max_ms, each.quantile_ms(0.99)
     if latest_ms is not None and nearly_ms is not None:
@@ -163,7 +163,7 @@ def _on_time(each: Lateness, told: DelayTotals) -> str:
             f"99 % at most {duration(nearly_ms / 1000)} late, "
             f"all at most {duration(latest_ms / 1000)}"
         )
-    at_most = told.late_at_most.get(each.delay_seconds)
+    at_most = totals.late_at_most.get(each.delay_seconds)
     if at_most:
         text += f" (foretold: {duration(at_most)}, {LIMIT_HOLDS})"
     if each.redelivered:

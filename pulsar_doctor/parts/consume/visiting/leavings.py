@@ -1,6 +1,6 @@
 """What a run of test consumers leaves on the cluster: removed if temporary, else listed.
 
-The broker is asked again at the end: what is there now and was not before is ours. A subscription
+The broker is read again at the end: what is there now and was not before is ours. A subscription
 is removed by a consumer that attaches for that alone and asks for no message, so it does not matter
 how the run ended, or what became of its consumers. Topics are only named: nothing but the REST API
 removes them, and that is only read here.
@@ -117,7 +117,7 @@ class Visit:
 
 
 def of_own_topic(plan: Plan) -> Visit:
-    """A run on a topic that nobody else knows: its subscription goes in the end."""
+    """A run on a topic that nobody else knows: its subscription is removed in the end."""
     return Visit(plan, Presence(Present(plan.topic, False, 0, {})))
 
 

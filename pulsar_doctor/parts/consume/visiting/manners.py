@@ -19,16 +19,16 @@ SHOWN = 3  # consumers by name
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What the user has said: messages may be taken, a topic may be created."""
+    """What the user allows: messages may be taken, a topic may be created."""
 
     take: bool = False
     create: bool = False
 
 
 def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool) -> Visit:
-    """Looks at what is there. thrown_away: the subscription is our own, and goes in the end.
+    """Reads what is there. thrown_away: the subscription is our own, and is removed in the end.
 
-    Raises InputError where messages are somebody's or what was asked for has no meaning,
+    Raises InputError where messages are somebody's or what was requested has no meaning,
     DoctorError where there is no such topic, or too little is known without the user's consent.
     """
     topic_name(plan.topic)
@@ -47,12 +47,12 @@ def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool
 
 def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
     if not there.topic.exists and not consent.create:
-        said = there.absent or f"there is no topic {there.topic.topic}"
-        end = "" if said.endswith("?") else ";"
-        raise DoctorError(f"{said}{end} --create makes one in a namespace that exists")
+        text = there.absent or f"there is no topic {there.topic.topic}"
+        end = "" if text.endswith("?") else ";"
+        raise DoctorError(f"{text}{end} --create makes one in a namespace that exists")
     if somebodys(there) and not consent.take:
         raise InputError(
-            f"{told(there, plan)}: nothing is taken from it unless --take-messages is given; "
+            f"{summary(there, plan)}: nothing is taken from it unless --take-messages is given; "
             "without -s, consume reads a copy, and no other consumer misses a message"
         )
 
@@ -70,7 +70,7 @@ def _unknown(error: DoctorError, plan: Plan, *, thrown_away: bool) -> DoctorErro
     return DoctorError(f"the REST API (--admin-url) does not tell {what}: {error}; or {way}")
 
 
-def told(there: Presence, plan: Plan) -> str:
+def summary(there: Presence, plan: Plan) -> str:
     """The subscription as it is there, as a person says it."""
     parts = sorted(there.held)
     where = parts[0]

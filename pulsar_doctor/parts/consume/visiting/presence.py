@@ -1,7 +1,7 @@
 """What exists of the topics and the subscription that `consume` wants to attach to.
 
-Asked of the REST API, which creates nothing; a topic that no broker has loaded is loaded, as
-attaching does. Each partition is asked for by itself: an answer for all of them leaves out those
+Read from the REST API, which creates nothing; a topic that no broker has loaded is loaded, as
+attaching does. Each partition is read by itself: an answer for all of them leaves out those
 that could not be read, and what is not known may be somebody's.
 """
 
@@ -66,8 +66,8 @@ def _require_one_cluster(settings: Settings) -> None:
 async def _look(settings: Settings, plan: Plan) -> Presence:
     async with Admin(settings) as admin:
         topic = await _present(admin, plan.topic, plan.subscription)
-        said = None if topic.exists else await absent(admin, topic_name(topic.topic))
-    return Presence(topic, said)
+        why = None if topic.exists else await absent(admin, topic_name(topic.topic))
+    return Presence(topic, why)
 
 
 async def _present(admin: Admin, name: str, subscription: str) -> Present:
@@ -93,18 +93,18 @@ async def _present(admin: Admin, name: str, subscription: str) -> Present:
 
 
 async def _stats(admin: Admin, part: str) -> Mapping[str, SubscriptionStats] | None:
-    """Its subscriptions; None where the broker has no such topic, or nobody has used it yet."""
+    """The topic's subscriptions; None: the broker has no such topic, or nobody has used it."""
     try:
         answer = await admin.topic_stats(part, precise_backlog=True)
     except NotFound:
         return None
     try:
-        told = topic_stats(answer.document).subscriptions
+        subscriptions = topic_stats(answer.document).subscriptions
     except InputError as error:
         raise DoctorError(f"the stats of {part} cannot be read: {error}") from error
-    if told is None:
+    if subscriptions is None:
         raise DoctorError(f"the stats of {part} hold no subscriptions")
-    return told
+    return subscriptions
 
 
 async def _is_partition(admin: Admin, topic: TopicName) -> bool:

@@ -2,8 +2,8 @@
 
 The agent (agent.jar, made of java/) and its answer lie for that moment in a folder below the JVM's
 /tmp that only its user can enter. The folder has one name for one agent in one JVM, which keeps the
-path of each agent for good, and one look at a time: a second one waits until the first has taken
-its folder away, since a JVM that once did not find its agent there never looks again.
+path of each agent for good, and one inspection at a time: a second one waits until the first has
+taken its folder away, since a JVM that once did not find its agent there never tries again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from pulsar_doctor.evidence.process_told import Inspection
+from pulsar_doctor.evidence.process_report import Inspection
 from pulsar_doctor.parts.examine.child import CannotAttach, Child
 from pulsar_doctor.parts.examine.identity import Process
 from pulsar_doctor.parts.examine.inside import NEW, opened, read
@@ -87,9 +87,9 @@ def _jar() -> bytes:
 
 
 def _refusal(answer: str) -> str:
-    """Why there is no answer of the agent: by what the JVM said to having been told to load it."""
-    said = " ".join(answer.split())
-    if re.search(r"[Dd]ynamic agent loading is not enabled", said):
+    """Why there is no answer of the agent: by the JVM's answer to the command to load it."""
+    text = " ".join(answer.split())
+    if re.search(r"[Dd]ynamic agent loading is not enabled", text):
         return "does not load agents while it runs (-XX:-EnableDynamicAgentLoading)"
-    code = said.removeprefix("return code: ")
-    return LOADED.get(code, f"has loaded the agent, and nothing came of it ({said[:200]})")
+    code = text.removeprefix("return code: ")
+    return LOADED.get(code, f"has loaded the agent, and nothing came of it ({text[:200]})")

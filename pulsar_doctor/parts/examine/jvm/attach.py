@@ -1,12 +1,12 @@
 """HotSpot's attach protocol in Python: one command for each connection to the JVM's socket.
 
 The socket, /tmp/.java_pid<pid> in the JVM's own file system and by its own pid, is made when a JVM
-is asked for the first time: a file .attach_pid<pid> beside it and SIGQUIT. It stays then, with one
+gets its first request: a file .attach_pid<pid> beside it and SIGQUIT. It stays then, with one
 thread of the JVM ("Attach Listener"), as after any jcmd or jstack. A request is the version, a
 command and three arguments, each ended by a zero byte; the answer is a line with a number, 0 for
-good, and text. The JVM looks at who connects: its own user, or root.
+good, and text. The JVM checks who connects: its own user, or root.
 
-All that touches its /tmp happens in a child process that is its user, see `inside`.
+Whatever touches its /tmp happens in a child process that is its user, see `inside`.
 
 Source: HotSpot's attachListener_linux.cpp (posix since 19) and attachListener.cpp.
 """
@@ -30,11 +30,11 @@ from pulsar_doctor.parts.examine.jvm.proof import require_attachable
 
 ARGUMENTS = 3
 ANSWER_BYTES = 32 << 20  # a dump of 10,000 threads with 30 frames each has 25 MiB
-CONNECT_SECONDS = 1.0  # a JVM whose queue of connections is full does not answer
+CONNECT_SECONDS = 1.0  # a JVM with a full queue of connections does not answer
 
 
 class Jvm:
-    """A JVM that can be asked. Raises CannotAttach, each time in one sentence."""
+    """A JVM that takes requests. Raises CannotAttach, each time in one sentence."""
 
     def __init__(self, process: Process) -> None:
         require_attachable(process)
@@ -90,17 +90,17 @@ class Jvm:
         return CannotAttach(f"JVM {pid} has closed the connection without an answer ({error})")
 
     def _listens(self) -> bool:
-        """Whether its socket is there, and its own. Takes away what killed looks have left."""
+        """Whether the JVM has its socket. Removes what killed inspections have left."""
 
         def work(tmp: int) -> Iterator[bytes]:
             leftovers.sweep(tmp, self.process.uid)
             yield b"yes" if listens(self.process, tmp) else b""
 
-        with self._told(), self.inside(work) as child:
+        with self._failures_in_one_sentence(), self.inside(work) as child:
             return bool(child.step())
 
     def _wake(self) -> None:
-        """Has the JVM make its socket. The proof is asked again once its pid is held."""
+        """Has the JVM make its socket. The proof is repeated once its pid is held."""
         process = self.process
         try:
             held = os.pidfd_open(process.pid)
@@ -108,7 +108,7 @@ class Jvm:
             raise CannotAttach(f"process {process.pid} is not there any more") from None
         try:
             require_attachable(process)
-            with self._told(), self.inside(self._waking) as child:
+            with self._failures_in_one_sentence(), self.inside(self._waking) as child:
                 child.step()
                 signal.pidfd_send_signal(held, signal.SIGQUIT)
                 self._await_socket(child)
@@ -135,7 +135,7 @@ class Jvm:
         raise TimeoutError
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _failures_in_one_sentence(self) -> Iterator[None]:
         pid = self.process.pid
         try:
             yield
@@ -175,15 +175,15 @@ def connected(process: Process, tmp: int) -> Iterator[socket.socket]:
 
 
 def _require_peer(connection: socket.socket, process: Process) -> None:
-    """The kernel tells who has opened that socket, whatever stands at its path."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, _, _ = struct.unpack("3i", told)
+    """Asks the kernel who has opened that socket, whatever is at its path."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, _, _ = struct.unpack("3i", packed)
     if pid != process.pid:
         raise CannotAttach(f"the socket of JVM {process.pid} belongs to process {pid}")
 
 
 def _whole(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes, or one byte more than is allowed."""
+    """Reads until the other side closes, or one byte more than is allowed."""
     found = bytearray()
     while len(found) <= ANSWER_BYTES and (part := connection.recv(1 << 16)):
         found += part

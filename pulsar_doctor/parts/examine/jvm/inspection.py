@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pulsar_doctor.evidence.dumps.answers import Schema, Unreadable, checked, parsed
-from pulsar_doctor.evidence.process_told import (
+from pulsar_doctor.evidence.process_report import (
     Address,
     ClientConsumer,
     Inspection,
     Pool,
-    ThreadTold,
+    WaitingThread,
 )
 from pulsar_doctor.parts.examine.child import CannotAttach
 
@@ -48,7 +48,7 @@ ANSWER: Schema = {
 THREAD: Schema = {
     "id": int, "blocked": int, "waited": int, "on": str, "owner": int, "begun": bool,
 }  # fmt: skip
-# Fields that are told as they are: our name, the client's, and its type.
+# Fields that are reported as they are: our name, the client's, and its type.
 PLAIN: Mapping[str, tuple[str, type]] = {
     "topic": ("topic", str),
     "subscription": ("subscription", str),
@@ -101,94 +101,94 @@ def inspection(answer: bytes, pid: int) -> Inspection:
 
 
 def _inspection(answer: object, pid: int) -> Inspection:
-    told = checked(answer, ANSWER)
-    if "failed" in told:
-        why = " ".join(told["failed"][:FAILURE_CHARACTERS].split())
+    fields = checked(answer, ANSWER)
+    if "failed" in fields:
+        why = " ".join(fields["failed"][:FAILURE_CHARACTERS].split())
         raise CannotAttach(f"the agent in JVM {pid} has failed: {why}")
-    if told.get("format") != FORMAT:
+    if fields.get("format") != FORMAT:
         raise CannotAttach(
             f"JVM {pid} has an agent of another version loaded; its answer is not read"
         )
-    told = checked(answer, ANSWER, NEEDED)
-    if len(told["consumers"]) > CONSUMERS:
+    fields = checked(answer, ANSWER, NEEDED)
+    if len(fields["consumers"]) > CONSUMERS:
         raise Unreadable(f"it has more than {CONSUMERS} consumers")
-    if len(told.get("threads", ())) > THREADS:
+    if len(fields.get("threads", ())) > THREADS:
         raise Unreadable(f"it has more than {THREADS} threads")
-    if len(told.get("pools", ())) > POOLS:
+    if len(fields.get("pools", ())) > POOLS:
         raise Unreadable(f"it has more than {POOLS} pools")
-    if not 0 <= told["read_at_ms"] <= LATEST_MS:
+    if not 0 <= fields["read_at_ms"] <= LATEST_MS:
         raise Unreadable("its time is none")
-    ended, virtual = ENDED.get(told.get("ended", "")), told.get("virtual", 0)
+    ended, virtual = ENDED.get(fields.get("ended", "")), fields.get("virtual", 0)
     return Inspection(
-        read_at_ms=told["read_at_ms"],
-        consumers=tuple(map(_consumer, told["consumers"])),
-        runtime=f"Java {told['java']}",
-        objects=told["objects"],
-        milliseconds=told["milliseconds"],
-        not_told=(*([ended] if ended else []), *([VIRTUAL % virtual] if virtual > 0 else [])),
+        read_at_ms=fields["read_at_ms"],
+        consumers=tuple(map(_consumer, fields["consumers"])),
+        runtime=f"Java {fields['java']}",
+        objects=fields["objects"],
+        milliseconds=fields["milliseconds"],
+        unknowns=(*([ended] if ended else []), *([VIRTUAL % virtual] if virtual > 0 else [])),
         threads=tuple(
-            ThreadTold(**checked(each, THREAD, ("id",))) for each in told.get("threads", ())
+            WaitingThread(**checked(each, THREAD, ("id",))) for each in fields.get("threads", ())
         ),
-        pools=tuple(map(_pool, told.get("pools", ()))),
+        pools=tuple(map(_pool, fields.get("pools", ()))),
         virtual_threads=virtual,
     )
 
 
 def _pool(answer: object) -> Pool:
-    told = checked(answer, POOL, ("waiting", "looked", "holding", "task"))
-    position = told.get("ledger"), told.get("entry")
-    of, is_lambda, _ = told["task"].partition("$$Lambda")
-    published = told.get("published_ms", -1)
+    fields = checked(answer, POOL, ("waiting", "looked", "holding", "task"))
+    position = fields.get("ledger"), fields.get("entry")
+    of, is_lambda, _ = fields["task"].partition("$$Lambda")
+    published = fields.get("published_ms", -1)
     return Pool(
-        threads=tuple(told.get("listenerThreads", ())),
-        waiting=told["waiting"],
-        looked=told["looked"],
-        holding=told["holding"],
+        threads=tuple(fields.get("listenerThreads", ())),
+        waiting=fields["waiting"],
+        looked=fields["looked"],
+        holding=fields["holding"],
         task=f"lambda of {of}" if is_lambda else of,
-        topic=told.get("topic"),
+        topic=fields.get("topic"),
         message=None if None in position else "{}:{}".format(*position),
         published_ms=published if 0 < published <= LATEST_MS else None,
-        in_order=told.get("in_order", False),
+        in_order=fields.get("in_order", False),
     )
 
 
 def _consumer(answer: object) -> ClientConsumer:
-    """One consumer; what is not there under its name is not told."""
-    told = checked(answer, CONSUMER, ("id", "class"))
-    kind = told["class"].rpartition(".")[2]
+    """One consumer; what is not there under its name is not reported."""
+    fields = checked(answer, CONSUMER, ("id", "class"))
+    kind = fields["class"].rpartition(".")[2]
     return ClientConsumer(
-        **{ours: told.get(theirs) for ours, (theirs, _) in PLAIN.items()},
-        id=told["id"],
-        kind="multi" if "children" in told or "MultiTopics" in kind else "single",
-        children=tuple(told.get("children", ())),
-        queue_size=_queue_size(told, kind),
-        listener_threads=tuple(told.get("listenerThreads", ())),
+        **{ours: fields.get(theirs) for ours, (theirs, _) in PLAIN.items()},
+        id=fields["id"],
+        kind="multi" if "children" in fields or "MultiTopics" in kind else "single",
+        children=tuple(fields.get("children", ())),
+        queue_size=_queue_size(fields, kind),
+        listener_threads=tuple(fields.get("listenerThreads", ())),
         zero_queue=kind.startswith("ZeroQueue"),
-        receives_pending=_sum(told, "pendingReceives", "pendingBatchReceives"),
-        acks_pending=_sum(told, "pendingIndividualAcks", "pendingIndividualBatchIndexAcks"),
-        local_address=_address(told.get("localAddress")),
-        remote_address=_address(told.get("remoteAddress")),
-        missing=tuple(told.get("missing", ())),
+        receives_pending=_sum(fields, "pendingReceives", "pendingBatchReceives"),
+        acks_pending=_sum(fields, "pendingIndividualAcks", "pendingIndividualBatchIndexAcks"),
+        local_address=_address(fields.get("localAddress")),
+        remote_address=_address(fields.get("remoteAddress")),
+        missing=tuple(fields.get("missing", ())),
     )
 
 
-def _queue_size(told: dict[str, Any], kind: str) -> int | None:
+def _queue_size(fields: dict[str, Any], kind: str) -> int | None:
     """The one in force: it may scale, since 2.9; a zero queue asks for one at a time."""
     if kind.startswith("ZeroQueue"):
         return 0
-    now: int | None = told.get("currentReceiverQueueSize", told.get("maxReceiverQueueSize"))
+    now: int | None = fields.get("currentReceiverQueueSize", fields.get("maxReceiverQueueSize"))
     return now
 
 
-def _sum(told: dict[str, Any], *names: str) -> int | None:
-    known = [told[name] for name in names if name in told]
+def _sum(fields: dict[str, Any], *names: str) -> int | None:
+    known = [fields[name] for name in names if name in fields]
     return sum(known) if known else None
 
 
-def _address(told: str | None) -> Address | None:
-    if told is None:
+def _address(text: str | None) -> Address | None:
+    if text is None:
         return None
-    host, _, port = told.rpartition(" ")
+    host, _, port = text.rpartition(" ")
     if not (host and re.fullmatch(r"[0-9]{1,5}", port)):
         raise Unreadable("an address is none")
     return host, int(port)

@@ -2,7 +2,7 @@
 
 Two things: the file .attach_pid<pid>, and the folder of the agent. Each is locked by the one that
 uses it for as long as it does, so what is there without a lock is of a doctor that was killed: it
-is taken away by the next one, whichever JVM of this user that looks into. Other tools make the
+is taken away by the next one, whichever JVM of this user that examines one. Other tools make the
 same attach file; ours has a content, which HotSpot does not read, and theirs are left alone.
 """
 
@@ -29,7 +29,7 @@ OTHERS_SECONDS = STEP_SECONDS - 0.5  # as long as any look into a JVM may take
 
 @contextlib.contextmanager
 def attach_file(tmp: int, process: Process) -> Iterator[None]:
-    """The file by which a JVM knows that it is asked; another tool's, where one asks just now."""
+    """The file by which a JVM knows of a request; another tool's, where one attaches just now."""
     name = f"{ATTACH}{process.inner_pid}"
     while True:
         try:

@@ -113,8 +113,8 @@ def _counters_in(name: str, tmp: int, process: Process) -> bytes | None:
 def _disabled(process: Process, counters: bytes | None) -> bool:
     """Whether attaching is disabled: by its counters, or by what it was started with."""
     if counters is not None and CAPABILITIES in counters:
-        told = counters.partition(CAPABILITIES)[2].lstrip(b"\0")
-        return told[:1] == b"0"
+        capability = counters.partition(CAPABILITIES)[2].lstrip(b"\0")
+        return capability[:1] == b"0"
     try:
         return bool(in_time(lambda: b"yes" if _says_disabled(process.pid) else b""))
     except OSError:

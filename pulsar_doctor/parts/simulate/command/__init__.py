@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GROUP = "experiment"
 QUEUE = 1000  # what clients have where nobody says otherwise
 PROCESS_SECONDS = 0.01
-SAID_FROM = 100_000  # messages: a queue size takes seconds
+SHOWN_FROM = 100_000  # messages: a queue size takes seconds
 REFILLED = 1.1  # times a whole queue: two halves, and some more
 KEYS = 1000  # of messages on a Key_Shared subscription
 EPILOG = """\b
@@ -43,7 +43,7 @@ Examples:
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
 @taking(SimulateRequest)
 @talk_options
-def command(asked: SimulateRequest) -> None:
+def command(request: SimulateRequest) -> None:
     """Predicts what other receiver queue sizes would do.
 
     Messages, broker and clients are simulated: a broker of 4.0.8, and clients that send FLOW as
@@ -56,26 +56,30 @@ def command(asked: SimulateRequest) -> None:
     period in which a client owes permits while its application works. If --duration ends a run, the
     checks of `stall-check` judge it as well.
     """
-    refuse_contradictions(asked)
+    refuse_contradictions(request)
     from pulsar_doctor.model.levers import QUEUES, levers
     from pulsar_doctor.model.running import Simulation
     from pulsar_doctor.parts.simulate.outcome import impossible, outcome, sizes_to_compare
     from pulsar_doctor.parts.simulate.report import table as simulated
     from pulsar_doctor.parts.simulate.simulated import Simulated, workload
 
-    found = _of_numbers(asked) if asked.trace_dir is None else _of_trace(asked.trace_dir, asked)
-    scenario = _with_options(found.scenario, asked)
-    told = asked.queues
-    given = told[0] if told and asked.trace_dir is None else found.receiver_queue_size
-    few = len(told) > 1
-    sizes = sizes_to_compare(told, given)
+    found = (
+        _of_numbers(request) if request.trace_dir is None else _of_trace(request.trace_dir, request)
+    )
+    scenario = _with_options(found.scenario, request)
+    sizes_given = request.queues
+    given = (
+        sizes_given[0] if sizes_given and request.trace_dir is None else found.receiver_queue_size
+    )
+    few = len(sizes_given) > 1
+    sizes = sizes_to_compare(sizes_given, given)
     work = workload(scenario, sizes if few else [size for size in QUEUES if size <= sizes[-1]])
     if not few and work.receiver_queue_size is not None:
-        sizes = sizes_to_compare(told, given, work.receiver_queue_size)
+        sizes = sizes_to_compare(sizes_given, given, work.receiver_queue_size)
     refused = {size: impossible(scenario, size) for size in sizes}
     outcomes, judged = [], None
     for size in [size for size, why in refused.items() if why is None]:
-        if scenario.messages > SAID_FROM:
+        if scenario.messages > SHOWN_FROM:
             say(f"simulating {scenario.messages:,} messages with a queue of {size}")
         simulation = Simulation(scenario, size).run()
         outcomes.append(outcome(simulation))
@@ -91,35 +95,35 @@ def command(asked: SimulateRequest) -> None:
         diagnosis=judged,
         notes=found.notes,
     )
-    (simulated.print_json if asked.output == "json" else simulated.print_table)(report)
+    (simulated.print_json if request.output == "json" else simulated.print_table)(report)
 
 
-def _of_numbers(asked: SimulateRequest) -> Given:
+def _of_numbers(request: SimulateRequest) -> Given:
     from random import Random
 
     from pulsar_doctor.model.scenario import Given, Scenario, Work, arrivals
 
-    messages = asked.messages_in_all
+    messages = request.messages_in_all
     chance = Random(1)
-    seconds = asked.process_times or (PROCESS_SECONDS,)
-    stop, unreached = asked.duration, 0
-    if stop is None and asked.rate and asked.messages is None:
-        stop = _long_enough(asked, seconds)
-        within = messages + round(asked.rate * (stop - RATE_SECONDS))
-        reached = _reached(asked, seconds, stop)
+    seconds = request.process_times or (PROCESS_SECONDS,)
+    stop, unreached = request.duration, 0
+    if stop is None and request.rate and request.messages is None:
+        stop = _long_enough(request, seconds)
+        within = messages + round(request.rate * (stop - RATE_SECONDS))
+        reached = _reached(request, seconds, stop)
         messages = max(1, min(within, reached))
         unreached = within - messages
     entries = arrivals(
         messages,
-        backlog=asked.backlog or 0,
-        per_second=asked.rate or 0.0,
+        backlog=request.backlog or 0,
+        per_second=request.rate or 0.0,
         keys=lambda: chance.randrange(KEYS),
     )
     scenario = Scenario(
         entries=entries,
         work=Work(tuple(_ns(each) for each in seconds)),
-        type=asked.type_ or "shared",
-        attach_ns=(0,) * (asked.consumers or 1),
+        type=request.type_ or "shared",
+        attach_ns=(0,) * (request.consumers or 1),
         end_ns=None if stop is None else _ns(stop),
         unreached=unreached,
     )
@@ -146,13 +150,13 @@ def _reached(request: SimulateRequest, seconds: Sequence[float], stop: float) ->
     return sum(2 * _largest_queue(request) + ceil(stop / each) for each in times)
 
 
-def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
+def _of_trace(trace_dir: Path, request: SimulateRequest) -> Given:
     """What the trace says of the one subscription that is meant."""
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.parts.simulate.replaying import replay
 
-    seen, notes = _chosen(trace_dir, asked)
-    times = asked.process_times
+    seen, notes = _chosen(trace_dir, request)
+    times = request.process_times
     try:
         found = replay(seen, times[0] if times else None)
     except ValueError as error:
@@ -162,21 +166,21 @@ def _of_trace(trace_dir: Path, asked: SimulateRequest) -> Given:
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _with_options(scenario: Scenario, asked: SimulateRequest) -> Scenario:
+def _with_options(scenario: Scenario, request: SimulateRequest) -> Scenario:
     """What holds for numbers and traces alike."""
     from pulsar_doctor.ledger.clients import SIMULATED
 
-    stop, client = asked.duration, asked.client
+    stop, client = request.duration, request.client
     return replace(
         scenario,
         client=SIMULATED[client] if client else scenario.client,
-        round_trip_ns=_ns(asked.round_trip),
+        round_trip_ns=_ns(request.round_trip),
         end_ns=scenario.end_ns if stop is None else _ns(stop),
     )
 
 
-def _chosen(trace_dir: Path, asked: SimulateRequest) -> tuple[Seen, Sequence[str]]:
-    """The one subscription of the trace that is meant; and what is to be told of the trace."""
+def _chosen(trace_dir: Path, request: SimulateRequest) -> tuple[Seen, Sequence[str]]:
+    """The one subscription of the trace that is meant; and notes on the trace."""
     from pulsar_doctor.errors import InputError
     from pulsar_doctor.parts.simulate.replaying import COLUMNS, chosen, seen
     from pulsar_doctor.trace.opening import open_folder
@@ -184,7 +188,7 @@ def _chosen(trace_dir: Path, asked: SimulateRequest) -> tuple[Seen, Sequence[str
     trace = open_folder(trace_dir, say)
     rows = trace.rows(COLUMNS)
     try:
-        meant = chosen(seen(rows, trace.meta.told), asked.topic, asked.subscription)
+        meant = chosen(seen(rows, trace.meta.told), request.topic, request.subscription)
     except ValueError as error:
         raise InputError(f"{trace_dir} {error}") from None
     return meant, trace.notes

@@ -30,7 +30,7 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateRequest:
-    """One call, as it was typed; times in seconds, rate per second. None: not told."""
+    """One call, as it was typed; times in seconds, rate per second. None: not given."""
 
     # fmt: off
     rate: float | None = option("--rate", type=RATE, help="Messages that arrive, such as 100/s.")
@@ -83,7 +83,7 @@ class SimulateRequest:
 
     @property
     def messages_in_all(self) -> int:
-        """As many as asked for, or as arrive in the time."""
+        """The number of messages requested, or as many as arrive in the time."""
         backlog = self.backlog or 0
         if self.messages is not None:
             return max(self.messages, backlog)
@@ -91,36 +91,36 @@ class SimulateRequest:
         return backlog + max(int((self.rate or 0) * seconds), 0 if backlog else 1)
 
 
-def refuse_contradictions(asked: SimulateRequest) -> None:
+def refuse_contradictions(request: SimulateRequest) -> None:
     """Raises UsageError where the options do not go together."""
-    if asked.trace_dir is not None:
-        _refuse_numbers(asked)
+    if request.trace_dir is not None:
+        _refuse_numbers(request)
         return
-    for which, name in (("--topic", asked.topic), ("--subscription", asked.subscription)):
+    for which, name in (("--topic", request.topic), ("--subscription", request.subscription)):
         if name is not None:
             raise click.UsageError(f"{which} goes with --from-trace")
-    if asked.rate is None and asked.backlog is None:
+    if request.rate is None and request.backlog is None:
         raise click.UsageError(
             "give what arrives: --rate 100/s, --backlog 1000 or --from-trace DIR"
         )
-    if asked.type_ == "exclusive" and (asked.consumers or 1) > 1:
+    if request.type_ == "exclusive" and (request.consumers or 1) > 1:
         raise click.UsageError("an exclusive subscription takes one consumer; see --type")
-    if asked.rate is None and (asked.messages or 0) > (asked.backlog or 0):
+    if request.rate is None and (request.messages or 0) > (request.backlog or 0):
         raise click.UsageError("messages that are not in the --backlog need a --rate")
-    if asked.messages_in_all > MESSAGES_MOST:
+    if request.messages_in_all > MESSAGES_MOST:
         raise click.UsageError(
-            f"{asked.messages_in_all:,} messages are more than {MESSAGES_MOST:,}: give a smaller "
+            f"{request.messages_in_all:,} messages are more than {MESSAGES_MOST:,}: give a smaller "
             "--messages, --duration or --rate"
         )
 
 
-def _refuse_numbers(asked: SimulateRequest) -> None:
+def _refuse_numbers(request: SimulateRequest) -> None:
     numbers = {
-        "--rate": asked.rate,
-        "--backlog": asked.backlog,
-        "--messages": asked.messages,
-        "--consumers": asked.consumers,
-        "--type": asked.type_,
+        "--rate": request.rate,
+        "--backlog": request.backlog,
+        "--messages": request.messages,
+        "--consumers": request.consumers,
+        "--type": request.type_,
     }
     for which, value in numbers.items():
         if value is not None:

@@ -13,7 +13,15 @@ from pulsar_doctor.parts.simulate.simulated import Simulated
 from pulsar_doctor.report.pace import lever_rows
 from pulsar_doctor.report.paper import console_on, print_page, print_text
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
-from pulsar_doctor.report.tables import NOT_TOLD, TableColumn, TableRow, View, count, drawn, percent
+from pulsar_doctor.report.tables import (
+    NOT_REPORTED,
+    TableColumn,
+    TableRow,
+    View,
+    count,
+    drawn,
+    percent,
+)
 from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.gate import stdout, tell_json
 from pulsar_doctor.wording.printable import many
@@ -100,7 +108,7 @@ def _columns() -> list[TableColumn]:
 def _time(title: str, name: str, rank: int) -> TableColumn:
     def cell(row: TableRow, view: View) -> str:
         us = row[name]
-        return NOT_TOLD if us is None else view.lasting(us) if us else "0"
+        return NOT_REPORTED if us is None else view.lasting(us) if us else "0"
 
     return TableColumn(title, rank, cell, right=True)
 

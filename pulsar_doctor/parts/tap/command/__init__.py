@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._calls import accepted, checks, connected, told
+from pulsar_doctor.cli._calls import accepted, checks, connected, is_given
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.expected import Expectation
     from pulsar_doctor.diagnosis.weighing import Diagnosis
     from pulsar_doctor.ledger.timeline import Timeline
-    from pulsar_doctor.parts.tap.broker_told import BrokerTold
+    from pulsar_doctor.parts.tap.broker_reports import BrokerReports
     from pulsar_doctor.parts.tap.events import End, Listening, Screen
     from pulsar_doctor.parts.tap.own_trace import OwnTrace
     from pulsar_doctor.parts.tap.relaying import Relay
@@ -55,7 +55,7 @@ apply, it is 1. With CMD its own code, when that is not 0.
 )
 @taking(TapRequest)
 @connection_options
-def command(asked: TapRequest) -> int:
+def command(request: TapRequest) -> int:
     """Relays a client to the broker, and records every permit.
 
     Point the client, in any language, at the address that is printed. Traffic passes unchanged; the
@@ -114,27 +114,30 @@ def command(asked: TapRequest) -> int:
     """  # fmt: skip
     from pulsar_doctor.parts.tap.own_trace import own_trace
 
-    checks(asked.changes)  # a wrong --set is said before anything starts
-    limits = _limits(asked)
+    checks(request.changes)  # a wrong --set is reported before anything starts
+    limits = _limits(request)
     with ExitStack() as stack:
         where = stack.enter_context(connected())
-        own = None if asked.trace_dir else stack.enter_context(own_trace(warn))
-        return _tap(where, own, limits, asked)
+        own = None if request.trace_dir else stack.enter_context(own_trace(warn))
+        return _tap(where, own, limits, request)
 
 
-def _limits(asked: TapRequest) -> RingLimits:
+def _limits(request: TapRequest) -> RingLimits:
     from pulsar_doctor.trace.ring import shares
 
-    if asked.ring_seconds is not None and asked.trace_dir is None:
+    if request.ring_seconds is not None and request.trace_dir is None:
         raise InputError("--ring keeps the newest part of a trace: say where, with --trace DIR")
-    if asked.expected.acked is not None and (asked.ring_seconds or asked.max_bytes) is not None:
+    if (
+        request.expected.acked is not None
+        and (request.ring_seconds or request.max_bytes) is not None
+    ):
         raise InputError("--expect-acked needs the whole trace: leave --ring and --max-bytes out")
-    if asked.expected.within_seconds is not None and not asked.expected.anything:
+    if request.expected.within_seconds is not None and not request.expected.anything:
         raise InputError("--expect-within needs --expect-consumers or --expect-acked")
-    return shares(asked.ring_seconds, asked.max_bytes, asked.seal_every)
+    return shares(request.ring_seconds, request.max_bytes, request.seal_every)
 
 
-def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRequest) -> int:
+def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, request: TapRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.parts.tap import running
     from pulsar_doctor.parts.tap.command.expecting import end_plan, expectations_of, report
@@ -142,25 +145,25 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     from pulsar_doctor.report.stall_check import verdict
     from pulsar_doctor.trace import ring
 
-    folder = own.folder if own else asked.trace_dir
+    folder = own.folder if own else request.trace_dir
     assert folder is not None
-    screen = _screen(asked)
+    screen = _screen(request)
     options = replace(
-        asked.relay, limits=limits, settings=where, probe=True, say=screen.warn, lasting=True
+        request.relay, limits=limits, settings=where, probe=True, say=screen.warn, lasting=True
     )
     with relaying(where.service_url, folder, options) as relay:
         if limits.bounded:
             ring.begin(folder, limits)
-        listening = _listening(relay, asked)
+        listening = _listening(relay, request)
         plan = running.TapPlan(
             folder,
-            asked.changes,
-            limits.bounded and asked.trace_dir is not None,
-            where if asked.compare_broker else None,
-            asked.cmd,
-            asked.output != "table",
-            end_plan(relay, listening, asked),
-            checks=asked.expected.anything,
+            request.changes,
+            limits.bounded and request.trace_dir is not None,
+            where if request.compare_broker else None,
+            request.cmd,
+            request.output != "table",
+            end_plan(relay, listening, request),
+            checks=request.expected.anything,
         )
         trace = "" if own else f"the trace is in {folder}; "
         begins = [f"tapping {listening.upstream}; {trace}Ctrl-C ends it"]
@@ -168,23 +171,23 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
             begins.append(own.promise)
             own.begun = True
         outcome = running.run(relay, plan, screen, listening=listening, begins=begins)
-    diagnoses, is_loss = _judged(folder, asked.changes, outcome, screen)
-    accepts = asked.accept_unknown
-    expectations = expectations_of(folder, asked, listening, outcome, diagnoses, where=where)
+    diagnoses, is_loss = _judged(folder, request.changes, outcome, screen)
+    accepts = request.accept_unknown
+    expectations = expectations_of(folder, request, listening, outcome, diagnoses, where=where)
     code = outcome.code or (1 if any(each.met is False for each in expectations) else 0)
-    if diagnoses or asked.expected.consumers != 0:  # 0: of producers there is nothing to judge
-        code = code or exit_code(diagnoses, asked.fail_on, accepts)
+    if diagnoses or request.expected.consumers != 0:  # 0: of producers there is nothing to judge
+        code = code or exit_code(diagnoses, request.fail_on, accepts)
     unknown = any(each.met is None for each in expectations)
     code = code or (DoctorError.exit_code if is_loss or outcome.missing or unknown else 0)
     if code and not outcome.seen:
         outcome.note(f"exit code {code}" if diagnoses else "no consumer came")
     kept = own.end(outcome.seen) if own else folder
-    if asked.output == "jsonl":
+    if request.output == "jsonl":
         screen.show(_end(diagnoses, code, outcome, expectations, kept))
-    elif asked.output != "table":
-        report(diagnoses, expectations, asked, since_us=listening.at_us)
+    elif request.output != "table":
+        report(diagnoses, expectations, request, since_us=listening.at_us)
     elif diagnoses:
-        verdict.print_diagnoses(diagnoses, verbose=told("verbose"))
+        verdict.print_diagnoses(diagnoses, verbose=is_given("verbose"))
     else:
         screen.warn("no consumer came through the tap: there is nothing to judge")
     for each in expectations:
@@ -200,24 +203,24 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, asked: TapRe
     return code
 
 
-def _listening(relay: Relay, asked: TapRequest) -> Listening:
+def _listening(relay: Relay, request: TapRequest) -> Listening:
     from pulsar_doctor.parts.tap.events import Listening, now_us
     from pulsar_doctor.trace.folder import read_meta
 
-    kept = asked.trace_dir
+    kept = request.trace_dir
     upstream = read_meta(relay.trace_dir).upstream_address
     return Listening(now_us(), relay.service_url, upstream, None if kept is None else str(kept))
 
 
-def _screen(asked: TapRequest) -> Screen:
+def _screen(request: TapRequest) -> Screen:
     from pulsar_doctor.parts.tap.report.screens import JsonLines
 
-    if asked.output == "jsonl":
-        quiet = told("quiet")
+    if request.output == "jsonl":
+        quiet = is_given("quiet")
         return JsonLines(stdout(), lambda text: None if quiet else warn(text), warn)
-    if asked.output != "table":
+    if request.output != "table":
         return lines_on(stderr())
-    return screen_of(stderr() if asked.cmd else None)
+    return screen_of(stderr() if request.cmd else None)
 
 
 def _judged(
@@ -249,7 +252,9 @@ def _judged(
     return diagnoses, missing.is_loss
 
 
-def _diagnoses(timeline: Timeline, changes: Sequence[str], broker: BrokerTold) -> list[Diagnosis]:
+def _diagnoses(
+    timeline: Timeline, changes: Sequence[str], broker: BrokerReports
+) -> list[Diagnosis]:
     from pulsar_doctor.diagnosis.weighing import diagnose
 
     causes, limits = checks(changes)

@@ -30,7 +30,7 @@ CLOSED = "closed-unacknowledged"  # the cause that speaks of a consumer's end
 GONE = "its process has ended; `trace summary` shows what each consumer did"
 
 
-def end_plan(relay: Relay, listening: Listening, asked: TapRequest) -> EndPlan:
+def end_plan(relay: Relay, listening: Listening, request: TapRequest) -> EndPlan:
     """When the tap ends by itself."""
     from pulsar_doctor.checkup.expecting import expectations, seen_in
     from pulsar_doctor.parts.tap.ending import EndPlan
@@ -41,33 +41,35 @@ def end_plan(relay: Relay, listening: Listening, asked: TapRequest) -> EndPlan:
             seen = seen_in(relay.trace_dir, listening.at_us, is_over=False)
         except DoctorError:  # the relay is started again, or the trace is being sealed
             return False
-        return any(each.met is False for each in expectations(asked.expected, seen))
+        return any(each.met is False for each in expectations(request.expected, seen))
 
-    within, again = asked.expected.within_seconds, asked.expected.acked == "all"
-    return EndPlan(asked.for_seconds, within, again, has_failed)
+    within, again = request.expected.within_seconds, request.expected.acked == "all"
+    return EndPlan(request.for_seconds, within, again, has_failed)
 
 
 def expectations_of(
     folder: Path,
-    asked: TapRequest,
+    request: TapRequest,
     listening: Listening,
     outcome: TapOutcome,
     diagnoses: Sequence[Diagnosis],
     *,
     where: Settings,
 ) -> list[Expectation]:
-    """What came of each; none where the trace cannot be read, which has been said."""
+    """What came of each; none where the trace cannot be read, which has been reported."""
     from pulsar_doctor.checkup.expecting import expectations, seen_in, unreadable
     from pulsar_doctor.parts.tap.running import TROUBLES
 
-    if not asked.expected.anything:
+    if not request.expected.anything:
         return []
     unread = TROUBLES["unparsed"] in outcome.seen
     lost = bool(outcome.missing or outcome.dropped or outcome.hidden or outcome.deaths or unread)
     try:
-        found = expectations(asked.expected, seen_in(folder, listening.at_us, lost=lost), diagnoses)
+        found = expectations(
+            request.expected, seen_in(folder, listening.at_us, lost=lost), diagnoses
+        )
     except TraceError as error:
-        found = unreadable(asked.expected, str(error))
+        found = unreadable(request.expected, str(error))
     found = [_of_command(each, outcome.command) for each in found]
     found = [_beside_others(each, diagnoses, where) for each in found]
     for each in found:
@@ -135,7 +137,7 @@ async def _waiting(where: Settings, topic: str) -> dict[str, int]:
 def report(
     diagnoses: Sequence[Diagnosis],
     expectations: Sequence[Expectation],
-    asked: TapRequest,
+    request: TapRequest,
     *,
     since_us: int,
 ) -> None:
@@ -147,5 +149,5 @@ def report(
 
     seconds = (now_us() - since_us) / 1e6
     checkup = Checkup("trace", diagnoses, seconds, expectations=tuple(expectations))
-    wanted = Wanted(asked.fail_on, program="pulsar-doctor tap")
-    formats.write(asked.output, checkup, stdout(), wanted=wanted)
+    wanted = Wanted(request.fail_on, program="pulsar-doctor tap")
+    formats.write(request.output, checkup, stdout(), wanted=wanted)

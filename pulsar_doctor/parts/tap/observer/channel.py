@@ -30,7 +30,7 @@ class Channel:
         self._listening = True
         self._read = b""
         self._begun = b""  # of a line of which some is written
-        self._told: deque[bytes] = deque()
+        self._unsent: deque[bytes] = deque()
         self._shown: bytes | None = None
         self._gone = False
         os.set_blocking(in_fd, False)
@@ -41,7 +41,7 @@ class Channel:
     def tell(self, values: Mapping[str, Any]) -> None:
         """A line that must arrive."""
         if not self._gone:
-            self._told.append(_line(values))
+            self._unsent.append(_line(values))
             self.pump()
 
     def show(self, values: Mapping[str, Any]) -> None:
@@ -65,19 +65,19 @@ class Channel:
                 return
             except OSError:  # nobody is there to read it
                 self._gone, self._begun, self._shown = True, b"", None
-                self._told.clear()
+                self._unsent.clear()
                 return
             self._begun = line[written:]
 
     def _next(self) -> bytes:
         if self._begun:
             return self._begun
-        if self._told:
-            return self._told.popleft()
+        if self._unsent:
+            return self._unsent.popleft()
         shown, self._shown = self._shown, None
         return shown or b""
 
-    def asked(self) -> list[dict[str, Any]]:
+    def questions(self) -> list[dict[str, Any]]:
         """The lines that have come since. What is not JSON object is left out."""
         with contextlib.suppress(BlockingIOError):
             while self._listening:
@@ -85,12 +85,12 @@ class Channel:
                 self._listening = bool(piece)
                 self._read += piece
         *lines, self._read = self._read.split(b"\n")
-        return [asked for line in lines if isinstance(asked := _document(line), dict)]
+        return [question for line in lines if isinstance(question := _document(line), dict)]
 
     def wait(self, seconds: float) -> None:
         """Sleeps, or less where a line comes or can be written."""
         reading = [self._in] if self._listening else []
-        writing = [self._out] if self._begun or self._told or self._shown else []
+        writing = [self._out] if self._begun or self._unsent or self._shown else []
         select.select(reading, writing, [], seconds)
         self.pump()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.parts.tap.broker_told import BrokerAnswer
+from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.relay.lines import Table
 
 # From the tap.
@@ -31,7 +31,7 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """As Seal, with a copy of what the ring holds then."""
+    """Seals like Seal, and copies what the ring holds then."""
 
     through: int
     reason: str  # without secrets
@@ -91,7 +91,7 @@ class LivingConsumer:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All living consumers."""
+    """Every living consumer at one moment."""
 
     at_us: int
     consumers: tuple[LivingConsumer, ...]

@@ -1,7 +1,7 @@
 """Follows a trace's journals: updates the accounts and seals segments.
 
-Nothing that happens here reaches the traffic. If it dies, another observer goes on where the
-journals stand: the sealed parts are done, the journals behind them are read again from their start.
+Nothing that happens here reaches the traffic. If it dies, another observer continues where the
+journals are: the sealed parts are done, the journals behind them are read again from their start.
 
 As a process, `python -m pulsar_doctor.parts.tap.observer DIR`, it works until the relay has ended.
 Ctrl-C reaches the relay too, which ends, so it is not heeded here; SIGTERM ends it at once. With

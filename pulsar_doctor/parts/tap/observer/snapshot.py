@@ -1,4 +1,4 @@
-"""All living consumers at one moment, as an observer sees them."""
+"""Every living consumer at one moment, as an observer sees them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pulsar_doctor.parts.tap.verdicts import Verdicts
 
 
 def snapshot(timeline: Timeline, verdicts: Verdicts, unread_bytes: int) -> Snapshot:
-    """All living consumers as they stand."""
+    """Every living consumer with its present numbers."""
     consumers = tuple(
         living(consumer, timeline.now_ns, verdicts.of(consumer)) for consumer in timeline.living
     )
@@ -67,7 +67,7 @@ def _next_flow(ledger: Ledger, now_ns: int) -> NextFlow | None:
 
 
 def _verdict(consumer: Consumer, diagnosis: Diagnosis | None) -> tuple[Status | None, str | None]:
-    """Its status, and the code of the first finding that concerns it."""
+    """The subscription's status, and the code of the first finding that concerns the consumer."""
     if diagnosis is None or not diagnosis.judges(consumer):
         return None, None
     code = None

@@ -14,7 +14,7 @@ from pulsar_doctor.wire.columns import CLOSE, Row
 
 FOLLOWS_SECONDS = 10.0
 WAITING_MOST = 10_000
-TOLD_MOST = 1_000  # topics
+SHOWN_MOST = 1_000  # topics
 PLAIN = "persistent://public/default/"
 
 
@@ -29,39 +29,39 @@ class AnsweredLookup:
 
 
 class Strays:
-    """Of one trace, row by row. Each topic is told once."""
+    """Topics that clients look up and never use, row by row. Each topic is reported once."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[int | None, int | None], str] = {}
+        self._lookups: dict[tuple[int | None, int | None], str] = {}
         self._waiting: dict[str, AnsweredLookup] = {}
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def add(self, row: Row) -> None:
         """Each row once, in order."""
         if row.command == "LOOKUP" and row.topic:
-            self._asked[row.conn_id, row.request_id] = row.topic
-            if len(self._asked) > WAITING_MOST:
-                del self._asked[next(iter(self._asked))]
+            self._lookups[row.conn_id, row.request_id] = row.topic
+            if len(self._lookups) > WAITING_MOST:
+                del self._lookups[next(iter(self._lookups))]
         elif row.command == "LOOKUP_RESPONSE" and row.error_code is None:
-            topic = self._asked.pop((row.conn_id, row.request_id), None)
-            if topic and topic not in self._told and len(self._waiting) < WAITING_MOST:
+            topic = self._lookups.pop((row.conn_id, row.request_id), None)
+            if topic and topic not in self._shown and len(self._waiting) < WAITING_MOST:
                 until_us = row.ts + round(FOLLOWS_SECONDS * 1e6)
                 looked = AnsweredLookup(topic, row.client_addr, row.client_version, until_us)
                 self._waiting.setdefault(whole(topic), looked)
         elif row.command in ("SUBSCRIBE", "PRODUCER") and row.topic:
             self._waiting.pop(whole(row.topic), None)
         elif row.command == CLOSE:
-            for key in [key for key in self._asked if key[0] == row.conn_id]:
-                del self._asked[key]
+            for key in [key for key in self._lookups if key[0] == row.conn_id]:
+                del self._lookups[key]
 
     def late(self, now_us: int) -> Iterator[AnsweredLookup]:
-        """Those for which nobody came in time."""
+        """The lookups for which nobody came in time."""
         for key, looked in list(self._waiting.items()):
             if looked.until_us > now_us:
                 return  # they are in the order of time
             del self._waiting[key]
-            if looked.topic not in self._told and len(self._told) < TOLD_MOST:
-                self._told.add(looked.topic)
+            if looked.topic not in self._shown and len(self._shown) < SHOWN_MOST:
+                self._shown.add(looked.topic)
                 yield looked
 
 

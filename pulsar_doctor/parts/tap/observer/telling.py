@@ -2,10 +2,10 @@
 
 Once a second it judges every subscription and shows all consumers, but spends no more than a fifth
 of its time on that: with thousands of them the seconds become longer, so that the journal is always
-followed. It begins once it has caught up with the journal, lest the past be told as news. Whoever
-asks for counts is answered meanwhile; what else is asked waits until the journal is read.
+followed. It begins once it has caught up with the journal, lest the past be reported as news.
+Requests for counts are answered meanwhile; every other request waits until the journal is read.
 
-What the parent may ask, and what it is told, is in events.py.
+The requests of the parent and the answers are in events.py.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from pulsar_doctor.wording.gate import warn
 EVERY_SECONDS = 1.0
 TURN_SECONDS = 0.05  # of judging, before the journal is looked at again
 SHARE = 0.1  # of its time, at most, for judging, and as much for showing
-ROWS_BETWEEN = 4096  # while it catches up: between two looks at the clock
+ROWS_BETWEEN = 4096  # while it catches up: between two readings of the clock
 DRAIN_SECONDS = 10.0
 
 
@@ -87,7 +87,7 @@ class Teller:
         self._awaited: list[Seal | Keep | CountRows] = []
         self._strange: set[Strange] = set()
         self._trouble: str | None = None
-        self._refused: set[str] = set()  # reasons that were told
+        self._refused: set[str] = set()  # reasons that were reported
         self._strays = Strays()
         self._rows = 0
         self._sealer: Sealer | None = None
@@ -113,30 +113,30 @@ class Teller:
     def hear(self) -> None:
         """What the parent wants. What it speaks of is in the journal by now, so poll after it."""
         heard, self._heard = self._heard, []
-        for asked in (*heard, *map(ASKS.of_json, self._channel.asked())):
-            match asked:
+        for question in (*heard, *map(ASKS.of_json, self._channel.questions())):
+            match question:
                 case Seal() | Keep() | CountRows():
-                    self._awaited.append(asked)
+                    self._awaited.append(question)
                 case Compare():
-                    self._verdicts.broker.hear(asked.answers)
+                    self._verdicts.broker.hear(question.answers)
                 case Strange():
-                    self._pass_over(asked)
+                    self._pass_over(question)
 
     def _answer_meanwhile(self, sealer: Sealer) -> None:
-        """The journal grows faster than it is read: how far it is may be asked all the same."""
-        for asked in map(ASKS.of_json, self._channel.asked()):
-            if isinstance(asked, CountRows):
+        """The journal grows faster than it is read: its position may be requested all the same."""
+        for question in map(ASKS.of_json, self._channel.questions()):
+            if isinstance(question, CountRows):
                 self._tell(self._counted(sealer))
                 continue
-            if isinstance(asked, Compare):  # the newest says all
+            if isinstance(question, Compare):  # the newest says all
                 self._heard = [each for each in self._heard if not isinstance(each, Compare)]
-            self._heard.append(asked)
+            self._heard.append(question)
 
-    def _pass_over(self, asked: Strange) -> None:
-        """A tap of another version asks; said on stderr, once."""
-        if asked not in self._strange:
-            self._strange.add(asked)
-            warn(f"the observer passes over what the tap asks: {asked}")
+    def _pass_over(self, question: Strange) -> None:
+        """A tap of another version asks; reported on stderr, once."""
+        if question not in self._strange:
+            self._strange.add(question)
+            warn(f"the observer passes over what the tap asks: {question}")
 
     def caught_up(self, watched: Sealer) -> None:
         """The journal has been read to its end."""
@@ -176,8 +176,8 @@ class Teller:
                 self._refused.add(reason)
                 self._tell(NotLetIn(one.first_us, reason, one.client_addr, one.client_version))
         for looked in self._strays.late(timeline.now_us):
-            told = looked.topic, looked.client_addr, looked.client_version
-            self._tell(PassedBy(timeline.now_us, *told))
+            who = looked.topic, looked.client_addr, looked.client_version
+            self._tell(PassedBy(timeline.now_us, *who))
 
     def _tell(self, event: ObserverEvent) -> None:
         self._channel.tell(EVENTS.to_json(event))
@@ -197,29 +197,29 @@ class Teller:
 
     def _answer(self, watched: Sealer) -> None:
         waiting: list[Seal | Keep | CountRows] = []
-        for asked in self._awaited:
-            if isinstance(asked, CountRows):
+        for question in self._awaited:
+            if isinstance(question, CountRows):
                 self._tell(self._counted(watched))
-            elif asked.through > watched.sealed:
-                waiting.append(asked)
-            elif isinstance(asked, Seal):
-                self._tell(Sealed(watched.timeline.now_us, asked.through))
+            elif question.through > watched.sealed:
+                waiting.append(question)
+            elif isinstance(question, Seal):
+                self._tell(Sealed(watched.timeline.now_us, question.through))
             else:
-                self._tell(kept(watched, asked))
+                self._tell(kept(watched, question))
         self._awaited = waiting
 
 
-def kept(watched: Sealer, asked: Keep) -> Kept:
+def kept(watched: Sealer, question: Keep) -> Kept:
     """Keeps what the ring holds; what became of it."""
     path = error = None
     try:
-        path = watched.keep(asked.reason, asked.through)
+        path = watched.keep(question.reason, question.through)
     except OSError as refused:
         error = str(refused)
     return Kept(
         at_us=watched.timeline.now_us,
-        through=asked.through,
-        reason=asked.reason,
+        through=question.through,
+        reason=question.reason,
         path=None if path is None else str(path),
         error=error,
     )

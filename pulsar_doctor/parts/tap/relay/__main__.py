@@ -1,12 +1,12 @@
 """The entry point of the relay process.
 
-Started by relaying.py. One line of JSON on stdin says what to do, one on stdout says where it
-listens or what is wrong. Then stdin carries questions, see events.py, and a line of TAKEN for each
-message that an application took, which goes to the journal as it is. STOP ends the relay, and so
-does SIGTERM. The end of stdin and the parent's death end it too, unless it is to outlive them: then
-it ends when no client has been there for a while.
+Started by relaying.py. One line of JSON on stdin has what to do, one on stdout where it listens or
+what is wrong. Then stdin carries questions, see events.py, and a line of TAKEN for each message
+that an application took, which is written to the journal as it is. STOP ends the relay, and so does
+SIGTERM. The end of stdin and the parent's death end it too, unless it is to outlive them: then it
+ends when no client has been there for a while.
 
-What passes is in connection.py, what is changed of it in rewrites.py, which brokers it goes to in
+What passes is in connection.py, what is changed of it in rewrites.py, which brokers it dials in
 targets.py, the disk in journal_file.py.
 """
 
@@ -53,7 +53,7 @@ from pulsar_doctor.parts.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.tap.relay.targets import Targets
 from pulsar_doctor.wire.columns import GAP, TAKEN
 from pulsar_doctor.wire.framing import Frames
-from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_told
+from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_json
 from pulsar_doctor.wire.masking import Read
 from pulsar_doctor.wording.addresses import shown
 from pulsar_doctor.wording.gate import complain
@@ -65,13 +65,13 @@ ALONE_SECONDS = 10.0  # without a client, once the parent is dead: time to come 
 TAKEN_LINE = (
     b'{"command":"TAKEN",'  # as parts/tap/relaying.py writes it: such a line need not be read
 )
-SENTENCES_MOST = 32  # told on stderr, each once
+SENTENCES_MOST = 32  # reported on stderr, each once
 
 Done = TypeVar("Done")
 
 
 class Control(asyncio.Protocol):
-    """Lines from whoever started the relay. over: it is told to end; alone: nobody is left."""
+    """Lines from whoever started the relay. over: its end is requested; alone: nobody is left."""
 
     def __init__(self, connections: Connections, over: asyncio.Event, alone: asyncio.Event) -> None:
         self._connections = connections
@@ -86,7 +86,7 @@ class Control(asyncio.Protocol):
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line.startswith(TAKEN_LINE):
-                self._taken.append(pack_told(line))
+                self._taken.append(pack_json(line))
             else:
                 self._obey(line)
         self._journal_taken()
@@ -96,33 +96,33 @@ class Control(asyncio.Protocol):
         self._alone.set()
 
     def _obey(self, line: bytes) -> None:
-        asked = QUESTIONS.of_line(line)
-        if isinstance(asked, Strange):  # no reason to leave the traffic alone
-            if asked.kind == TAKEN:
-                self._taken.append(pack_told(line))
-        elif isinstance(asked, Stop):
+        request = QUESTIONS.of_line(line)
+        if isinstance(request, Strange):  # no reason to leave the traffic alone
+            if request.kind == TAKEN:
+                self._taken.append(pack_json(line))
+        elif isinstance(request, Stop):
             self._over.set()
         else:
             self._journal_taken()
-            task = asyncio.get_running_loop().create_task(self._answer(asked))
+            task = asyncio.get_running_loop().create_task(self._answer(request))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, asked: Question) -> None:
-        answer(await self._answer_to(asked))
+    async def _answer(self, request: Question) -> None:
+        answer(await self._answer_to(request))
 
-    async def _answer_to(self, asked: Question) -> Answer:
+    async def _answer_to(self, request: Question) -> Answer:
         journal = self._connections.journal
-        match asked:
+        match request:
             case Rotate():
                 number, _ = await _in_time(journal.rotating())
-                return Rotated(number, asked.id)
+                return Rotated(number, request.id)
             case Flush():
                 _, flushed = await _in_time(journal.flushing())
-                return Flushed(flushed, counters(self._connections), asked.id)
+                return Flushed(flushed, counters(self._connections), request.id)
             case CountTraffic():
-                return TrafficCounted(counters(self._connections), asked.id)
-        assert_never(asked)
+                return TrafficCounted(counters(self._connections), request.id)
+        assert_never(request)
 
     def _journal_taken(self) -> None:
         taken, self._taken = self._taken, []
@@ -138,10 +138,10 @@ async def _in_time(promised: Future[Done]) -> tuple[Done | None, bool]:
         return None, False
 
 
-def answer(told: Answer | Listens | CannotStart | Ended) -> None:
+def answer(message: Answer | Listens | CannotStart | Ended) -> None:
     """One line on stdout, for whoever is still there to read it."""
     with contextlib.suppress(OSError):
-        os.write(1, json.dumps(ANSWERS.to_json(told)).encode() + b"\n")
+        os.write(1, json.dumps(ANSWERS.to_json(message)).encode() + b"\n")
 
 
 def counters(connections: Connections) -> dict[str, int]:
@@ -163,18 +163,18 @@ class LineTeller:
     """Sentences for whoever runs the tap, on stderr, each once."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def __call__(self, sentence: str) -> None:
-        """Nothing that goes wrong here matters to the traffic."""
-        if sentence not in self._told and len(self._told) < SENTENCES_MOST:
-            self._told.add(sentence)
+        """Nothing that fails here matters to the traffic."""
+        if sentence not in self._shown and len(self._shown) < SENTENCES_MOST:
+            self._shown.add(sentence)
             with contextlib.suppress(OSError, ValueError):
                 complain(sentence)
 
 
 async def serve(config: Config) -> None:
-    """Relays until it is told to stop, or until whoever started it is gone."""
+    """Relays until its stop is requested, or until whoever started it is gone."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     alone = asyncio.Event() if config.lock_fd is not None else over
@@ -223,11 +223,11 @@ def _dialler(config: Config) -> Dialler:
 
 
 def _journal(config: Config) -> JournalFile:
-    asked = {
+    wanted = {
         "rotate_bytes": config.rotate_bytes,
         "unsealed_bytes_most": config.journal_bytes_most,
     }
-    limits = {name: most for name, most in asked.items() if most is not None}
+    limits = {name: most for name, most in wanted.items() if most is not None}
     seconds = config.seal_every_seconds
     bounds = JournalLimits(rotate_seconds=seconds, **limits)
     return JournalFile(config.trace_dir, bounds, config.lock_fd, config.tally_fd)
@@ -262,7 +262,7 @@ async def listen(listeners: Listeners, dialler: Dialler, host: str, port: int) -
 
 
 async def _leave(connections: Connections, over: asyncio.Event, alone: asyncio.Event) -> None:
-    """Ends a relay whose parent is dead when its clients are gone, and have not come back."""
+    """Ends a relay without a parent when its clients are gone, and have not come back."""
     await alone.wait()
     waited = 0.0
     while waited < ALONE_SECONDS:

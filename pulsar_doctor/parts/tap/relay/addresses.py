@@ -21,7 +21,7 @@ class Way(NamedTuple):
     name: str = ""  # the broker for CONNECT to that proxy; "": no proxy
 
 
-# Why a broker that a client asks for is not dialled. What it asked for is not repeated: it may not
+# Why a broker that a client requests is not dialled. The request is not repeated: it may not
 # be an address at all, and `proxy_to_broker_url` may hold a password.
 NOT_NAMED = "no lookup of this cluster named the broker that the client asks for"
 
@@ -43,7 +43,7 @@ def address_of(url: str) -> Address | None:
 
 
 def addresses_of(url: str) -> tuple[Address, ...]:
-    """Those of `pulsar://a:6650,b:6650`, all that can be read."""
+    """The addresses of `pulsar://a:6650,b:6650`, all that can be read."""
     scheme, _, rest = url.rpartition("://")
     if scheme not in ("", *PORTS):
         return ()
@@ -59,7 +59,7 @@ def place_of(url: str) -> str:
 def service_addresses(scheme: str, rest: str) -> tuple[Address, ...]:
     """The brokers of a service URL that a person wrote; the port may be missing.
 
-    rest: what stands behind `://`; a user and a path in it are passed over.
+    rest: what follows `://`; a user and a path in it are passed over.
     """
     found = []
     for part in rest.split(","):

@@ -1,8 +1,8 @@
 """One connection through the relay: its two sockets and their conversation.
 
 What is decided is in conversation.py, how bytes move in sides.py; here it is done: brokers are
-dialled, redirects followed, ends closed. Nothing that goes wrong in that is raised: the traffic
-goes on.
+dialled, redirects followed, ends closed. No failure of that is raised: the traffic
+continues.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RelayedConnection:
             self._patience.cancel()
 
     def tls_failed(self, error: ssl.SSLError) -> None:
-        """The broker ended the connection, and said why."""
+        """The broker ended the connection, with a reason."""
         why = tls.why_not(error, peer_address(self.broker.transport))
         if why is not None:
             self.talk.tls_failed(why, moment())
@@ -179,8 +179,8 @@ class RelayedConnection:
         return self.all.stand_ins.stand_in(way, self.client.transport, self.dialler)
 
     def _way_to(self, broker: Address) -> Way:
-        stands_for = self.all.stand_ins and self.all.stand_ins.stands_for(broker)
-        return stands_for or self.dialler.targets.way_to(broker)
+        way = self.all.stand_ins and self.all.stand_ins.way_of(broker)
+        return way or self.dialler.targets.way_to(broker)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

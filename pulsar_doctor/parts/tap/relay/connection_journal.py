@@ -1,7 +1,7 @@
 """What is recorded of a connection: OPEN, commands, at most one UNPARSED, CLOSE.
 
 Commands are masked a moment after they have passed, many small reads of all connections at once:
-that costs a fraction, and it keeps no byte waiting. Nothing that goes wrong here is raised: it ends
+that costs a fraction, and it keeps no byte waiting. No failure here is raised: it ends
 the observing of that connection, both ways, since a ledger of one way would be wrong. Whatever
 passes afterwards passes unseen, up to the CLOSE.
 """
@@ -122,10 +122,10 @@ class ConnectionJournal:
             self._unmasked.add(self, frames, direction, now)
 
     def unparsed(self, error: Exception, direction: int, now: Time) -> None:
-        """From here on nothing can be said of this connection; why is said once."""
+        """From here on nothing is known of this connection; the reason is recorded once."""
         if not self.observed:
             return
-        self._unmasked.settle()  # what came before it is told
+        self._unmasked.settle()  # what came before it is recorded
         if not self.observed:
             return
         self.observed = False

@@ -42,12 +42,12 @@ class StandIns(Protocol):
     ) -> Address | None:
         """One for this broker, where this client can reach it; None where there is none."""
 
-    def stands_for(self, address: Address) -> Way | None:
-        """The broker that this address stands for."""
+    def way_of(self, address: Address) -> Way | None:
+        """The broker that this address represents."""
 
 
 class Connections:
-    """All connections of one relay, and what they share."""
+    """Every connection of one relay, and what they share."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Connections:
         notes.close(why, now)
 
     def read_bytes(self, direction: int) -> int:
-        """All that was read, in that direction."""
+        """How many bytes were read, in that direction."""
         living = sum(side.read_bytes for side in self.open if side.direction == direction)
         return self.counters.read_bytes[direction] + living
 

@@ -1,9 +1,9 @@
 """Decides what passes between a client and its broker, and what is recorded.
 
-Bytes come in and bytes go out; what else is to be done stands in `errands`, for whoever holds the
-sockets (connection.py). Bytes move first: `receive` says what goes on, and `settle`, called when it
-has gone, draws the consequences. No socket, no event loop and no clock are known here: the time is
-an argument. Nothing that goes wrong in writing down is raised: the traffic goes on.
+Bytes come in and bytes go out; what else is to be done is in `errands`, for whoever holds the
+sockets (connection.py). Bytes move first: `receive` returns what is passed on, and `settle`, called
+when it is sent, draws the consequences. No socket, no event loop and no clock are known here: the
+time is an argument. No failure of recording is raised: the traffic continues.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Conversation:
         self.closed = notes is None
 
     def from_client(self, data: bytes) -> bytes:
-        """What the broker gets now that the client has said this. Until it is there, all waits."""
+        """What the broker gets now that the client has sent this. Until it is there, all waits."""
         if self.open:
             return self.to_broker.receive(data)
         if not self.closed:
@@ -86,7 +86,7 @@ class Conversation:
         return b""
 
     def from_broker(self, data: bytes) -> bytes:
-        """What the client gets now that the broker has said this."""
+        """What the client gets now that the broker has sent this."""
         return self.to_client.receive(data)
 
     def broker_came(self, address: str | None) -> bytes:
@@ -120,9 +120,10 @@ class Conversation:
             self._cut_no_more(way, way.failed, now)
 
     def ended(self, way: Passage, now: Time) -> None:
-        """Nothing comes any more in this direction; what was kept back goes, then the end itself.
+        """Nothing comes any more in this direction; what was kept back is sent, then the end
+        itself.
 
-        What a client says before it hangs up reaches the broker, however little it is.
+        What a client sends before it hangs up reaches the broker, however little it is.
         """
         way.ended = True
         if not self.open:
@@ -161,7 +162,7 @@ class Conversation:
         self._give_up(why, now)
 
     def tls_failed(self, why: str, now: Time) -> None:
-        """The broker has hung up in the middle of TLS, and said why."""
+        """The broker has hung up in the middle of TLS, with a reason."""
         if not self.greeted:
             self._counters.tls_failed += 1
             self._give_up(why, now)
@@ -185,7 +186,7 @@ class Conversation:
         self._insert(self._decisions.followed(answer), now)
 
     def unfollowed(self, errand: Follow, why: str, now: Time) -> None:
-        """There is none: the client is told to ask again."""
+        """There is none: the client gets a request to try again."""
         self._counters.redirects_failed += 1
         answer = rewrites.not_ready(errand.redirect.request_id, why)
         self._insert(self._decisions.followed(answer), now)
@@ -249,14 +250,14 @@ class Conversation:
                 self._not_noted(error)
 
     def _last_words(self, notes: ConnectionJournal, why: str, now: Time) -> None:
-        if not notes.opened:  # no broker was reached: what the client said is told anyway
+        if not notes.opened:  # no broker was reached: what the client sent is recorded anyway
             notes.open(self._client, self._broker, now)
             for frames in self._first.frames:
                 notes.frames(frames, TO_BROKER, now)
         notes.close(why, now)
 
     def _note(self, what: Callable[[ConnectionJournal], None]) -> None:
-        """Nothing that goes wrong in writing down may reach the traffic."""
+        """No failure of recording may reach the traffic."""
         if self._notes is None:
             return
         try:

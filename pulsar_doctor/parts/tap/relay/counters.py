@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class RelayCounters:
-    """Of all connections since the relay began; it changes in place, as they come and go."""
+    """Counts over all connections since the relay began; it changes in place."""
 
     connections_opened: int = 0
     connections_open: int = 0

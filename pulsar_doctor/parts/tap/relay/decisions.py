@@ -23,7 +23,7 @@ from pulsar_doctor.wording.addresses import shown
 
 # Where a client finds the cluster that its topic has moved to; None where the tap has no place.
 Migrate = Callable[[tuple[Address, ...]], Address | None]
-# An address of the tap that stands for a broker; None where there is none.
+# An address of the tap that represents a broker; None where there is none.
 StandIn = Callable[[Way], Address | None]
 
 
@@ -65,11 +65,11 @@ class Decisions:
         return framed((answer if kept is None else kept).SerializeToString())
 
     def _connect(self, frame: Frame, original: bytes) -> bytes:
-        self._greeting.said(frame.command)
+        self._greeting.remember(frame.command)
         return rewrites.connect(frame, original, self.way.name)
 
     def _lookup(self, frame: Frame, original: bytes) -> bytes:
-        self._questions.asked(frame.command)
+        self._questions.remember(frame.command)
         return original
 
     def _auth_response(self, frame: Frame, original: bytes) -> bytes:

@@ -41,7 +41,7 @@ class Dialler:
     ) -> None:
         """Connects protocol to a broker, None for the first of the service URL's that answers.
 
-        Raises Refused or Unreachable, both with the sentence to be told.
+        Raises Refused or Unreachable, both with the sentence to be shown.
         """
         try:
             async with asyncio.timeout(DIAL_SECONDS):

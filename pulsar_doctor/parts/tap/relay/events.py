@@ -1,6 +1,6 @@
 """The messages between a tap and its relay process, on stdin and stdout.
 
-TAKEN is no value here: that an application took a message goes to the journal as its line stands.
+TAKEN is no value here: that an application took a message is written to the journal as its line is.
 """
 
 from __future__ import annotations

@@ -27,13 +27,13 @@ class Greeting:
         self._connect = b""
         self._renewed = b""
 
-    def said(self, connect: bytes) -> None:
+    def remember(self, connect: bytes) -> None:
         """The CONNECT of this connection, a BaseCommand; too long a one is not kept."""
         if not self._connect and len(connect) <= GREETING_BYTES_MOST:
             self._connect = connect
 
     def renewed(self, auth_response: bytes) -> None:
-        """Credentials that the broker asked for again, when the first ones had expired (PIP-30).
+        """Credentials that the broker requested again, when the first ones had expired (PIP-30).
 
         auth_response: the BaseCommand. May raise upb's DecodeError.
         """
@@ -52,7 +52,7 @@ class Greeting:
             return b""
         command = wire.BaseCommand.FromString(self._connect)
         command.connect.ClearField("proxy_to_broker_url")
-        if self._renewed:  # of a field that stands there twice the last one counts
+        if self._renewed:  # of a field that is there twice the last one counts
             fresh = AUTH_DATA + prefixed(self._renewed)
             command.connect.MergeFromString(fresh)
         return framed(command.SerializeToString())

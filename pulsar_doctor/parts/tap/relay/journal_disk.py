@@ -28,7 +28,7 @@ JOURNAL = re.compile(r"\.journal-\d+\.pdj")
 ROTATE_RECORDS = 500_000
 LOOK_SECONDS = 1.0
 COPY_BYTES = 1024 * 1024
-NEAR_BYTES = 16 * 1024 * 1024  # where a limit is as near as this, each write looks first
+NEAR_BYTES = 16 * 1024 * 1024  # where a limit is as near as this, each write checks first
 
 Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
 
@@ -98,7 +98,7 @@ class JournalDisk:
         self._file_bytes = self._file_records = 0
         self._file_written = 0  # of them, those that count as written
         self._since = 0.0  # monotonic seconds of the file's first record
-        self._lost = 0  # records that are not written and not yet told by a GAP
+        self._lost = 0  # records that are not written and not yet recorded by a GAP
         self._lost_at: Time = (0, 0)
         try:
             self._open()
@@ -150,7 +150,7 @@ class JournalDisk:
         return complete
 
     def end(self) -> None:
-        """Ends the last file; what is missing is told though a limit of ours has been reached."""
+        """Ends the last file; records what is missing though a limit of ours has been reached."""
         self._see_to_it()
         if self._lost:
             with contextlib.suppress(OSError):  # a disk that is full takes not even that

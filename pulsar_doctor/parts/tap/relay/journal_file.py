@@ -3,7 +3,7 @@
 Blocks are gathered and handed to the thread at `tick`, ten times a second, or when the buffer is
 full. When nothing happens, an empty block a second says that the trace was still being watched. A
 disk that hangs holds the thread and not the event loop: what waits for it is bounded, and what
-comes beyond is dropped, counted and told by a GAP as what the disk refuses (journal_disk.py).
+comes beyond is dropped, counted and recorded by a GAP as what the disk refuses (journal_disk.py).
 
 The two threads share a queue and counters that only one of them writes; there is no lock to wait
 for.
@@ -68,7 +68,7 @@ class JournalFile:
         self._buffer_at: Time = (0, 0)
         self._handed_bytes = self._done_bytes = 0
         self._dropped = 0  # records that did not even reach the thread
-        self._lost = 0  # those of them that no chunk has told yet
+        self._lost = 0  # those of them that no chunk has recorded yet
         self._lost_at: Time = (0, 0)
         self._orders: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         # A disk that never answers must not keep the process: nobody waits for a daemon.
@@ -139,7 +139,7 @@ class JournalFile:
             self._orders.put(lambda: self._tick_disk(now))
 
     def flushing(self) -> Future[None]:
-        """Done once everything that was seen stands in the journal, or is counted as dropped."""
+        """Done once everything that was seen is in the journal, or is counted as dropped."""
         self.before()
         self._hand_over()
         return self._ask(lambda: None)

@@ -1,7 +1,7 @@
 """The JSON lines between the processes of a tap, checked against one table.
 
 A table names the values that may pass, each a frozen dataclass of numbers, texts and other such
-values. What the other end is to have said is checked against the types of its fields. The other end
+values. A line of the other end is checked against the types of its fields. The other end
 may be of a newer or an older version, since a tap outlives an upgrade: fields that are not known
 here are passed over, one that is missing has its default, and all else that cannot be read is a
 value of its own, `Strange`.
@@ -45,7 +45,7 @@ class Table(Generic[Value]):
         return self._names[type(value)]
 
     def to_json(self, value: Value) -> dict[str, Any]:
-        """Its name, and its fields in their order."""
+        """The value as JSON: its name, and its fields in their order."""
         return {self._tag: self._names[type(value)], **to_json(value)}
 
     def of_line(self, line: bytes) -> Value | Strange:
@@ -55,14 +55,14 @@ class Table(Generic[Value]):
         except (ValueError, RecursionError):
             return Strange(None, "is not JSON")
 
-    def of_json(self, told: object) -> Value | Strange:
+    def of_json(self, document: object) -> Value | Strange:
         """The value that any JSON tells of; never raises."""
-        name = told.get(self._tag) if isinstance(told, dict) else None
+        name = document.get(self._tag) if isinstance(document, dict) else None
         if not isinstance(name, str):
             return Strange(None, f"has no {self._tag}")
         if name not in self.kinds:
             return Strange(name, "is not known here")
         try:
-            return of_json(self.kinds[name], told)
+            return of_json(self.kinds[name], document)
         except Misread as misread:
             return Strange(name, str(misread))

@@ -41,7 +41,7 @@ class Questions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def asked(self, lookup: bytes) -> None:
+    def remember(self, lookup: bytes) -> None:
         """A LOOKUP, a BaseCommand, has passed; the oldest are forgotten where they are too many."""
         request_id = wire.BaseCommand.FromString(lookup).lookup.request_id
         self.answered(request_id)
@@ -64,7 +64,7 @@ class Following:
     """
 
     def __init__(self, question: bytes, redirect: Any, greeting: bytes, *, tls: bool) -> None:
-        self._asked = wire.BaseCommand.FromString(question)
+        self._question = wire.BaseCommand.FromString(question)
         self._redirect = redirect
         self._greeting = greeting
         self._tls = tls
@@ -73,7 +73,7 @@ class Following:
         self.answer: Any = None  # the final one, a BaseCommand
 
     def next(self) -> tuple[Address, Inquiry]:
-        """Whom to ask now, and what. Raises Unfollowed where nobody can be asked."""
+        """Whom to ask next, and what. Raises Unfollowed where nobody can be reached."""
         if self._hops >= HOPS_MOST:
             raise Unfollowed(f"this lookup was redirected more than {HOPS_MOST} times")
         self._hops += 1
@@ -81,18 +81,18 @@ class Following:
         if broker is None:
             raise Unfollowed("a redirect of this lookup names no broker to dial")
         self.where = f"the broker {shown(broker)}"
-        self._asked.lookup.authoritative = self._redirect.authoritative
-        return broker, Inquiry(self._greeting, framed(self._asked.SerializeToString()))
+        self._question.lookup.authoritative = self._redirect.authoritative
+        return broker, Inquiry(self._greeting, framed(self._question.SerializeToString()))
 
     def heard(self, inquiry: Inquiry) -> None:
-        """What the broker said: the answer, or whom to ask next. Raises Unfollowed."""
-        said = inquiry.outcome
-        if isinstance(said, str):
-            raise Unfollowed(f"{self.where} {said}")
-        if rewrites.is_redirect(said.lookup_response):
-            self._redirect = said.lookup_response
+        """Takes the broker's reply: the answer, or whom to ask next. Raises Unfollowed."""
+        answer = inquiry.outcome
+        if isinstance(answer, str):
+            raise Unfollowed(f"{self.where} {answer}")
+        if rewrites.is_redirect(answer.lookup_response):
+            self._redirect = answer.lookup_response
         else:
-            self.answer = said
+            self.answer = answer
 
     def late(self) -> Unfollowed:
         """Why there is no answer where nobody wants to wait any longer."""
@@ -103,13 +103,13 @@ class Inquiry:
     """A connection of the tap's own, for one LOOKUP. greeting and question: whole frames."""
 
     def __init__(self, greeting: bytes, question: bytes) -> None:
-        self.greeting = greeting  # what is said first
+        self.greeting = greeting  # what is sent first
         self.outcome: Any = None  # LOOKUP_RESPONSE as BaseCommand, or what came instead, in words
         self._question = question
         self._cutter = Cutter()
 
     def receive(self, data: bytes) -> bytes:
-        """What to say now that the broker has said this: the question, when it has let us in."""
+        """What to send after this from the broker: the question, when it has let us in."""
         out = b""
         try:
             for frame in self._cutter.feed(data):

@@ -1,13 +1,14 @@
 """Additional listeners of the tap: for each broker, and for clusters that topics moved to.
 
-Lookups are answered with an address that stands for the broker that was found. A client that names
-its broker in CONNECT never goes there; one that does not know how to comes to the tap all the same.
+Lookups are answered with an address that represents the broker that was found. A client that names
+its broker in CONNECT never connects there; one that does not know how to comes to the tap all the
+same.
 
-TOPIC_MIGRATED (PIP-188) names another cluster, where the client looks its topic up again as if that
+TOPIC_MIGRATED (PIP-188) names another cluster, where the client searches its topic again as if that
 were its service URL. So that it stays on the tap it is given an address of the tap instead, on the
 host that it reached; behind it is that cluster, and no broker but those that it names.
 
-Where the tap was told a name to listen at, that name stands in all of them: a certificate may be
+Where the tap was given a name to listen at, that name is in all of them: a certificate may be
 good for nothing else.
 """
 
@@ -37,7 +38,7 @@ ListenerKey = tuple[str, tuple[Address, ...]]  # where it listens, and for which
 
 
 class Listeners:
-    """All sockets that the tap listens on. host: where to listen, a name or an address."""
+    """The sockets that the tap listens on. host: where to listen, a name or an address."""
 
     def __init__(self, context: ssl.SSLContext | None, host: str = "") -> None:
         self.context = context  # the tap's own TLS; None: no TLS
@@ -66,7 +67,7 @@ class Listeners:
         self._servers.append(server)
         return server
 
-    def _as_told(self, address: Address) -> Address:
+    def _by_name(self, address: Address) -> Address:
         """The host by its name, where it has one and nothing else has this port there."""
         named = (self._name, address[1]) if self._name else address
         return address if named in self._stand_for else named
@@ -76,7 +77,7 @@ class Listeners:
     ) -> Address | None:
         """The address of the tap for the cluster with these brokers; None where there is none.
 
-        client: whoever is told; it is reached where it has reached the tap. before: how the cluster
+        client: whoever gets it; it is reached where it has reached the tap. before: how the cluster
         is dialled that named the new one.
         """
         name = client.get_extra_info("sockname") if client is not None else None
@@ -100,16 +101,16 @@ class Listeners:
         if brokers not in self._clusters:
             targets = Targets(brokers, migrated_from=before.targets)
             self._clusters[brokers] = Dialler(targets, before.context)
-        address = self._as_told(self._begin(self._clusters[brokers], HOME, sock))
+        address = self._by_name(self._begin(self._clusters[brokers], HOME, sock))
         self._migrated[name[0], brokers] = address
         return _as_called(address, client)
 
     def stand_in(
         self, way: Way, client: asyncio.BaseTransport | None, dialler: Dialler
     ) -> Address | None:
-        """The address of the tap that stands for a broker; None where there is none.
+        """The address of the tap that represents a broker; None where there is none.
 
-        client: whoever is told; it is reached where it has reached the tap.
+        client: whoever gets it; it is reached where it has reached the tap.
         """
         name = client.get_extra_info("sockname") if client is not None else None
         if not name:
@@ -128,7 +129,7 @@ class Listeners:
         except OSError as error:
             self.connections.say(f"cannot listen in the place of a broker: {error.strerror}")
             return None
-        address = self._as_told(self._begin(dialler, way, sock))
+        address = self._by_name(self._begin(dialler, way, sock))
         self._stand_ins[name[0], dialler, way] = address
         return self._called(address, way, client)
 
@@ -139,8 +140,8 @@ class Listeners:
         self._stand_for[called] = way
         return called
 
-    def stands_for(self, address: Address) -> Way | None:
-        """The broker that this address stands for."""
+    def way_of(self, address: Address) -> Way | None:
+        """The broker that this address represents."""
         return self._stand_for.get(address)
 
     def _begin(self, dialler: Dialler, home: Way, sock: socket.socket) -> Address:
@@ -173,7 +174,7 @@ class Listeners:
 
 def _as_called(address: Address, client: asyncio.BaseTransport | None) -> Address:
     """This address, by the host name that the client gave in TLS: the certificate is for that."""
-    host = tls.host_asked_for(client)
+    host = tls.requested_host(client)
     return (host, address[1]) if host else address
 
 

@@ -22,7 +22,7 @@ Decide = Callable[[Frame, bytes, int], bytes]
 
 
 class Passage:
-    """The bytes of one direction. held: codes of the frames that `decide` is asked about."""
+    """The bytes of one direction. held: codes of the frames that `decide` gets."""
 
     __slots__ = (
         "_decide",
@@ -59,7 +59,7 @@ class Passage:
 
     @property
     def more(self) -> bool:
-        """Whether some of what was received has not been looked at: to receive nothing goes on."""
+        """Whether some of what was received has not been decided: to receive nothing continues."""
         return self.cutter is not None and self.cutter.more
 
     def cut(self, cutter: Cutter, data: bytes) -> None:
@@ -74,7 +74,7 @@ class Passage:
             self.frames, self.failed, self.news = NOTHING, error, True
 
     def decided(self, data: bytes, cutter: Cutter, held: Sequence[Frame]) -> bytes:
-        """What goes on where some of it is to be rewritten, or its type is not known yet."""
+        """What is passed on where some of it is to be rewritten, or its type is not known yet."""
         if cutter.undecided == len(self.waiting) + len(data) and not (held or self.insertion):
             self.waiting += data  # of one frame; nothing is copied again until it is whole
             return b""

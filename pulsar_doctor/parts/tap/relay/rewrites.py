@@ -2,14 +2,14 @@
 
 - LOOKUP_RESPONSE: `proxy_through_service_url` is set. The client then connects to the tap again and
   names the broker it wants in CONNECT, as it does with Pulsar's own proxy (PIP-14 and the binary
-  protocol, "Topic lookup"). The broker's URLs become an address of the tap that stands for the
+  protocol, "Topic lookup"). The broker's URLs become an address of the tap that represents the
   broker, so that a client which does not know that field comes to the tap as well. Where there is
   no such address both URLs name the broker as the tap dials it.
 - CONNECT: `proxy_to_broker_url` is taken off: no broker is meant to see it. Where the service URL
-  is a proxy, as its own answers to lookups say, that proxy is told the broker.
+  is a proxy, as its own answers to lookups say, that proxy gets the broker.
 - CLOSE_CONSUMER, CLOSE_PRODUCER: the broker that they point to is taken off (PIP-307): the client
-  looks the topic up instead. Newer clients would come back to the tap with that URL, since they
-  remember that the lookup told them to (`useProxy`); older ones would dial it.
+  sends a lookup instead. Newer clients would come back to the tap with that URL, since they
+  remember that the lookup required it (`useProxy`); older ones would dial it.
 - TOPIC_MIGRATED: the other cluster becomes another address of the tap (PIP-188).
 
 Fields that pulsar_wire.proto does not name (credentials, feature flags) stay as they were: protobuf

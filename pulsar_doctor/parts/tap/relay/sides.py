@@ -45,7 +45,7 @@ class Ends(Protocol):
         """A side has ended for good."""
 
     def tls_failed(self, error: ssl.SSLError) -> None:
-        """The broker ended the connection, and said why."""
+        """The broker ended the connection, with a reason."""
 
     def close(self, why: str) -> None:
         """Ends both ends, after what was written to them has gone out."""
@@ -79,7 +79,7 @@ class Side(asyncio.BufferedProtocol):
         self._waits_for: set[str] = set()  # why it is not read now
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Its buffer is bounded; TCP_NODELAY is asyncio's and uvloop's default."""
+        """Bounds the buffer; TCP_NODELAY is asyncio's and uvloop's default."""
         transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
         self.transport = transport
         self.tls = is_tls(transport)
@@ -87,7 +87,7 @@ class Side(asyncio.BufferedProtocol):
 
     @property
     def live(self) -> asyncio.Transport | None:
-        """Its transport, while it can be written to."""
+        """The side's transport, while it can be written to."""
         transport = self.transport
         return None if transport is None or transport.is_closing() else transport
 
@@ -118,7 +118,7 @@ class Side(asyncio.BufferedProtocol):
             self.connection.run_errands()
 
     def _account(self, seconds: float) -> None:
-        """There may be more: libuv reads on before anything else, unless it is told not to."""
+        """There may be more: libuv reads on before anything else, unless it is stopped."""
         if seconds > LONG_READ_SECONDS:
             self._room_bytes = max(self._room_bytes // 2, READ_BYTES_LEAST)
         elif seconds < TURN_SECONDS and not self.way.more:
@@ -171,7 +171,7 @@ class Side(asyncio.BufferedProtocol):
         self.other.need_not_wait_for(A_READER)
 
     def eof_received(self) -> bool:
-        """A half-close is carried over; the other direction goes on, where no TLS forbids it."""
+        """A half-close is carried over; the other direction continues, where no TLS forbids it."""
         self._finish()
         self.talk.ended(self.way, moment())
         self.connection.run_errands()
@@ -194,7 +194,7 @@ class Side(asyncio.BufferedProtocol):
         if (transport := self.live) is None:
             return
         if not transport.can_write_eof():
-            transport.close()  # TLS has no half-close: what was written goes out, and it is over
+            transport.close()  # TLS has no half-close: what was written is sent, and it is over
             return
         try:
             transport.write_eof()
@@ -232,7 +232,7 @@ class Broker(Side):
         super().__init__(connection, connection.talk.to_client, connection.talk.from_broker)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """At once, before anything is read here, the broker gets what the client has said."""
+        """At once, before anything is read here, the broker gets what the client has sent."""
         super().connection_made(transport)
         if self.talk.closed:
             if self.transport is not None:

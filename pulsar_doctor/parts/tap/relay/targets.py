@@ -2,7 +2,7 @@
 
 A client names the broker that it wants in CONNECT, so whoever reaches the tap could have it connect
 anywhere; Pulsar's own proxy once did (CVE-2022-24280). Here a broker may be dialled when
-- it stands in the service URL or in --allow-broker, or
+- it is in the service URL or in --allow-broker, or
 - the cluster named it, host and port, in an answer to a client of this tap.
 
 What a name resolves to is checked, and exactly the checked addresses are dialled. The name of a
@@ -61,8 +61,8 @@ class _Pin:
 class Targets:
     """The brokers of one cluster. To be used in a running event loop.
 
-    allowed: what the user allows beside the service URL. migrated_from: those of the cluster whose
-    TOPIC_MIGRATED named this service: then the cluster has named it, and not the user.
+    allowed: what the user allows beside the service URL. migrated_from: those of the cluster with
+    the TOPIC_MIGRATED that named this service: then the cluster has named it, and not the user.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Targets:
     ) -> None:
         self.service = list(service)  # in the order in which they are tried
         self._resolve: Resolve = resolve or (migrated_from._resolve if migrated_from else resolved)
-        self._told = frozenset() if migrated_from else frozenset((*self.service, *allowed))
+        self._given = frozenset() if migrated_from else frozenset((*self.service, *allowed))
         self._parent = migrated_from
         self._pins: dict[Address, _Pin] = {}
         self._behind: dict[Address, None] = {}
@@ -90,13 +90,13 @@ class Targets:
 
     async def learn(self) -> None:
         """Resolves what the user named, to know whether brokers on this machine are meant."""
-        for broker in self._told:
+        for broker in self._given:
             await self._ask(broker)
 
     def name(self, broker: Address) -> None:
         """The cluster has named this broker: from now on it may be dialled where it is now."""
         self._behind.pop(broker, None)
-        if broker in self._told:
+        if broker in self._given:
             return
         loop = asyncio.get_running_loop()
         known = self._pins.pop(broker, None)
@@ -115,7 +115,7 @@ class Targets:
             del self._behind[next(iter(self._behind))]
 
     def way_to(self, broker: Address) -> Way:
-        """How a broker is reached, as the cluster has said."""
+        """How a broker is reached, as the cluster has named it."""
         return Way(None, shown(broker)) if broker in self._behind else Way(broker)
 
     def name_service(self) -> None:
@@ -152,7 +152,7 @@ class Targets:
             self.service = self.service[at:] + self.service[:at]
 
     async def _routes(self, broker: Address) -> list[Route]:
-        if broker in self._told:
+        if broker in self._given:
             addresses = await self._ask(broker)
         else:
             pin = self._pins.get(broker)
@@ -173,7 +173,7 @@ class Targets:
                 addresses = list(dict.fromkeys(await self._resolve(host, port)))
             except (OSError, UnicodeError):
                 return ()
-        if broker in self._told and any(_plain(address).is_loopback for address in addresses):
+        if broker in self._given and any(_plain(address).is_loopback for address in addresses):
             self._loopback = True
         return addresses
 

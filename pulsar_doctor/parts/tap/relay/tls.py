@@ -34,13 +34,13 @@ def towards_clients(
 ) -> ssl.SSLContext:
     """How clients are answered. files: paths `certificate`, `key`. Raises InputError.
 
-    failed: is told of each handshake that fails, which no event loop does.
+    failed: hears of each handshake that fails, which no event loop does.
     """
 
     class Handshake(ssl.SSLObject):
         """The server's side of one connection."""
 
-        asked_for: str | None = None
+        requested_host: str | None = None
 
         def do_handshake(self) -> None:
             try:
@@ -59,13 +59,13 @@ def towards_clients(
 
 
 def _keep_name(handshake: Any, name: str | None, context: ssl.SSLContext) -> None:
-    handshake.asked_for = name
+    handshake.requested_host = name
 
 
-def host_asked_for(client: asyncio.BaseTransport | None) -> str | None:
+def requested_host(client: asyncio.BaseTransport | None) -> str | None:
     """The host name by which a client has called us (SNI); None where it gave none."""
     handshake = client.get_extra_info("ssl_object") if client is not None else None
-    name = getattr(handshake, "asked_for", None)
+    name = getattr(handshake, "requested_host", None)
     return name if name and HOST_NAME.fullmatch(name) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from pulsar_doctor.cli._calls import told
+from pulsar_doctor.cli._calls import is_given
 from pulsar_doctor.wording.gate import stdout, warn
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _talk() -> Callable[[str], object]:
     """From any thread: click's context belongs to one."""
-    return (lambda text: None) if told("quiet") else warn
+    return (lambda text: None) if is_given("quiet") else warn
 
 
 def lines_on(out: TextIO) -> Screen:
@@ -32,5 +32,5 @@ def screen_of(changes: TextIO | None = None) -> Screen:
 
     console = console_on(stdout())
     if console.is_terminal and not console.is_dumb_terminal and changes is None:
-        return Terminal(console, _talk(), warn, quiet=told("quiet"))
+        return Terminal(console, _talk(), warn, quiet=is_given("quiet"))
     return Lines(stdout(), changes or stdout(), _talk(), warn)

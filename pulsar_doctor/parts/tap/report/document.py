@@ -25,7 +25,7 @@ SHOWN: Table[Event] = Table(
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """The schema, which event it is, when it was in UTC, and what is told of it."""
+    """The schema, which event it is, when it was in UTC, and its fields."""
     head = {"schema": SCHEMA, "event": SHOWN.kind_of(event), "at": iso(event.at_us)}
     match event:
         case Verdict():  # as stall-check's document has it
@@ -35,16 +35,16 @@ def event_json(event: Event) -> dict[str, Any]:
             return {**head, "relay": event.relay, "observer": numbers}
         case End():
             subscriptions = [diagnosis_json(diagnosis) for diagnosis in event.subscriptions]
-            return {**head, **_told(event), "subscriptions": subscriptions}
-    return {**head, **_told(event)}
+            return {**head, **_document(event), "subscriptions": subscriptions}
+    return {**head, **_document(event)}
 
 
 def numbers_of(counted: Counted) -> dict[str, int]:
     """By their names."""
-    return _told(counted)
+    return _document(counted)
 
 
-def _told(event: Event) -> dict[str, Any]:
-    told = to_json(event)
-    del told["at_us"]
-    return told
+def _document(event: Event) -> dict[str, Any]:
+    document = to_json(event)
+    del document["at_us"]
+    return document

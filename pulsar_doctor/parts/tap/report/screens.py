@@ -1,6 +1,6 @@
 """A tap as lines or JSON lines; terminal.py has the terminal.
 
-Nobody who reads has to be there: a reader that goes away must not end the tap and with it the
+Nobody who reads has to be there: a reader that leaves must not end the tap and with it the
 connections of its clients, so what cannot be written is left out.
 """
 
@@ -46,7 +46,7 @@ class JsonLines:
         self.say, self.warn = say, warn
 
     def show(self, event: Event) -> None:
-        """All that there is of it."""
+        """Writes one event with everything that there is of it."""
         self._out.write(json_text(event_json(event)) + "\n")
 
     def look(self) -> None:
@@ -101,7 +101,9 @@ def talked(event: Event) -> Iterator[str]:
     match event:
         case Gap():
             yield f"{clock(event)}  {not_recorded(event.dropped)}: the trace has a gap"
-        case NotLetIn() if " cannot be reached: " not in event.reason:  # the relay has said that
+        case NotLetIn() if (
+            " cannot be reached: " not in event.reason
+        ):  # the relay has reported that
             yield f"{clock(event)}  refused: {_client(event)}: {printable(event.reason)}"
         case PassedBy():
             yield (
@@ -120,8 +122,8 @@ def talked(event: Event) -> Iterator[str]:
             yield f"{clock(event)}  the trace can be sealed again"
         case Counters():
             observer = event.observer and numbers_of(event.observer)
-            for side, told in (("relay", event.relay), ("observer", observer)):
-                numbers = ", ".join(f"{name} {value}" for name, value in (told or {}).items())
+            for side, counts in (("relay", event.relay), ("observer", observer)):
+                numbers = ", ".join(f"{name} {value}" for name, value in (counts or {}).items())
                 yield f"{clock(event)}  {side}: {numbers or 'does not answer'}"
 
 
@@ -131,7 +133,7 @@ def _client(event: NotLetIn | PassedBy) -> str:
 
 
 class _Patient:
-    """A stream whose reader may be slow, stopped or gone: then what comes later is left out.
+    """A stream with a reader that may be slow, stopped or gone: then what comes later is left out.
 
     It is never written to before it can take something, so that a signal always gets through, and
     a line that was interrupted is finished first.

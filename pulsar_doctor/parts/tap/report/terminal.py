@@ -62,11 +62,11 @@ class Terminal:
             self._speak(text, self._say)
 
     def warn(self, text: str, /) -> None:
-        """Likewise, also under --quiet."""
+        """Warns the user, also under --quiet."""
         self._speak(text, self._warn)
 
     def look(self) -> None:
-        """Draws for another size of the terminal, once that has not changed between two looks."""
+        """Draws for another size of the terminal, once that has not changed between two checks."""
         with self._lock:
             size, before = self._console.size, self._seen
             self._seen = size

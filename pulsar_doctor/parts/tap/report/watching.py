@@ -211,17 +211,17 @@ def _worst_first(consumer: LivingConsumer) -> tuple[int, str, int]:
 def _counts(consumers: Sequence[LivingConsumer]) -> str:
     counts: Counter[Status] = Counter(c.status for c in consumers if c.status)
     not_yet = sum(not consumer.status for consumer in consumers)
-    told = [counted(counts)] if counts else []
-    return ", ".join([*told, f"{not_yet} not judged yet"] if not_yet else told)
+    parts = [counted(counts)] if counts else []
+    return ", ".join([*parts, f"{not_yet} not judged yet"] if not_yet else parts)
 
 
 def title(snapshot: Snapshot, signs: Signs) -> Text:
     """How many there are, and what the signs of the gauge mean."""
     consumers = snapshot.consumers
-    told = many(len(consumers), "consumer")
+    words = many(len(consumers), "consumer")
     if consumers:
-        told += f": {_counts(consumers)}"
-    text = Text(f"{told}   ")
+        words += f": {_counts(consumers)}"
+    text = Text(f"{words}   ")
     for sign, style, name in zip(
         signs.gauge, GAUGE_STYLES, ("available", "queued", "unsent"), strict=True
     ):

@@ -74,7 +74,7 @@ def _rows(pen: Pen, alike: Alike) -> list[ScreenRow]:
 
 
 def _certainty(alike: Alike) -> str:
-    """Of the cause that is found or suspected."""
+    """The certainty of the cause that is found or suspected."""
     shown = alike.shown
     if shown.findings and alike.status != "unknown":
         return f"{shown.findings[0].confidence:.0%}"
@@ -147,7 +147,7 @@ def _shorter_and_shorter(head: dict[str, Any], entries: list[list[ScreenRow]]) -
 
 
 def _within(rows: list[ScreenRow], most: int) -> dict[str, str]:
-    """Its rows by their names, none longer; a line for a shell is whole or not there."""
+    """The rows by their names, none longer; a line for a shell is whole or not there."""
     entry: dict[str, str] = {}
     for row in rows:
         short = next((each for each in (row.whole, str(row.text)) if _size(each) <= most), None)
@@ -177,5 +177,5 @@ def _clipped(text: Any, most: int) -> Any:
 
 
 def _size(text: str) -> int:
-    """Its bytes in the document."""
+    """How many bytes it has in the document."""
     return len(json_text(text)) - 2

@@ -38,9 +38,9 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """
     unmet = [each for each in checkup.expectations if not each.met]
     out.writelines(_annotation("error", each.sentence, _first(each)) for each in unmet)
-    told = tree_of(checkup.examined(), wanted.worst).entries
-    errors = (one for one in told if _is_error(one, wanted))
-    warnings = (one for one in told if not _is_error(one, wanted))
+    entries = tree_of(checkup.examined(), wanted.worst).entries
+    errors = (one for one in entries if _is_error(one, wanted))
+    warnings = (one for one in entries if not _is_error(one, wanted))
     out.writelines(_annotation("error", _title(one), _message(one)) for one in errors)
     for topic, reason in checkup.unreachable:
         out.write(_annotation("error", f"unreachable: {printable(topic)}", printable(reason)))
@@ -51,17 +51,17 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     out.write(_annotation(level, wanted.program, _summary(checkup)))
     if file := os.environ.get(SUMMARY_FILE):
         with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as page:
-            page.writelines(_page(checkup, told, wanted))
+            page.writelines(_page(checkup, entries, wanted))
 
 
 def _first(each: Expectation) -> str:
     return f"Remedy: {each.action}"
 
 
-def _page(checkup: Checkup, told: Sequence[Alike], wanted: Wanted) -> Iterator[str]:
+def _page(checkup: Checkup, entries: Sequence[Alike], wanted: Wanted) -> Iterator[str]:
     """The summary in GitHub's Markdown."""
     yield f"### {wanted.program}\n\n{_summary(checkup)}\n\n"
-    rows = [*_rows(checkup, told)]
+    rows = [*_rows(checkup, entries)]
     if rows:
         yield "| | where | seen, and what to do first |\n| --- | --- | --- |\n"
         yield from (f"| {' | '.join(map(_cell, row))} |\n" for row in rows[:SUMMARY_ROWS_MOST])
@@ -70,19 +70,19 @@ def _page(checkup: Checkup, told: Sequence[Alike], wanted: Wanted) -> Iterator[s
     yield "\n"
 
 
-def _rows(checkup: Checkup, told: Sequence[Alike]) -> Iterator[SummaryRow]:
+def _rows(checkup: Checkup, entries: Sequence[Alike]) -> Iterator[SummaryRow]:
     for each in checkup.expectations:
         mark = "\N{WHITE HEAVY CHECK MARK}" if each.met else "\N{CROSS MARK}"
-        yield f"{mark} {each.option}", "", each.said if each.met else f"{each.said}. {each.action}"
+        yield f"{mark} {each.option}", "", each.seen if each.met else f"{each.seen}. {each.action}"
     for topic, reason in checkup.unreachable:
         yield "unreachable", topic, reason
-    for one in told:
+    for one in entries:
         finding = next(iter(one.shown.findings), None)
         yield one.status, one.summary, f"{finding.summary}. {finding.remedy}" if finding else ""
 
 
 def _cell(text: str) -> str:
-    """As it stands, whatever GitHub's Markdown or HTML would make of it."""
+    """The text as it is, whatever GitHub's Markdown or HTML would make of it."""
     return MARKUP.sub(r"\\\g<0>", printable(text)).translate(HTML)
 
 

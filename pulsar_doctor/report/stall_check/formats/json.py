@@ -56,9 +56,9 @@ def _of_fleet(checkup: Checkup) -> dict[str, int]:
     """How many topics were looked at once, and how many for the window; a fleet alone has both."""
     if not (checkup.read_once or checkup.watched):
         return {}
-    told = {"topics_read_once": checkup.read_once, "topics_watched": checkup.watched}
+    counts = {"topics_read_once": checkup.read_once, "topics_watched": checkup.watched}
     ago = checkup.read_once_seconds_ago
-    return told | ({"topics_read_once_seconds_ago": ago} if ago else {})
+    return counts | ({"topics_read_once_seconds_ago": ago} if ago else {})
 
 
 def _notes(checkup: Checkup) -> Iterator[dict[str, str | None]]:

@@ -25,7 +25,7 @@ CARRIES = {"after", "steady"}
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """All verdicts, then what could not be read; several runs may follow each other."""
+    """Writes every verdict, then what could not be read; several runs may follow each other."""
     for diagnosis in checkup.examined():
         head = _head(checkup, diagnosis.sources)
         out.write(json_text(head | checked_json(diagnosis)) + "\n")
@@ -44,5 +44,5 @@ def _head(checkup: Checkup, sources: Sequence[ReportedBy] = ()) -> dict[str, Any
 
 
 def _unread(topic: str, reason: str) -> dict[str, Any]:
-    nothing = Diagnosis(topic, None, "", None, "unknown", findings=(), not_told=(reason,))
+    nothing = Diagnosis(topic, None, "", None, "unknown", findings=(), unknowns=(reason,))
     return diagnosis_json(nothing) | {"subscription": None}

@@ -3,7 +3,7 @@
 Two schemas are in use and differ: that of Apache Ant's reports (a suite has `package`, `id`,
 `hostname`, properties, system-out and system-err; a case holds one element at most, a time stamp
 has no zone) and that of Jenkins' xUnit plug-in. What is written here is valid for both, so what a
-passing case has to say stands in the suite's system-out. All of it is ASCII, with references for
+passing case has to report is in the suite's system-out. It is ASCII, with references for
 other characters, so that no encoding of stdout can break it.
 """
 
@@ -74,7 +74,7 @@ def _expected(each: Expectation) -> tuple[str, str]:
         return "", ""
     kind, tag = ("errors", "error") if each.met is None else ("failures", "failure")
     text = f"{each.sentence}\nRemedy: {each.action}"
-    return kind, _element(tag, each.option.split()[0].lstrip("-"), each.said, text)
+    return kind, _element(tag, each.option.split()[0].lstrip("-"), each.seen, text)
 
 
 def _write(suite: _Suite, checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
@@ -123,8 +123,8 @@ def _notes(diagnosis: Diagnosis, wanted: Wanted) -> Iterator[str]:
     if diagnosis.status != "unknown" and not wanted.fails(diagnosis):
         where = f"{diagnosis.subscription} on {full_topic(diagnosis)}"
         for finding in diagnosis.findings:
-            said = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"
-            yield f"{_text(said)}\n{_text(finding.remedy)}\n"
+            text = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"
+            yield f"{_text(text)}\n{_text(finding.remedy)}\n"
             yield from (f"{_text(f'{name}: {text}')}\n" for name, text in what_to_do(finding))
 
 

@@ -55,38 +55,38 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
     Of a single one all that is known.
     """
-    told = tree_of(checkup.examined(), wanted.worst).entries
+    entries = tree_of(checkup.examined(), wanted.worst).entries
     tally = checkup.tally
     count = tally.accepted(wanted.accept_unknown)
     state = NAMES[exit_code(tally, wanted)]
     accepted = f" (accepted: {count} unknown)" if wanted.accept_unknown else ""
-    said = _headline(checkup, tally, told)
-    first = _clean(f"PULSAR STALL-CHECK {state} - {said}{accepted}")
+    headline = _headline(checkup, tally, entries)
+    first = _clean(f"PULSAR STALL-CHECK {state} - {headline}{accepted}")
     out.write(f"{first}|{_performance(tally)}\n")
-    out.writelines(f"{_clean(line)}\n" for line in _details(checkup, told))
+    out.writelines(f"{_clean(line)}\n" for line in _details(checkup, entries))
 
 
-def _headline(checkup: Checkup, tally: Tally, told: list[Alike]) -> str:
+def _headline(checkup: Checkup, tally: Tally, entries: list[Alike]) -> str:
     total, unread = many(tally.subscriptions, "subscription"), summary(checkup)
-    if told:
-        worst = told[0]
-        said = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.summary}"
+    if entries:
+        worst = entries[0]
+        text = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.summary}"
     elif checkup.unreachable and is_topic(checkup.unreachable[0][0]):
         topic, reason = map(printable, checkup.unreachable[0])
         return f"{unread}: {topic}: {reason}"
     else:
-        said = f"{total}, {counted(tally.counts)}" if tally.subscriptions else NOTHING_JUDGED
-    said = f"{said}{suppressed(tally)}"
-    return f"{said}; {unread}" if unread else said
+        text = f"{total}, {counted(tally.counts)}" if tally.subscriptions else NOTHING_JUDGED
+    text = f"{text}{suppressed(tally)}"
+    return f"{text}; {unread}" if unread else text
 
 
-def _details(checkup: Checkup, told: list[Alike]) -> Iterator[str]:
+def _details(checkup: Checkup, entries: list[Alike]) -> Iterator[str]:
     room, unread = LINES_MOST - 1, checkup.unreachable
-    if len(told) == 1 and not unread:
-        yield f"{told[0].status.upper()} {told[0].where}"
-        yield from (f"  {line}" for line in islice(in_detail(told[0].shown), room - 1))
+    if len(entries) == 1 and not unread:
+        yield f"{entries[0].status.upper()} {entries[0].where}"
+        yield from (f"  {line}" for line in islice(in_detail(entries[0].shown), room - 1))
         return
-    lines = [f"{one.status.upper()} {one.summary}" for one in told]
+    lines = [f"{one.status.upper()} {one.summary}" for one in entries]
     lines += [f"UNREACHABLE {printable(topic)}: {printable(reason)}" for topic, reason in unread]
     shown = room if len(lines) <= room else room - 1
     yield from lines[:shown]
@@ -96,11 +96,13 @@ def _details(checkup: Checkup, told: list[Alike]) -> Iterator[str]:
 
 def _performance(tally: Tally) -> str:
     """label=value;warn;crit;min;max. A threshold is a range: 0 alerts from one on."""
-    told = [f"{name}={tally.counts[name]}{LIMITS[name]};{tally.subscriptions}" for name in LIMITS]
-    told += [f"unreachable={tally.unreachable};;;0", f"not_loaded={tally.not_loaded};;;0"]
+    numbers = [
+        f"{name}={tally.counts[name]}{LIMITS[name]};{tally.subscriptions}" for name in LIMITS
+    ]
+    numbers += [f"unreachable={tally.unreachable};;;0", f"not_loaded={tally.not_loaded};;;0"]
     if tally.suppressed:
-        told.append(f"suppressed={sum(tally.suppressed.values())};;;0")
-    return " ".join(told)
+        numbers.append(f"suppressed={sum(tally.suppressed.values())};;;0")
+    return " ".join(numbers)
 
 
 def _clean(line: str) -> str:

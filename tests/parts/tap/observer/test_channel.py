@@ -70,7 +70,7 @@ def test_what_must_arrive_arrives_in_order_and_of_snapshots_only_the_newest(pare
 def test_nobody_is_waited_for(parent):
     for number in range(1000):  # far more than a pipe holds: waiting would be for ever
         parent.channel.tell({"event": number, "big": BIG})
-    assert not parent.channel.asked()
+    assert not parent.channel.questions()
     parent.channel.wait(0.01)
     parent.channel.show({"shown": 1})
     assert not parent.channel.wants_more
@@ -82,17 +82,17 @@ def test_a_parent_that_is_gone_is_told_nothing_and_costs_nothing(parent):
         parent.channel.tell({"event": number, "big": BIG})
     parent.channel.drain(5)
     assert not parent.channel.wants_more
-    assert not parent.channel._told
+    assert not parent.channel._unsent
 
 
 def test_lines_come_whole_and_what_is_no_object_is_left_out(parent):
     os.write(parent.to_child, b'{"command":"SEAL"}\n[]\nno json\n{"comm')
-    assert parent.channel.asked() == [{"command": "SEAL"}]
-    assert parent.channel.asked() == []
+    assert parent.channel.questions() == [{"command": "SEAL"}]
+    assert parent.channel.questions() == []
     os.write(parent.to_child, b'and":"COUNTERS"}\n')
-    assert parent.channel.asked() == [{"command": "COUNTERS"}]
+    assert parent.channel.questions() == [{"command": "COUNTERS"}]
     os.close(parent.to_child)
-    assert parent.channel.asked() == []
+    assert parent.channel.questions() == []
     began = time.monotonic()
     parent.channel.wait(0.2)  # the end of stdin is no reason to wake up again and again
     assert time.monotonic() - began >= 0.15

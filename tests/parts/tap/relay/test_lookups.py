@@ -227,7 +227,7 @@ def test_what_is_kept_of_open_questions_is_bounded_and_forgotten_when_answered()
     questions = Questions()
     one = lookup(1)[8:]
     for request_id in range(1, 60_001):
-        questions.asked(lookup(request_id)[8:])
+        questions.remember(lookup(request_id)[8:])
     assert len(questions) * len(one) <= QUESTIONS_BYTES_MOST
     assert questions.answered(1) is None
     newest = questions.answered(60_000)
@@ -240,9 +240,9 @@ def test_what_is_kept_of_open_questions_is_bounded_and_forgotten_when_answered()
 def test_credentials_are_forgotten_when_they_are_long_or_the_connection_is_over():
     greeting = Greeting()
     assert greeting.frame() == b""
-    greeting.said(bytes(GREETING_BYTES_MOST + 1))
+    greeting.remember(bytes(GREETING_BYTES_MOST + 1))
     assert greeting.frame() == b""
-    greeting.said(CONNECT[8:])
+    greeting.remember(CONNECT[8:])
     assert greeting.frame() == CONNECT
     assert SECRET.decode() not in repr(greeting)
     greeting.forget()

@@ -225,7 +225,7 @@ def test_what_belongs_to_the_owner_only_is_for_the_owner_only(tmp_path):
 
 def test_the_trace_says_what_it_is(tmp_path):
     told = {"c": {"receiver_queue_size": 10}}
-    with tapping(tmp_path / "t", told=told) as tapped:
+    with tapping(tmp_path / "t", given=told) as tapped:
         meta = json.loads((tmp_path / "t" / "_meta.json").read_text())
         assert meta["schema_version"] == 1
         assert len(meta["trace_id"]) == 32

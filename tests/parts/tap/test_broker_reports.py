@@ -9,7 +9,7 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.parts.tap.broker_told import BrokerAnswer, BrokerTold
+from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer, BrokerReports
 from pulsar_doctor.parts.tap.verdicts import Verdicts
 from tests.causes.wire_script import START_US, SUBSCRIPTION, TOPIC, Script
 
@@ -37,15 +37,15 @@ def answer(seconds: float, *consumers: dict[str, Any]) -> BrokerAnswer:
     return BrokerAnswer(TOPIC, START_MS + int(seconds * 1000), text, unacked_limit=20)
 
 
-def last_verdict(broker: BrokerTold, *ending: str, until: str = "60s") -> Diagnosis:
+def last_verdict(broker: BrokerReports, *ending: str, until: str = "60s") -> Diagnosis:
     timeline = Timeline("test")
     Script(timeline).play((*PARKED, *ending), until)
     (wire,) = timeline.subscriptions()
     return diagnose(broker.beside(wire), RULES, LIMITS)
 
 
-def told(*answers: BrokerAnswer) -> BrokerTold:
-    broker = BrokerTold()
+def told(*answers: BrokerAnswer) -> BrokerReports:
+    broker = BrokerReports()
     broker.hear(answers)
     return broker
 
@@ -59,7 +59,7 @@ def codes(diagnosis: Diagnosis) -> list[str]:
 
 def test_the_wire_alone_does_not_know_the_limit() -> None:
     for ending in ((), ("60s close c",)):
-        assert "blocked-on-unacked-consumer" not in codes(last_verdict(BrokerTold(), *ending))
+        assert "blocked-on-unacked-consumer" not in codes(last_verdict(BrokerReports(), *ending))
 
 
 def test_the_last_verdict_rests_on_both_however_the_consumer_went() -> None:
@@ -77,13 +77,13 @@ def test_what_the_broker_told_after_they_had_gone_is_of_another_time() -> None:
 
 def test_where_the_broker_never_saw_them_the_wire_is_alone() -> None:
     assert last_verdict(told(answer(60)), "60s close c") == last_verdict(
-        BrokerTold(), "60s close c"
+        BrokerReports(), "60s close c"
     )
 
 
 def test_what_the_broker_told_long_before_is_not_asked_any_more() -> None:
     early = told(*(answer(seconds, BLOCKED) for seconds in range(3, 13)))
-    assert last_verdict(early, "60s close c") == last_verdict(BrokerTold(), "60s close c")
+    assert last_verdict(early, "60s close c") == last_verdict(BrokerReports(), "60s close c")
 
 
 def test_the_observer_ends_with_the_same_verdict() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-ToldIdentity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
+ConsumerIdentity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
 
 
-class ConsumerTold(NamedTuple):
+class StatsConsumer(NamedTuple):
     """One consumer in one sample."""
 
     topic: str
@@ -26,20 +26,20 @@ class ConsumerTold(NamedTuple):
     last_sent_us: int | None = None
 
     @property
-    def identity(self) -> ToldIdentity:
+    def identity(self) -> ConsumerIdentity:
         """Who it is."""
         return self.topic, self.subscription, self.name, self.address
 
 
-class ToldSample(NamedTuple):
+class ConsumerSample(NamedTuple):
     """What the broker reported at one moment."""
 
-    consumers: Sequence[ConsumerTold]
+    consumers: Sequence[StatsConsumer]
     complete: bool  # has all topics that may be meant
     ledgers: Mapping[int, str] = {}  # ledger -> topic, from internal stats, each in one only
     standing: bool = False  # of no moment: only for names, and used once there is one to name
 
 
 def plain_address(address: str | None) -> str:
-    """Of what the broker writes: /127.0.0.1:5000."""
+    """The address of what the broker writes: /127.0.0.1:5000."""
     return (address or "").rpartition("/")[2]

@@ -1,15 +1,16 @@
 """What a process reports of itself, as values: its consumers, and where its threads are.
 
-None is not told: the client has no such field, or nobody looked.
+None is not reported: the client has no such field, or nobody looked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
+from pulsar_doctor.wording.typed_json import written_as
 
 Address = tuple[str, int]
 Role = Literal["receives", "listens", "acknowledges", "client", "application"]
@@ -69,7 +70,7 @@ class ClientConsumer:
 
     @property
     def refills_at(self) -> int | None:
-        """How many unsent permits it sends as one FLOW; None for a parent, or where not told."""
+        """How many unsent permits it sends as one FLOW; None: a parent, or not reported."""
         if self.kind == "multi" or self.zero_queue:
             return None
         if self.refill_threshold:
@@ -78,7 +79,7 @@ class ClientConsumer:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadTold:
+class WaitingThread:
     """What the JVM counts of one thread that waits, and the object that it waits for."""
 
     id: int
@@ -138,8 +139,8 @@ class Inspection:
     runtime: str
     objects: int  # that it examined
     milliseconds: int  # that it took
-    not_told: tuple[str, ...] = ()
-    threads: tuple[ThreadTold, ...] = ()
+    unknowns: tuple[str, ...] = field(default=(), metadata=written_as("not_told"))
+    threads: tuple[WaitingThread, ...] = ()
     pools: tuple[Pool, ...] = ()
     virtual_threads: int = 0  # at least; where they are is in no thread dump
 
@@ -205,7 +206,7 @@ class Sitting:
 
     @property
     def where(self) -> str:
-        """As a person says it: `java.lang.Thread.sleep under com.acme.Billing.charge (…:42)`."""
+        """The place in words: `java.lang.Thread.sleep under com.acme.Billing.charge (…:42)`."""
         if self.line is None or (self.line == self.top and not self.inside):
             return self.line or self.top or "no frame"
         return f"{' in '.join(self.inside) or method(self.top)} under {self.line}"
@@ -238,21 +239,24 @@ class TcpConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessTold:
-    """All that one process has reported."""
+class ProcessReport:
+    """Everything that one process has reported."""
 
     pid: int
     name: str
     kind: ProcessKind
     connections: tuple[TcpConnection, ...] | None = None  # None where we may not see them
     runtime: str | None = None
-    looks: tuple[Inspection, ...] = ()  # of the agent, first and last
+    # Of the agent, first and last.
+    inspections: tuple[Inspection, ...] = field(default=(), metadata=written_as("looks"))
     threads: tuple[Sitting, ...] = ()  # those that matter to a consumer
-    threads_told: bool = False  # whether threads were requested
+    # Whether threads were requested.
+    has_threads: bool = field(default=False, metadata=written_as("threads_told"))
     deadlocks: tuple[tuple[str, ...], ...] = ()
     pools: tuple[Pool, ...] = ()
     seconds: float = 0.0  # between the samples of the agent, and between two thread dumps
-    not_told: tuple[str, ...] = ()  # why something is not known, a sentence each
+    # Why something is not known, a sentence each.
+    unknowns: tuple[str, ...] = field(default=(), metadata=written_as("not_told"))
 
 
 def method(frame: str | None) -> str:

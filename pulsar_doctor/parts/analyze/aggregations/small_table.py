@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def told(spark: SparkSession, rows: Sequence[dict[str, Any]], columns: str) -> DataFrame:
+def small_table(spark: SparkSession, rows: Sequence[dict[str, Any]], columns: str) -> DataFrame:
     """These rows; columns: as `name: type, …`.
 
     Not by createDataFrame, for which classic Spark starts Python on an executor.

@@ -30,7 +30,7 @@ class BrokerAnswer:
     unacked_limit: int | None = None  # of a consumer; None: not known
 
 
-class BrokerTold:
+class BrokerReports:
     """The newest answers of each topic. Changed by `hear`, which another thread may call."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class BrokerTold:
             self._samples[answer.topic] = (*kept, sample)[-SAMPLES_KEPT:]
 
     def beside(self, wire: Subscription) -> SubscriptionView:
-        """What is known of it from the wire, and from the broker where that was asked of late."""
+        """What is known of it from the wire, and from the broker where that was read lately."""
         view, name = by_wire.subscription_view(wire), full_name(wire.topic, wire.partition)
         samples = self._samples.get(name, ())
         if wire.is_over:
@@ -60,14 +60,14 @@ class BrokerTold:
             return view
         if samples[-1].subscription(wire.subscription) is None:
             return view
-        told = Observed(
+        observed = Observed(
             wire.topic,
             wire.partition,
             wire.subscription,
             Window(samples),
             self._limits[name],
         )
-        return merged(by_stats.subscription_view(told), view)
+        return merged(by_stats.subscription_view(observed), view)
 
 
 def _before_its_end(samples: tuple[Sample, ...], wire: Subscription) -> tuple[Sample, ...]:
