@@ -123,6 +123,6 @@ def _line(lines: list[str], number: int, key: str) -> int:
     if number >= len(heads):
         return 1
     end = heads[number + 1] - 1 if number + 1 < len(heads) else len(lines)
-    of_key = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
     inside = range(heads[number], end)
-    return next((at + 1 for at in inside if of_key.match(lines[at])), heads[number])
+    of_key = (at + 1 for at in inside if lines[at].partition("=")[0].strip(" \t\"'") == key)
+    return next(of_key, heads[number])

@@ -35,6 +35,7 @@ FINDING = {
     "remedy": "Give this consumer a smaller receiver queue.",
     "actions": [],
     "explain": "pulsar-doctor explain permits-exhausted",
+    "page": "docs/causes/permits-exhausted.md",
 }
 DELAY = {
     "counted_from": "publish",

@@ -289,7 +289,8 @@ VERDICT = (
     '"permits-exhausted", "severity": "stalled", "confidence": 0.8, "consumer": "slow", "summary": '
     '"slow has 0 permits", "evidence": [{"name": "available_permits", "value": 0, "unit": '
     '"permits"}], "since": null, "where": null, "impact": null, "remedy": "Give it a smaller '
-    'queue.", "actions": [], "explain": "pulsar-doctor explain permits-exhausted"}], '
+    'queue.", "actions": [], "explain": "pulsar-doctor explain permits-exhausted", '
+    '"page": "docs/causes/permits-exhausted.md"}], '
     '"suspects": [], "ruled_out": [], "not_told": '
     '["permit-leak: nobody knows", "and more"], "known_issues": [], "consumers": null}'
 )
