@@ -91,6 +91,7 @@ STALLED = {  # a queue of four, of which one was acknowledged
     "remedy": Like("Dump the threads of the process .* if it hangs, restart it, .*"),
     "actions": Like(list),
     "explain": "pulsar-doctor explain permits-exhausted",
+    "page": "docs/causes/permits-exhausted.md",
 }  # fmt: skip
 RELAY = {
     "connections_opened": 1, "connections_open": 1, "connections_refused": 0,
