@@ -33,12 +33,11 @@ def place(key: VerdictKey) -> str:
 
 
 def first_cause(diagnosis: Diagnosis) -> CauseKey | None:
-    """Code and severity of the first cause; of an undecided one the first suspect's code."""
+    """Code and severity of the first cause; of an undecided one the likeliest cause's code."""
     if diagnosis.status in ("stalled", "warning"):
         return diagnosis.findings[0].code, diagnosis.findings[0].severity
-    if diagnosis.status == "unknown" and diagnosis.suspects:
-        return diagnosis.suspects[0].code, None
-    return None
+    suspect = likeliest(diagnosis) if diagnosis.status == "unknown" else None
+    return (suspect.code, None) if suspect else None
 
 
 def in_short(diagnosis: Diagnosis) -> str:

@@ -18,7 +18,18 @@ from pulsar_doctor.evidence.account import Account, Place, Rest
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.stall_check.metrics import LABEL_MOST, METRICS, SERIES_MOST, Metrics
-from tests.report.checkups import DEADLINES, FALLING, checkup, finding, verdict, written
+from tests.report.checkups import (
+    ANOTHER,
+    DEADLINES,
+    FALLING,
+    SLOW,
+    WELL,
+    checkup,
+    finding,
+    suspected,
+    verdict,
+    written,
+)
 
 OF = {
     "cluster": "",
@@ -140,6 +151,15 @@ def test_totals_by_namespace_verdict_and_cause_without_zeros() -> None:
 def test_a_healthy_subscription_has_series_only_if_it_was_named() -> None:
     assert of(page([verdict()]), "subscription_status") == []
     assert len(of(page([verdict()], named=True), "subscription_status")) == 1
+
+
+def test_that_nothing_is_wrong_or_nothing_known_is_no_suspect() -> None:
+    well, another = replace(WELL, probability=0.9), replace(ANOTHER, probability=0.8)
+    found = page([suspected("a", suspects=(well, another, SLOW)), suspected("b", suspects=(well,))])
+    suspects = of(found, "suspect_probability")
+    assert [(each["cause"], n) for each, n in suspects] == [("slow-but-progressing", 0.2)]
+    totals = of(found, "subscriptions")
+    assert {each["cause"] for each, _ in totals} == {"", "slow-but-progressing"}
 
 
 def test_a_cause_of_several_consumers_is_one_series() -> None:

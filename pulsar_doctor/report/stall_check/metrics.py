@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
-from pulsar_doctor.diagnosis.short_form import first_cause
+from pulsar_doctor.diagnosis.short_form import first_cause, likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import needing
 from pulsar_doctor.evidence.values import least
@@ -60,8 +60,10 @@ def _findings(of: Diagnosis) -> Series:
 
 
 def _suspect(of: Diagnosis) -> Series:
-    if of.status == "unknown":
-        yield from (((each.code,), each.probability) for each in of.suspects[:1])
+    """That nothing is wrong is no suspect here: it would raise an alert."""
+    first = likeliest(of) if of.status == "unknown" else None
+    if first is not None:
+        yield (first.code,), first.probability
 
 
 def _limits(of: Diagnosis) -> Series:
@@ -108,7 +110,7 @@ OF_SUBSCRIPTION = {
         ("cause", "severity", "suppressed"), _findings,
     ),
     "suspect_probability": Metric(
-        "How likely the first suspect of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
+        "How likely the likeliest cause of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
     ),
     "subscription_backlog_entries": Metric("Entries in the backlog."),
     "subscription_oldest_message_seconds": Metric("Age of the oldest unacknowledged message."),
