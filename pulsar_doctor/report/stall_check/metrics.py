@@ -110,7 +110,7 @@ OF_SUBSCRIPTION = {
         ("cause", "severity", "suppressed"), _findings,
     ),
     "suspect_probability": Metric(
-        "How likely the likeliest cause of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
+        "How likely the first cause of an unknown verdict is, from 0 to 1.", ("cause",), _suspect
     ),
     "subscription_backlog_entries": Metric("Entries in the backlog."),
     "subscription_oldest_message_seconds": Metric("Age of the oldest unacknowledged message."),
