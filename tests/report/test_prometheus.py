@@ -228,6 +228,12 @@ def test_quotes_backslashes_line_ends_and_half_characters_in_a_name() -> None:
     assert labels["subscription"] == 'a\\n"b\nc\\xd800é'
 
 
+def test_the_page_has_all_whatever_is_shown() -> None:
+    there = [verdict("stalled"), verdict("unknown", "b")]
+    only = frozenset({"healthy"})
+    assert written("prometheus", checkup(there, only=only)) == written("prometheus", checkup(there))
+
+
 def test_names_that_are_alike_as_far_as_a_label_goes_are_one_series_and_one_is_cut() -> None:
     long = "x" * LABEL_MOST
     samples = page([verdict("stalled", f"{long}{number}") for number in range(3)])

@@ -17,10 +17,11 @@ def require() -> None:
 
 
 def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
-    """The same page as `stall-check --listen` has."""
+    """The same page as `stall-check --listen` has, whatever --only shows."""
     from pulsar_doctor.report.stall_check.metrics import Metrics
 
     metrics = Metrics(named=wanted.named)
-    for diagnosis in checkup.examined():
-        metrics.add(diagnosis)
+    checkup.diagnoses = metrics.through(checkup.diagnoses)
+    for _ in checkup.examined():
+        pass
     out.write(metrics.text(checkup))
