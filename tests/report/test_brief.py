@@ -165,6 +165,11 @@ def test_it_is_never_healthy_where_the_exit_code_is_3(run: Any, status: str) -> 
     assert brief(run)["status"] == status
 
 
+def test_what_only_leaves_out_is_counted() -> None:
+    told = brief(checkup([verdict("stalled")], only=frozenset({"healthy"})))
+    assert told["counts"] == "1 subscription left out: not healthy (--only)"
+
+
 def test_what_became_of_a_subscription_is_told_of_healthy_ones_too() -> None:
     after = After("worked", "acknowledged 40 since")
     [told] = brief(checkup([verdict(after=after)]))["after"]

@@ -33,9 +33,7 @@ def print_fleet(console: Console, fleet: JudgedFleet, checkup: Checkup, wanted: 
     _print_healthy(pen, fleet)
     total, suppresses = fleet.counts.total(), bool(checkup.tally.suppressed)
     if checkup.left_out:
-        only = " or ".join(status for status in STATUSES if status in checkup.only)
-        less = f"{many(checkup.left_out, 'subscription')} left out: not {only} (--only)"
-        console.print(Text(less))
+        console.print(Text(left_out_line(checkup)))
     # What has notes is shown by them.
     elif total > 1 or suppresses or not (total or checkup.notes):
         console.print(Text(counts_line(fleet, checkup.tally)))
@@ -80,6 +78,12 @@ def _print_healthy(pen: Pen, fleet: JudgedFleet) -> None:
     if fleet.counts["healthy"] <= HEALTHY_SHOWN_MOST:
         for folded in fleet.healthy:
             print_healthy(pen, folded)
+
+
+def left_out_line(checkup: Checkup) -> str:
+    """`2 subscriptions left out: not stalled or unknown (--only)`."""
+    only = " or ".join(status for status in STATUSES if status in checkup.only)
+    return f"{many(checkup.left_out, 'subscription')} left out: not {only} (--only)"
 
 
 def counts_line(fleet: JudgedFleet, tally: Tally) -> str:

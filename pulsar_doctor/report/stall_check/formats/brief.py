@@ -21,7 +21,7 @@ from pulsar_doctor.report.stall_check.header import header
 from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedFleet, tree_of
 from pulsar_doctor.report.stall_check.unread import sentences
-from pulsar_doctor.report.stall_check.verdict import counts_line
+from pulsar_doctor.report.stall_check.verdict import counts_line, left_out_line
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.suspicion import undecided
 from pulsar_doctor.report.words import cause, share
@@ -102,6 +102,7 @@ def _head(checkup: Checkup, fleet: JudgedFleet, since: AfterLines) -> dict[str, 
         for name, text in healthy_rows(each)
     ]
     alone = fleet.counts.total() == 1 and not checkup.tally.suppressed
+    counts = "" if alone else counts_line(fleet, checkup.tally)
     lists = {
         "after": since.lines(),
         "unread": sentences(checkup.unreachable),
@@ -111,7 +112,7 @@ def _head(checkup: Checkup, fleet: JudgedFleet, since: AfterLines) -> dict[str, 
     return {
         "schema": SCHEMA,
         "status": _status(checkup),
-        "counts": "" if alone else counts_line(fleet, checkup.tally),
+        "counts": left_out_line(checkup) if checkup.left_out else counts,
         "checked": header(checkup),
         "partial": checkup.stopped,
         "not_loaded": len(checkup.not_loaded),
