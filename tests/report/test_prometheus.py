@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -208,6 +209,19 @@ def test_what_could_not_be_read_keeps_its_series_and_what_was_read_does_not() ->
         assert [labels["topic"] for labels, _ in of(samples, "finding")] == kept
         assert sum(value for _, value in of(samples, "subscriptions")) == len(kept) + 1
         assert of(samples, "subscriptions_cut") == []
+
+
+def test_where_nothing_was_read_the_page_is_not_fresh() -> None:
+    lost = [("persistent://public/default/orders", "503")]
+    assert "checked_at" not in written("prometheus", checkup([], unreachable=lost))
+    assert "checked_at" in written("prometheus", checkup([]))
+    first, read_at = Metrics(named=True), checkup([verdict("stalled")])
+    assert list(first.through(read_at.examined()))
+    before = of(parsed(first.text(read_at)), "checked_at_seconds")
+    later = checkup([], unreachable=lost)
+    later.checked_at = datetime.now(UTC)
+    second = Metrics(named=True, before=first)
+    assert of(parsed(second.text(later)), "checked_at_seconds") == before
 
 
 def test_labels_are_those_that_are_declared_and_hold_no_consumer_and_no_address() -> None:

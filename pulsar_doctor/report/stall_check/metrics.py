@@ -136,7 +136,9 @@ TOTALS = {
     "subscriptions_cut": Metric("Subscriptions without series: there are too many.", ("status",)),
     "topics_not_loaded": Metric("Topics that no broker has loaded, and that were not read."),
     "topics_unreachable": Metric("Topics that could not be read."),
-    "checked_at_seconds": Metric("When the round began, in seconds since 1970."),
+    "checked_at_seconds": Metric(
+        "When the last round began that read anything, in seconds since 1970."
+    ),
 }
 METRICS = TOTALS | OF_SUBSCRIPTION
 
@@ -161,6 +163,7 @@ class Metrics:
         self._kept = defaultdict[Rank, dict[LabelValues, tuple[Total, list[MetricSample]]]](dict)
         those = before._kept.values() if before else ()
         self._before = {names: row for each in those for names, row in each.items()}
+        self._read_at = before._read_at if before else None  # None: nothing was read up to now
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts, each counted as it passes."""
@@ -183,6 +186,8 @@ class Metrics:
 
     def text(self, checkup: Checkup) -> str:
         """The whole page, once the checkup was read to its end."""
+        if self._totals or not checkup.unreachable:
+            self._read_at = checkup.checked_at
         self._keep_unread(checkup)
         cluster = _shown((checkup.cluster and checkup.cluster.name) or "")
         families = {name: _family(name, metric) for name, metric in METRICS.items()}
@@ -209,7 +214,8 @@ class Metrics:
         yield from self._within(SERIES_MOST - len(totals) - len(STATUSES) - len(TOTALS))
         yield "topics_not_loaded", (), len(checkup.not_loaded)
         yield "topics_unreachable", (), len(checkup.unreachable)
-        yield "checked_at_seconds", (), checkup.checked_at.timestamp()
+        if self._read_at is not None:
+            yield "checked_at_seconds", (), self._read_at.timestamp()
 
     def _folded(self) -> Counter[Total]:
         """The totals, those of the worst verdicts first; their sum is that of all subscriptions."""
