@@ -169,7 +169,9 @@ def _began_ms(observed: Observed, messages: int) -> int | None:
 def _since_ms(observed: Observed, in_part: int) -> int | None:
     """When mark-delete stopped, as far as a consumer was there and something was in the backlog.
 
-    in_part: messages of batches, the first of which was not sent before.
+    A new holder begins no new rest: what was acknowledged behind the gap, and was not sent to who
+    is there, was acknowledged by those that left. It took so long to come, at the pace of the last
+    minute. in_part: messages of batches, the first of which was not sent before.
     """
     now = observed.now
     connected = [each.connected_since_ms for each in now.consumers or ()]
@@ -180,7 +182,20 @@ def _since_ms(observed: Observed, in_part: int) -> int | None:
     ):
         return None
     began = _began_ms(observed, in_part) if in_part else None
+    oldest = min(oldest, _passed_before_ms(observed) or oldest)
     return max(oldest, *(each or oldest for each in (advanced, _emptied_ms(observed), began)))
+
+
+def _passed_before_ms(observed: Observed) -> int | None:
+    """When those that left began to acknowledge later entries, at the latest; None: not known."""
+    now, cursor, rate = observed.now, observed.cursor_now, observed.window.last.topic.msg_rate_in
+    now_ms, backlog = observed.window.last.now_ms, observed.backlog.entries
+    behind = cursor.number_of_entries_since_first_not_acked_message if cursor else None
+    sent = [each.msg_out_counter for each in now.consumers or ()]
+    if now_ms is None or behind is None or backlog is None or not rate or None in sent:
+        return None
+    by_others = behind - backlog - sum(each or 0 for each in sent)
+    return now_ms - int(by_others / rate * 1000) if by_others > 0 else None
 
 
 def _emptied_ms(observed: Observed) -> int | None:
@@ -206,11 +221,10 @@ def _all_acked_in(observed: Observed) -> float | None:
 def _passed(observed: Observed, consumers: Sequence[ConsumerWindow], since_ms: int | None) -> int:
     """Later entries or messages that all who hold something have acknowledged since then.
 
-    0 where somebody holds something and has not, or where something was given back, which waits.
+    0 where somebody holds something and has not.
     """
     now, held = observed.now, observed.held
-    given_back = now.msg_in_replay or now.msg_rate_redeliver
-    if since_ms is None or held is None or given_back or now.is_replicated is not False:
+    if since_ms is None or held is None or now.is_replicated is not False:
         return 0
     holders = [each for each in consumers if each.unacked != 0 and each.active]
     acks = [each.now.last_acked_timestamp_ms or 0 for each in holders]

@@ -11,8 +11,10 @@ for as long either, so the ranges are at least so old; or the acknowledgements w
 after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace
 in the window shows that all of them have come in less time than that (a burst after a quiet night),
 it is silent. Where the broker has not moved mark-delete since it loaded the topic, the time counts
-from the oldest consumer's connection. A trace shows an entry that was delivered `hole_after` ago
-and is not acknowledged, while others that came later are.
+from the oldest consumer's connection. Consumers that left count with those that came after them,
+where more is acknowledged behind the gap than was sent to who is there: for as long as that took to
+come, at the pace of the last minute. A trace shows an entry that was delivered `hole_after` ago and
+is not acknowledged, while others that came later are.
 
 It speaks sooner, from `given_back_within` on, where a message was skipped at pace: whoever holds it
 has acknowledged `passed_by` later ones or more since then, and ten times as many as they hold. On
