@@ -131,7 +131,8 @@ def _rates(view: SubscriptionView) -> Found:
     """What the broker's last full minute tells of all, where nothing tells it of each."""
     again, out = view.msg_rate_redeliver or 0, view.msg_rate_out or 0
     sent = view.msg_rate_out != 0  # in the same minute; what is not sent does not come again
-    if again > 0 and 2 * again >= out and sent:
+    passes = view.circulation is not None and view.circulation.passes
+    if again > 0 and 2 * again >= out and sent and not passes:
         yield "rate_redeliver", {"again": f"{again:.3g}", "out": f"{out:.3g}"}
     if view.msg_rate_out == 0 and view.backlog is not None and view.backlog.empty is False:
         if not _held_back_lately(view):
@@ -236,6 +237,8 @@ def _circles(view: SubscriptionView) -> Found:
         return
     if outlived(view, FIRST_ACK_WITHIN.default):
         yield "outlived"
+    if circulation.passes:
+        return
     for sent in (circulation.window, circulation.life):
         if sent is not None and sent.in_circles:
             yield "in_circles", {"sent": sent.messages}

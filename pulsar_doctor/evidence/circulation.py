@@ -84,6 +84,8 @@ class Circulation:
     # Consumers that came and left in the window, were sent messages and acknowledged none.
     gone: int = 0
     rounds: Rounds | None = None  # None: none that the counters show
+    # Whether all that waits came at the end of the window: what is sent again is acknowledged soon.
+    passes: bool = False
     at_most_twice: bool = False  # whether nothing need have come three times
     ever_sent: int | None = None  # messages, also to those that have left; 0 where nobody is there
     last_delivery: Age | None = None

@@ -39,6 +39,7 @@ from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 
 Counter = Literal["msg_out_counter", "bytes_out_counter"]
 UNTOLD_BATCH = 1_000_000  # messages in an entry, where the broker does not tell
+PASSES = 5  # times what waits came in the window, where each message is acknowledged soon
 SKEWED = 3  # times: the size of a backlog is an estimate by the average size of entries
 
 
@@ -57,6 +58,7 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> C
         ever_sent=_ever_sent(now),
         gone=_came_and_left(observed),
         rounds=_rounds(observed, batch),
+        passes=_passes(observed, batch),
         last_delivery=window.last.age(*(each.last_consumed_timestamp_ms for each in there)),
         begun=window.last.age(begun),
         span_seconds=window.span_ms / 1000 if window.span_ms else None,
@@ -154,6 +156,18 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
         times = (now.bytes_out_counter or 0) // (SKEWED * size)
     found = times >= ROUNDS or lives > (ROUNDS if sure else 1)
     return Rounds(times, sent, sure and not acked, acked, lives) if found else None
+
+
+def _passes(observed: Observed, batch: int) -> bool:
+    """Whether what waits is the last that was published, and little of what came in the window.
+
+    Nothing behind mark-delete is acknowledged, so that all before what waits is.
+    """
+    published, waits, now = observed.published, observed.backlog.entries, observed.now
+    expired = now.msg_rate_expired or observed.course.growth(attrgetter("total_msg_expired"))
+    if published is None or waits is None or waits < 0 or observed.acknowledged_ranges != 0:
+        return False
+    return not (expired or _came_and_left(observed)) and PASSES * waits * batch <= published
 
 
 def _allowed(consumer: ConsumerStats) -> int:

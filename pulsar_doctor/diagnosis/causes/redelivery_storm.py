@@ -21,6 +21,8 @@ in the minute before it. A negative acknowledgement may wait longer than a windo
 consumers have never acknowledged anything, all their life counts, unless the same message comes
 less often than once in `round`. Where messages came back, but perhaps only once, it is unknown; so
 it is where consumers come and go within the window, are sent messages, and nobody acknowledges any.
+Retries that succeed are no storm: it is silent where nothing is acknowledged behind mark-delete and
+five times what waits was published in the window, so that all before that is acknowledged.
 
 One consumer that fails on each message is found beside others that work: it has been there for
 `window`, acknowledged none in its life, gave back `least` or more, and is sent further ones.
@@ -197,9 +199,9 @@ def _comes_back(sent: Sent, limits: Limits) -> bool:
 
 
 def _nothing_comes_again(circulation: Circulation, limits: Limits) -> bool:
-    """Whether there is nobody to send to, or nothing that is sent again."""
+    """Whether there is nobody to send to, or nothing that is sent again and again."""
     sent, last = circulation.ever_sent, circulation.last_delivery
-    if sent is not None and sent < limits["least"]:
+    if circulation.passes or (sent is not None and sent < limits["least"]):
         return True
     return last is not None and last.seconds > limits["round"]
 
@@ -272,6 +274,8 @@ LONGEST_DELAY = 120.0  # seconds: what is given back comes again after 60 as a r
 def _excluded(view: SubscriptionView) -> str | None:
     """For longer than it takes to come again nothing was sent at all."""
     circulation, there = view.circulation, view.consumers or ()
+    if circulation is not None and circulation.passes:
+        return "what is sent again is acknowledged soon: all that waits has just been published"
     for_long = all(
         each.connected_for and each.connected_for.seconds > LONGEST_DELAY for each in there
     )
