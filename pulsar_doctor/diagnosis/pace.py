@@ -124,10 +124,11 @@ def pace_of(view: SubscriptionView, balance: Balance) -> SubscriptionPace | None
     if not served or view.gap or view.refused or view.own or view.hides_partitions:
         return None
     limited = tuple(each for each in served if _at_limit(each))
-    full = tuple(each for each in served if _full(each) and not _at_limit(each))
+    even = _even(view, balance)
+    full = tuple(each for each in served if _full(view, each, even) and not _at_limit(each))
     if view.nothing_left and not (full or limited):
         return None
-    rest = tuple(each for each in served if not (_full(each) or _at_limit(each)))
+    rest = tuple(each for each in served if not (_full(view, each, even) or _at_limit(each)))
     full = tuple(each for each in full if each.works or each.moved)  # others hang
     again = _again(view, balance)
     alone = not any(each.delivered for each in rest)
@@ -154,11 +155,25 @@ def pace_of(view: SubscriptionView, balance: Balance) -> SubscriptionPace | None
     )
 
 
-def _full(consumer: ConsumerView) -> bool:
-    """Without permits in most samples, or with a queue that lasts for long."""
-    share = consumer.full_share
+def _full(view: SubscriptionView, consumer: ConsumerView, even: bool) -> bool:
+    """Without permits in most samples, or with a queue that lasts for long, unless it is even.
+
+    A sole consumer forgot what remains between acknowledged ranges: that waits for no work.
+    """
+    share, held = consumer.full_share, most(consumer.unacked_messages)
     full = consumer.without_permits if share is None else share >= MOSTLY
-    return full or (consumer.drain_seconds or 0) > QUEUE_LASTS
+    forgot = view.ranges.count if view.ranges and len(view.served) == 1 else 0
+    queued = max(0.0, 1 - forgot / held) if held else 1.0
+    return full or (not even and (consumer.drain_seconds or 0) * queued > QUEUE_LASTS)
+
+
+def _even(view: SubscriptionView, balance: Balance) -> bool:
+    """Whether all is sent, and about as much is finished as comes in: then producers set the pace,
+    however much is held."""
+    came, done = balance.comes_in, balance.acknowledged
+    if not (view.nothing_left and came and done and came.about):
+        return False
+    return NEAR * came.about <= done.about <= came.about
 
 
 def _at_limit(consumer: ConsumerView) -> bool:
@@ -211,9 +226,11 @@ def _found(case: _Case) -> tuple[SetBy, Workload | None]:
 
 
 def _application(case: _Case) -> Workload:
-    """The consumers have full queues: each has as many workers as it holds taken messages."""
+    """The consumers have full queues: each has as many workers as it holds taken messages, unless
+    these pile up."""
     busy = case.full or case.view.served
-    hands = [each.in_hand.messages if each.in_hand else 1 for each in busy]
+    taken = [each.in_hand for each in busy]
+    hands = [own.messages if own and not own.piles_up else 1 for own in taken]
     at_once = max(1, min(hands))
     alone = case.waits or case.view.type != "Shared"
     return case.plain(

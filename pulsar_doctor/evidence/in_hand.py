@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pulsar_doctor.broker.stats.age import Age
 
+FAR_SLOWER = 2  # times as many in hand as were finished meanwhile
+
 
 @dataclass(frozen=True, slots=True)
 class InHand:
@@ -24,3 +26,10 @@ class InHand:
     def seconds(self) -> float | None:
         """For all of it, at its pace."""
         return None if self.pace is None else self.messages * self.pace
+
+    @property
+    def piles_up(self) -> bool:
+        """Whether these are more than it works on: workers finish as many while the oldest waits,
+        and take no more than they finish."""
+        takes = 1 + (self.growth or 0.0) * (self.pace or 0.0)  # for each one that it finishes
+        return takes >= FAR_SLOWER or self.messages >= FAR_SLOWER * self.finished

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.throttling import HeldBack, Throttling
@@ -141,3 +144,32 @@ def test_nobody_and_sums_have_no_pace() -> None:
     assert perhaps(consumers=()) is None
     assert perhaps(hides_partitions=True) is None
     assert perhaps(gap="commands are missing") is None
+
+
+HOLDS = replace(
+    RESTS, unacked_messages=exactly(200), delivered=50, done=45, drain_seconds=40.0, pace=None,
+)  # fmt: skip
+
+
+def test_what_is_only_held_sets_no_pace_while_as_much_is_finished_as_comes_in() -> None:
+    even: dict[str, Any] = {"left": exactly(0), "published": 50, "delivered": 50}
+    assert perhaps(consumers=(HOLDS,), finished=45, **even) is None
+    slower = replace(HOLDS, done=20)
+    assert of(slower, finished=20, **even).set_by == "application"
+
+
+def test_what_a_sole_consumer_forgot_between_acknowledged_ranges_waits_for_no_work() -> None:
+    forgets: dict[str, Any] = {"left": exactly(0), "published": 50, "delivered": 50, "finished": 30}
+    third, all_of_it = replace(HOLDS, done=30), AckedRanges(199, None, None)
+    assert perhaps(consumers=(third,), ranges=all_of_it, **forgets) is None
+    assert of(third, ranges=AckedRanges(3, None, None), **forgets).set_by == "application"
+
+
+def test_what_piles_up_in_an_application_is_not_worked_on_at_once() -> None:
+    own = InHand(800, 1600, Age(90_000, False), 400, True, pace=0.05, growth=0.0)
+    grows = replace(own, messages=300, growth=40.0)
+    busy = replace(own, messages=300)
+    for taken, at_once in ((own, 1), (grows, 1), (busy, 300)):
+        work = of(replace(BUSY, in_hand=taken)).work
+        assert work is not None
+        assert work.at_once == at_once

@@ -37,7 +37,7 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.in_hand import InHand
+from pulsar_doctor.evidence.in_hand import FAR_SLOWER, InHand
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.values import least, most
@@ -55,7 +55,6 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS, WIRE})
 SYMPTOM = "too slow"
 EXPLAINS = frozenset({"ack-hole", "slow-but-progressing", "closed-unacknowledged"})
-FAR_SLOWER = 2  # times as many in hand as were finished meanwhile
 REMEDY = (
     "Limit what the application takes: put a bounded queue or a semaphore in front of its pool, "
     "so that it receives only when work is done."
