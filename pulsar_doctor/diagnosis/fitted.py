@@ -45,9 +45,10 @@ def weight(own: Mapping[str, float], clue: str) -> float:
 
 
 def sure(code: str, grade: float) -> float:
-    """The share of such findings that were right; the grade itself where nothing was measured."""
+    """The share of such findings that were right; the grade itself where nothing was measured, or
+    only higher grades."""
     known = certainty().get(code)
-    if not known:
+    if not known or grade < min(known):
         return grade
     return known[min(known, key=lambda each: (abs(each - grade), each))]
 

@@ -4,6 +4,8 @@ A durable subscription keeps every message until somebody acknowledges it. With 
 backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
 so (a job that runs at night, a subscription that was forgotten), or its application is restarted,
 and a stall when the last consumer left within the window, and none has come for `restart_wait`.
+Where somebody was there within the last five minutes, it is less certain: an application that ends
+again and again has nobody attached while its supervisor pauses, and a window shows that.
 
 It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
 one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
@@ -23,7 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.diagnosis.actions.commands import admin, checked, subscription_admin
+from pulsar_doctor.diagnosis.actions.commands import (
+    admin,
+    checked,
+    subscription_admin,
+    watch,
+)
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
@@ -37,13 +44,17 @@ THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "consumers that come back have come by then"),
     Threshold("restart_wait", 60.0, "seconds", "an application that is restarted is back by then"),
 )
+LONGEST_PAUSE = 300.0  # seconds: Kubernetes pauses no longer between two starts of a container
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
 REMEDY = (
     "Start the application that consumes this subscription; if nobody needs it any more, delete it "
     "(pulsar-admin topics unsubscribe), so that its backlog is not kept."
 )
-
+RETURNS = (
+    "See whether the application comes back by itself, as one that ends again and again: a window "
+    "shows whether consumers come and go (--window 60s). If none comes, start it."
+)
 MISSED = (
     "Find out why the application has no consumer on this partition: it may have been added later "
     "(autoUpdatePartitions(false)), or its consumer failed. A restart attaches to all partitions."
@@ -116,6 +127,15 @@ def _missed(alone: Alone, reconnect_wait: float) -> bool:
     return alone.elsewhere and alone.seconds is not None and alone.seconds >= reconnect_wait
 
 
+def _may_return(alone: Alone, restart_wait: float) -> bool:
+    """Whether somebody was there lately, so that a supervisor may pause before it restarts.
+
+    Not where the window was so long that it would have shown that."""
+    flow = alone.since_flow
+    lately = alone.left or (flow is not None and flow.exact and flow.seconds < LONGEST_PAUSE)
+    return lately and (alone.seconds or 0.0) < restart_wait
+
+
 def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
     last, left, gone = alone.since_flow, alone.left and not alone.reloaded, alone.seconds or 0.0
     what, seen = "no consumer is attached", ""
@@ -127,10 +147,12 @@ def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
     missed = _missed(alone, limits["reconnect_wait"])
     if missed:
         what = "no consumer is attached to this partition, while others of the topic have some"
+    stalls = missed or (left and gone >= limits["restart_wait"])
+    returns = not stalls and _may_return(alone, limits["restart_wait"])
     sure = 0.9 if view.durable else 0.6
     return Finding(
-        severity="stalled" if missed or (left and gone >= limits["restart_wait"]) else "warning",
-        confidence=sure,
+        severity="stalled" if stalls else "warning",
+        confidence=0.5 if returns else sure,
         summary=fill(SUMMARY, view, what=what, seen=seen),
         evidence=(
             Measure("consumers", 0, "consumers"),
@@ -138,14 +160,21 @@ def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
             Measure("last_flow", None if last is None else last.seconds, "seconds ago"),
             Measure("nobody_for", alone.seconds, "seconds"),
         ),
-        remedy=MISSED if missed else REMEDY,
-        actions=(
-            Action(
-                "now",
-                MISSED if missed else "Start the application that consumes this subscription.",
-            ),
-            *(() if missed else _deletes(view)),
-        ),
+        remedy=MISSED if missed else RETURNS if returns else REMEDY,
+        actions=(_first(view, missed, returns), *(() if missed else _deletes(view))),
+    )
+
+
+def _first(view: SubscriptionView, missed: bool, returns: bool) -> Action:
+    if returns:
+        return Action(
+            "now",
+            RETURNS,
+            command=watch(view, 60),
+            brief="See whether the application comes back by itself; if not, start it",
+        )
+    return Action(
+        "now", MISSED if missed else "Start the application that consumes this subscription."
     )
 
 
