@@ -1,30 +1,34 @@
 """Joins thread dumps that somebody brings with what a broker reports of the same incident.
 
-A dump names no consumer and no address, unless the log around it does. So it is taken to be of the
-consumers with a client that writes such dumps, where they share one address; or else of the one
-address with consumers that hold messages and do not go on, where one dump alone shows a thread that
-may be why. Otherwise it decides nothing, and what it shows is a note.
+A dump names no consumer and no address, unless the log around it does. Two addresses are two
+connections, of two processes as a rule. So it is taken to be of the consumers at one address where
+these are the only ones, over all topics, with a client that writes such dumps, and no other process
+of that kind was dumped. Otherwise it decides nothing, and what it shows is a note.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from pulsar_doctor.broker.stats.observed import TopicWindow
+from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.actions.threads import sentence
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.by_process import named, seated
-from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, process_of
 from pulsar_doctor.evidence.process_report import ProcessReport, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.clients import clients_of
-from pulsar_doctor.wording.printable import many
+from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.wording.printable import listed, many
 
 DUMPED_BY = {"jvm": "jcmd", "go": "pprof", "python": "py-spy"}  # as the table of clients calls it
 NOTES_MOST = 6  # of one process
+NAMED_MOST = 5  # consumers in one sentence
 BY_PROCESS = {"listener-stuck", "nobody-receives", "receive-deadlock", "pool-stuck"}  # causes
 STILL_MOVES = (
     "whether a thread hangs for good is not decided: bring a dump of a minute later as well"
@@ -33,54 +37,56 @@ FIRST = ("listens", "acknowledges", "receives", "application")
 
 
 @dataclass(frozen=True, slots=True)
+class _Dumped:
+    """One process, and the consumers that it has, or may have, by address."""
+
+    process: ProcessReport
+    known: bool  # a log names its addresses, or no other process may have these consumers
+    consumers: Mapping[str | None, list[str]]
+    how: str  # its consumers, in a sentence; "": there is nothing to say
+
+
+_Placed = tuple[bool, Mapping[str | None, list[str]], str]  # as in _Dumped
+
+
+@dataclass(frozen=True, slots=True)
 class Dumped:
     """Every process of which there are dumps."""
 
-    processes: tuple[ProcessReport, ...]
-    ends: tuple[frozenset[str], ...]  # of each, as far as a log names them
+    processes: tuple[_Dumped, ...]
 
     @classmethod
-    def of(cls, dumps: Iterable[ThreadDump], apart_seconds: float | None) -> Dumped:
+    def of(
+        cls,
+        dumps: Iterable[ThreadDump],
+        apart_seconds: float | None,
+        windows: Iterable[TopicWindow] = (),
+    ) -> Dumped:
         """Collects dumps of one process. apart_seconds: from one to the next, if known."""
-        processes: list[list[ThreadDump]] = []
+        found: list[list[ThreadDump]] = []
         for each in dumps:
-            same = next((those for those in processes if each.is_of(those[0])), None)
+            same = next((those for those in found if each.is_of(those[0])), None)
             if same is None:
-                processes.append([each])
+                found.append([each])
             else:
                 same.append(each)
-        ends = (frozenset().union(*(each.ends for each in those)) for those in processes)
-        found = (process_of(in_order(those), apart_seconds) for those in processes)
-        return cls(tuple(found), tuple(ends))
+        kinds, all_ = Counter(these[0].kind for these in found), _consumers(windows)
+        return cls(
+            tuple(
+                _Dumped(
+                    process_of(in_order(these), apart_seconds),
+                    *_placed(these, all_, kinds[these[0].kind] == 1),
+                )
+                for these in found
+            )
+        )
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view with where the threads of its consumers are, as far as dumps can be of them."""
-        for kind in DUMPED_BY:
-            process, consumers = self._fitting(view, kind)
-            if process is not None:
-                ends: dict[str | None, list[str]] = {}
-                for each in consumers:
-                    ends.setdefault(each.address, []).append(named(each.name, view.full_topic))
-                view = seated(view, process, ends)
+        for each in self.processes:
+            if each.known:
+                view = seated(view, each.process, each.consumers)
         return view
-
-    def _fitting(
-        self, view: SubscriptionView, kind: str
-    ) -> tuple[ProcessReport | None, Sequence[ConsumerView]]:
-        """The process of this kind, and the consumers that it is taken to have."""
-        these = [each for each in self.processes if each.kind == kind]
-        for process, ends in zip(self.processes, self.ends, strict=True):
-            at_end = [each for each in view.consumers or () if each.address in ends]
-            if process.kind == kind and at_end:
-                return process, at_end
-        may_be = [each for each in view.consumers or () if _is_dumped_by(each, DUMPED_BY[kind])]
-        if len(these) == 1 and len({each.address for each in may_be}) == 1:
-            return these[0], may_be
-        blocked = [each for each in these if is_blocked(each)]
-        rest = [each for each in may_be if _rests(each)]
-        if len(blocked) == 1 and len({each.address for each in rest}) == 1:
-            return blocked[0], rest
-        return None, ()
 
     def noted(self, verdicts: Iterable[Diagnosis], checkup: Checkup) -> Iterator[Diagnosis]:
         """The verdicts; then notes on what the dumps show, where no finding rests on them.
@@ -94,34 +100,47 @@ class Dumped:
                 checkup.unreachable.append((REST, STILL_MOVES))
             decided |= by_dumps
             yield each
-        if not decided:
-            checkup.notes += [(REST, note) for note in self.notes]
-
-    @property
-    def notes(self) -> Iterator[str]:
-        """What each process shows by itself, a sentence each, what may be wrong first."""
-        for each in self.processes:
-            yield from islice(_notes(each), NOTES_MOST)
+        for one in self.processes:
+            shown = [] if decided and one.known else islice(_notes(one.process), NOTES_MOST)
+            checkup.notes += [(REST, note) for note in (*shown, one.how) if note]
 
 
-def is_blocked(process: ProcessReport) -> bool:
-    """Whether one of its threads may be why a consumer does not go on."""
-    roles = {each.role for each in process.threads}
-    works = bool(roles & {"listens", "acknowledges"}) or any(
-        each.of_client for each in process.threads
-    )
-    return bool(process.deadlocks or process.pools) or works or "receives" not in roles
+def _consumers(windows: Iterable[TopicWindow]) -> list[tuple[str, ConsumerStats]]:
+    """All of them, each with its name and topic in words."""
+    return [
+        (named(each.consumer_name, full_name(observed.topic, observed.partition)), each)
+        for window in windows
+        for observed in window.subscriptions()
+        for each in observed.now.consumers or ()
+    ]
 
 
-def _is_dumped_by(consumer: ConsumerView, tool: str) -> bool:
+def _placed(
+    these: list[ThreadDump], consumers: list[tuple[str, ConsumerStats]], alone: bool
+) -> _Placed:
+    """Whose process it is. alone: no other one of its kind was dumped."""
+    kind, ends = these[0].kind, frozenset().union(*(each.ends for each in these))
+    at_end = [each for each in consumers if each[1].address in ends]
+    tool = DUMPED_BY.get(kind, kind)
+    may_be = at_end or [each for each in consumers if _is_dumped_by(each[1], tool)]
+    places: dict[str | None, list[str]] = {}
+    for name, one in may_be:
+        places.setdefault(one.address, []).append(name)
+    if at_end or not places:
+        return bool(at_end), places, ""
+    where = f"the thread dump of {these[0].of}"
+    who = listed(list(dict.fromkeys(name for name, _ in may_be)), NAMED_MOST)
+    if alone and len(places) == 1 and (None not in places or len(may_be) == 1):
+        at = "".join(f" at {each.removeprefix('/')}" for each in places if each)
+        only = "the only client here that may write such a dump"
+        return True, places, f"{where} is taken to be of {who}{at}, {only}"
+    return False, places, f"{where} may be of {who}: it names none of them, so it decides nothing"
+
+
+def _is_dumped_by(consumer: ConsumerStats, tool: str) -> bool:
     """Whether it may be of a process that this tool dumps; it may where its client is not known."""
     clients = clients_of(consumer.client_version)
     return not clients or any(tool in each.dump[0] for each in clients)
-
-
-def _rests(consumer: ConsumerView) -> bool:
-    """Whether it holds messages, and nothing shows that it moves."""
-    return not (consumer.holds_nothing or consumer.moved or consumer.works)
 
 
 def _notes(process: ProcessReport) -> Iterator[str]:

@@ -162,8 +162,30 @@ def test_a_dump_that_may_be_of_two_processes_is_a_note_unless_its_log_names_one(
     rc, document = judged(stats, bare)
     assert (rc, document["subscriptions"][0]["findings"]) == (3, [])
     assert any("pulsar-client-io-1-1" in each["note"] for each in document["notes"])
+    assert any("may be of java-io on" in each["note"] for each in document["notes"])
     rc, document = judged(stats, log)
     assert document["subscriptions"][0]["findings"][0]["consumer"] == "java-io"
+
+
+def test_a_dump_is_of_one_address_over_all_topics_or_of_none(tmp_path: Path) -> None:
+    (stats,), dumped = of("java-hang", "stats2.json"), of("java-hang", "jstack1.txt", "jstack2.txt")
+    _, document = judged(stats, *dumped)
+    assert any("is taken to be of" in each["note"] for each in document["notes"])
+    alone = json.loads(stats.read_text())
+    other = json.loads(stats.read_text())
+    other["subscriptions"]["s"]["consumers"][0]["address"] = "/127.0.0.1:2"
+    file = tmp_path / "topics.jsonl"
+    lines = [{"schema": "pulsar-doctor/samples/1", "program_version": "0.2.0"}]
+    lines += [
+        {"topic": f"persistent://public/default/{name}", "taken_ms": None, "stats": answer}
+        for name, answer in (("a", alone), ("b", other))
+    ]
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    _, document = judged(file, *dumped)
+    found = [each["code"] for one in document["subscriptions"] for each in one["findings"]]
+    assert "nobody-receives" not in found
+    (note,) = (each["note"] for each in document["notes"] if "may be of" in each["note"])
+    assert [one for one in ("default/a", "default/b") if one not in note] == []
 
 
 @pytest.mark.parametrize("prefix", ["billing-1  | ", "2026-11-29T13:22:47.123456789Z stdout F ",
