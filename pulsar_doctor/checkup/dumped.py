@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.actions.threads import sentence
+from pulsar_doctor.diagnosis.thresholds import SLOW_WAIT
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.by_process import named, seated
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, process_of
@@ -32,6 +33,10 @@ NAMED_MOST = 5  # consumers in one sentence
 BY_PROCESS = {"listener-stuck", "nobody-receives", "receive-deadlock", "pool-stuck"}  # causes
 STILL_MOVES = (
     "whether a thread hangs for good is not decided: bring a dump of a minute later as well"
+)
+NEWER = (
+    "no verdict here shows that, and the dumps may be newer than the statistics: take both at the "
+    "same time"
 )
 FIRST = ("listens", "acknowledges", "receives", "application")
 
@@ -54,6 +59,7 @@ class Dumped:
     """Every process of which there are dumps."""
 
     processes: tuple[_Dumped, ...]
+    moving: set[str | None] = field(default_factory=set)  # addresses at which messages move
 
     @classmethod
     def of(
@@ -83,6 +89,7 @@ class Dumped:
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view with where the threads of its consumers are, as far as dumps can be of them."""
+        self.moving.update(each.address for each in view.consumers or () if each.moved)
         for each in self.processes:
             if each.known:
                 view = seated(view, each.process, each.consumers)
@@ -101,8 +108,25 @@ class Dumped:
             decided |= by_dumps
             yield each
         for one in self.processes:
+            hung = () if decided or one.consumers.keys() & self.moving else _hung(one.process)
+            checkup.unreachable += [
+                (REST, f"{_called(one.process)}: {sentence([each])}; {NEWER}") for each in hung
+            ]
             shown = [] if decided and one.known else islice(_notes(one.process), NOTES_MOST)
             checkup.notes += [(REST, note) for note in (*shown, one.how) if note]
+
+
+def _hung(process: ProcessReport) -> list[Sitting]:
+    """The first thread that takes messages, and has rested for longer than a slow one may."""
+    works = (
+        each for each in process.threads
+        if each.role in ("listens", "acknowledges") or each.of_client or each.chain
+    )  # fmt: skip
+    return [each for each in works if (each.seconds or 0.0) >= SLOW_WAIT.default][:1]
+
+
+def _called(process: ProcessReport) -> str:
+    return f"the thread dump of {process.name}"
 
 
 def _consumers(windows: Iterable[TopicWindow]) -> list[tuple[str, ConsumerStats]]:
@@ -144,7 +168,7 @@ def _is_dumped_by(consumer: ConsumerStats, tool: str) -> bool:
 
 
 def _notes(process: ProcessReport) -> Iterator[str]:
-    where = f"the thread dump of {process.name}"
+    where = _called(process)
     for names in process.deadlocks:
         yield f"{where}: deadlock, {' and '.join(names)} wait for each other"
     threads: Mapping[str, list[Sitting]] = {role: [] for role in FIRST}

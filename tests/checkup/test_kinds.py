@@ -106,6 +106,22 @@ def test_a_client_that_works_stays_healthy_beside_its_dump(incident: str, brough
     assert document["subscriptions"][0]["status"] == "healthy"
 
 
+def test_a_listener_that_hangs_beside_healthy_statistics_is_exit_3(tmp_path: Path) -> None:
+    stats, *dumped = of("python-listener", "stats2.json", "pyspy1.txt", "pyspy2.txt")
+    document = json.loads(stats.read_text())
+    subscription = document["subscriptions"]["s"]
+    subscription |= {"msgBacklog": 0, "unackedMessages": 0}
+    subscription["consumers"][0] |= {"unackedMessages": 0, "availablePermits": 500}
+    file = tmp_path / "earlier.json"
+    file.write_text(json.dumps(document))
+    assert judged(file)[0] == 0
+    rc, shown = judged(file, *dumped, more=("--interval", "90s"))
+    assert (rc, shown["subscriptions"][0]["status"]) == (3, "healthy")
+    (reason,) = (each["reason"] for each in shown["unreachable"])
+    assert "charge (app.py:6) for 90 s" in reason
+    assert "take both at the same time" in reason
+
+
 def test_each_file_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     files = of("java-lock", "stats2.json", "jstack1.txt")
     found = recognise(SampleFiles(list(map(str, files))))
