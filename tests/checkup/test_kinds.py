@@ -122,6 +122,30 @@ def test_a_listener_that_hangs_beside_healthy_statistics_is_exit_3(tmp_path: Pat
     assert "take both at the same time" in reason
 
 
+@pytest.mark.parametrize(
+    ("incident", "name", "names"),
+    [("python-listener", "pyspy1.txt", "MainThread"),
+     ("java-lock", "jstack1.txt", "writer"),
+     ("java-deadlock", "jcmd2.txt", "bookkeeper")],
+)  # fmt: skip
+def test_the_name_of_a_thread_shows_no_credential(
+    incident: str, name: str, names: str, tmp_path: Path
+) -> None:
+    stats, dumped = of(incident, "stats2.json", name)
+    file = tmp_path / "dump.txt"
+    file.write_text(
+        re.sub(
+            f'"({names})"', r'"\1 password=hunter2 eyJhbGciOiJIUzI1NiJ9.e30.x"', dumped.read_text()
+        )
+    )
+    assert "hunter2" in file.read_text()
+    for files in ([stats, file], [file]):
+        text = json.dumps(judged(*files)[1])
+        assert "[redacted]" in text
+        assert "hunter2" not in text
+        assert "eyJhb" not in text
+
+
 def test_each_file_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     files = of("java-lock", "stats2.json", "jstack1.txt")
     found = recognise(SampleFiles(list(map(str, files))))

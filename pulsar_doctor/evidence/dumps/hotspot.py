@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.evidence.dumps.java import Awaited, JavaThread
+from pulsar_doctor.wire.redaction import redact_version
 
 DEADLOCK, STACKS = "Found one Java-level deadlock:", "Java stack information"
 STATE, FRAME = "java.lang.Thread.State: ", "at "
@@ -160,7 +161,7 @@ class _Reading:
         if line.startswith(STACKS):
             self.in_cycle = False
         elif self.in_cycle and line.startswith('"') and line.endswith('":'):
-            self.cycles[-1][line[1:-2]] = None
+            self.cycles[-1][redact_version(line[1:-2])] = None
 
     def _take_of_thread(self, line: str) -> None:
         if not line.strip():
@@ -214,7 +215,8 @@ class _Reading:
 
 
 def _head(line: str) -> tuple[str, int, int] | None:
-    """A thread's name, Java's number of it and the kernel's; a name may hold what follows it."""
+    """A thread's name, Java's number of it and the kernel's; a name may hold what follows it, and
+    what resembles a credential, which is redacted."""
     name, _, rest = line[1:].rpartition('" #')
     words = rest.split()
     nid = next((word[4:] for word in words if word.startswith("nid=")), "")
@@ -222,7 +224,7 @@ def _head(line: str) -> tuple[str, int, int] | None:
         return None
     if not re.fullmatch(rf"0x[0-9a-f]{{1,{DIGITS}}}|[0-9]{{1,{DIGITS}}}", nid):
         return None
-    return name, int(words[0]), int(nid, 16) if nid.startswith("0x") else int(nid)
+    return redact_version(name), int(words[0]), int(nid, 16) if nid.startswith("0x") else int(nid)
 
 
 def _ages(line: str) -> tuple[float | None, float | None, str]:

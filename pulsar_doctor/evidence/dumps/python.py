@@ -11,6 +11,7 @@ from typing import Any
 
 from pulsar_doctor.evidence.dumps.answers import Schema, checked, parsed
 from pulsar_doctor.evidence.process_report import Pool, Role, Sitting, method
+from pulsar_doctor.wire.redaction import redact_version
 
 LIBRARY = (
     "pulsar/__init__.py",
@@ -57,7 +58,7 @@ def sitting(thread: dict[str, Any], seconds: float | None, call: str | None = No
     frames = thread.get("frames") or []
     lines = tuple(_line(each) for each in frames)
     own = next((_line(each) for each in frames if _is_applications(each)), None)
-    name = thread.get("thread_name") or str(thread.get("os_thread_id"))
+    name = redact_version(thread.get("thread_name") or str(thread.get("os_thread_id")))
     state = "active" if thread.get("active") else "idle"
     top = lines[0] if lines else None
     inside = _inside(lines, own) or (() if call is None else (call,))
