@@ -876,14 +876,18 @@ def test_options_that_do_not_fit(put: Put) -> None:
         (b"", "FILE is empty"),
         (b" \n\n", "FILE is empty"),
         (gzip.compress(b"", mtime=0), "FILE is empty"),
-        (b"\x80\x00\xff garbage", "FILE is not readable JSON: "),
+        (b"\x80\x00\xff garbage",
+         "FILE is not readable JSON: it is not text: a file of 11 bytes; expected is what `"),
         (b"Topic a/b/c not found\n\nReason: Topic a/b/c not found",
          "FILE is not readable JSON: it says "
          '"Topic a/b/c not found"; expected is what `pulsar-admin topics stats` or '),
         (b"HTTP 404 Not Found",
          'FILE is not readable JSON: it says "HTTP 404 Not Found"; expected is '),
         (b"we see\nnothing",
-         'FILE is not readable JSON: it begins with "we see"; expected is what `'),
+         "FILE is not readable JSON: it is another text of 14 bytes; expected is what `"),
+        (b"-----BEGIN PRIVATE KEY-----\nMIIE",
+         "FILE is not readable JSON: it is a PEM file of 32 bytes; expected is what `"),
+        (b"<html>401", "FILE is not readable JSON: it is a page of HTML or XML of 9 bytes; "),
         (json.dumps(STATS).replace(":", "=", 1), "FILE is not readable JSON: "),
         ('{"subscriptions": {"s": {"consumers": [', "FILE is not readable JSON: "),
         (PACKED[:-9], "FILE is cut off: its compressed "),
@@ -908,6 +912,16 @@ def test_what_is_no_stats(put: Put, content: object, sentence: str) -> None:
     error = refusal(lambda: read([name]))
     assert str(error).startswith(sentence.replace("FILE", name))
     assert error.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["Bearer S3CRET", "\nS3CRET", '"S3CRET"', "token: S3CRET", '{"token": "S3CRET"', "S3CRET\0\x80",
+     "not found S3CRET", "Bearer S3CRET topic a: not found S3CRET"],
+)  # fmt: skip
+def test_a_text_that_is_not_known_is_never_repeated(put: Put, content: str) -> None:
+    name = put("s", content)
+    assert "S3CRET" not in str(refusal(lambda: read([name])))
 
 
 def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from pulsar_doctor.broker.samples.tabular import tabular
 from pulsar_doctor.broker.stats.fields import document_of, shown
 from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.printable import many
 
 LEVELS_MOST = 32  # levels; a broker writes less than ten
 TEXT_BYTES = 16 << 20  # of a text that is read so, character by character
@@ -62,7 +63,7 @@ MOMENT = re.compile(
 )
 REFUSAL = re.compile(
     r"(?:topic|partition|subscription|namespace|tenant)\b[^\n]{0,300}?\bnot (?:found|exist)"
-    r"[^\n]{0,60}|HTTP(?:/[0-9.]{1,3})?[ :]{1,2}[45][0-9]{2}\b[^\n]{0,60}",
+    r"|HTTP(?:/[0-9.]{1,3})?[ :]{1,2}[45][0-9]{2}\b(?: [a-z]{1,15}){0,3}",
     re.IGNORECASE,
 )
 FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|\{(?:code|noformat)(?::[^}\n]*)?\}).*", re.MULTILINE)
@@ -138,7 +139,24 @@ def _instead(content: bytes) -> str | None:
         return f"it says {shown(refusal[0].strip())}; {EXPECTED}, with the full name of a topic"
     if text.startswith(("{", "[")):
         return None
-    return f"it begins with {shown(text.splitlines()[0])}; {EXPECTED}" if text else EXPECTED
+    return f"it is {_kind_of(content, text)} of {many(len(content), 'byte')}; {EXPECTED}"
+
+
+def _kind_of(content: bytes, text: str) -> str:
+    """What kind of file it is. Its text is not repeated: it may be a secret."""
+    if text.startswith("-----BEGIN "):
+        return "a PEM file"
+    if text.startswith("<"):
+        return "a page of HTML or XML"
+    return "not text: a file" if b"\0" in content or not _is_utf8(content) else "another text"
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
