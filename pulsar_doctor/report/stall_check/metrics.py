@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -163,7 +164,9 @@ class Metrics:
         self._kept = defaultdict[Rank, dict[LabelValues, tuple[Total, list[MetricSample]]]](dict)
         those = before._kept.values() if before else ()
         self._before = {names: row for each in those for names, row in each.items()}
-        self._read_at = before._read_at if before else None  # None: nothing was read up to now
+        self._read_at: datetime | None = (
+            before._read_at if before else None
+        )  # None: nothing was read up to now
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts, each counted as it passes."""
