@@ -170,8 +170,12 @@ def test_where_it_is_in_each_format() -> None:
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
     assert not written("github", quiet(verdict("stalled"))).startswith("::error")
     first = written("nagios", quiet(verdict("stalled"))).partition("\n")[0]
-    assert first.startswith("PULSAR STALL-CHECK OK - 1 of 1 subscription stalled: ")
-    assert "; 1 suppressed|" in first
+    assert first.startswith("PULSAR STALL-CHECK OK - 1 of 1 subscription suppressed: billing on ")
+    both = quiet(verdict("stalled"))
+    both.diagnoses = [*both.diagnoses, verdict("warning", "mail")]
+    line = written("nagios", both).partition("|")[0]
+    assert line.startswith("PULSAR STALL-CHECK WARNING - 1 of 2 subscriptions warning: mail on ")
+    assert line.endswith("; 1 suppressed")
     assert first.endswith(" suppressed=1;;;0")
     table = written("table", quiet(verdict("stalled")))
     assert "1 subscription: 1 stalled; 1 suppressed" in table

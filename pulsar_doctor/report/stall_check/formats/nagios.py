@@ -68,9 +68,12 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
 
 def _headline(checkup: Checkup, tally: Tally, entries: list[Alike]) -> str:
     total, unread = many(tally.subscriptions, "subscription"), summary(checkup)
-    if entries:
-        worst = entries[0]
-        text = f"{tally.counts[worst.status]} of {total} {worst.status}: {worst.summary}"
+    loud = next((each for each in entries if each.shown.suppressed is None), None)
+    if loud:
+        text = f"{tally.counting[loud.status]} of {total} {loud.status}: {loud.summary}"
+    elif entries and tally.counting["healthy"] == tally.subscriptions:
+        quiet = sum(tally.suppressed.values())
+        return f"{quiet} of {total} suppressed: {entries[0].summary}" + (unread and f"; {unread}")
     elif checkup.unreachable and is_topic(checkup.unreachable[0][0]):
         topic, reason = map(printable, checkup.unreachable[0])
         return f"{unread}: {topic}: {reason}"
