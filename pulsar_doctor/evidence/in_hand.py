@@ -28,8 +28,17 @@ class InHand:
         return None if self.pace is None else self.messages * self.pace
 
     @property
+    def seconds_most(self) -> float | None:
+        """The same with those that may still be in its queue."""
+        return None if self.pace is None else self.most * self.pace
+
+    @property
+    def outpaced(self) -> bool:
+        """Whether it is sent so many more than it finishes, and keeps them."""
+        return (self.growth or 0.0) * (self.pace or 0.0) >= FAR_SLOWER - 1
+
+    @property
     def piles_up(self) -> bool:
         """Whether these are more than it works on: workers finish as many while the oldest waits,
         and take no more than they finish."""
-        takes = 1 + (self.growth or 0.0) * (self.pace or 0.0)  # for each one that it finishes
-        return takes >= FAR_SLOWER or self.messages >= FAR_SLOWER * self.finished
+        return self.outpaced or self.messages >= FAR_SLOWER * self.finished

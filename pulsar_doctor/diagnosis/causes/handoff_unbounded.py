@@ -10,11 +10,12 @@ The check compares what was taken with what was finished. FLOWs beyond the first
 messages the application took; what is not acknowledged of them is in hand. It is found where it has
 `at_once` or more in hand, and at the pace of its acknowledgements needs `held_for` or longer for
 them, and the oldest was sent `lasting` ago, and since then it finished no more than half as many
-as it has in hand. A worker that is only busy finishes as many as it has in hand while one of them
-waits. One that acknowledges at checkpoints, as Flink, Spark and sinks do, finishes all of them at
-once, and is not found; where only a later sample tells these apart it is unknown. It is unknown,
-too, where the size of the receiver queue decides whether it has that much in hand. One that has
-never acknowledged any, or is at its limit, is another cause.
+as it has in hand, or what it holds grows by as many as it finishes or more. A worker that is only
+busy finishes as many as it has in hand while one of them waits, and takes no more than that. One
+that acknowledges at checkpoints, as Flink, Spark and sinks do, finishes all of them at once, and is
+not found; where only a later sample tells these apart it is unknown. It is unknown, too, where the
+size of the receiver queue decides whether it has that much in hand, or whether that lasts so long
+while it grows. One that has never acknowledged any, or is at its limit, is another cause.
 
 The V5 client (5.0.0-M1) does this by itself on segments of a scalable topic: it takes all messages
 and keeps them in one list, until the application calls receive(). Only another pace helps there.
@@ -80,19 +81,19 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             continue
         if own.messages < limits["at_once"] or own.most < FAR_SLOWER * own.finished:
             continue
-        proven = own.messages >= FAR_SLOWER * own.finished
-        if own.one_by_one is None and proven:
+        if own.one_by_one is None and own.messages >= FAR_SLOWER * own.finished:
             yield _undecided(consumer, own)
-        elif own.one_by_one and _lasts(consumer, own, limits):
-            yield _finding(view, consumer, own) if proven else _queue_unknown(consumer, own)
+        elif own.one_by_one and _lasts(consumer, own, own.seconds, limits):
+            yield _finding(view, consumer, own) if own.piles_up else _queue_unknown(consumer, own)
+        elif own.one_by_one and own.outpaced and _lasts(consumer, own, own.seconds_most, limits):
+            yield _queue_unknown(consumer, own)
 
 
-def _lasts(consumer: ConsumerView, own: InHand, limits: Limits) -> bool:
+def _lasts(consumer: ConsumerView, own: InHand, seconds: float | None, limits: Limits) -> bool:
     """By the stats the oldest is only known to be no younger: then its life has to do."""
     age = (
         own.oldest if own.oldest.exact or consumer.connected_for is None else consumer.connected_for
     )
-    seconds = own.seconds
     lasts = max(age.seconds, own.oldest.seconds) >= limits["lasting"]
     return lasts and seconds is not None and seconds >= limits["held_for"]
 
@@ -119,7 +120,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
     share, reached = _of_limit(view, consumer, own)
     return Finding(
         severity="warning",
-        confidence=0.9 if own.oldest.exact else 0.7,
+        confidence=_sure(own),
         consumer=consumer.label,
         summary=_summary(own, consumer, reached),
         evidence=(
@@ -136,6 +137,13 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
         remedy=OF_V5 if is_segment(view) else REMEDY,
         actions=tuple(_of_v5(view) if is_segment(view) else _actions(view, consumer)),
     )
+
+
+def _sure(own: InHand) -> float:
+    """Growth alone may fill the receiver queue of many workers with long jobs."""
+    if own.messages < FAR_SLOWER * own.finished:
+        return 0.5
+    return 0.9 if own.oldest.exact else 0.7
 
 
 def _summary(own: InHand, consumer: ConsumerView, reached: float | None) -> str:
