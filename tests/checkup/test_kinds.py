@@ -182,6 +182,20 @@ def test_a_dump_that_is_cut_off_is_never_whole(tmp_path: Path) -> None:
     assert "cut off" in document["unreachable"][0]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("incident", "name", "last"),
+    [("python-healthy", "pyspy2.txt", ")"), ("python-pool", "faulthandler.txt", " in <module>")],
+)
+def test_a_dump_of_python_whose_last_line_is_cut_is_partial(
+    incident: str, name: str, last: str
+) -> None:
+    text = of(incident, name)[0].read_text().rstrip("\n")
+    assert all(each.whole for each in (*dumps(text), *dumps(f"{text}\n")))
+    begins = text.rindex("\n") + 5
+    for end in range(begins + 1, text.rindex(last)):
+        assert not dumps(text[:end])[-1].whole, text[begins:end]
+
+
 def two_consumers(incident: str, address: str, folder: Path) -> Path:
     """The statistics of an incident with another Java consumer that holds messages as well."""
     document = json.loads((INCIDENTS / incident / "stats2.json").read_text())

@@ -21,6 +21,7 @@ PLACE = re.compile(r"(.{1,1000}):(\d{1,9})\)$")
 FAULT_FRAME = re.compile(r'  File "(.{1,1000})", line (\d{1,9}) in (.{1,300})$')
 PROCESS = re.compile(r"Process \d{1,10}: ")
 MARK = re.compile(rf"^(?:{PY_SPY.pattern}|{FAULT.pattern})", re.MULTILINE)
+BEGINS = "    ", '  File "', "Thread ", "Current thread ", "Process "  # of lines of a dump
 OWN = ("pulsar", "_pulsar", *sys.stdlib_module_names)
 THREADS, FRAMES = 20_000, 500
 
@@ -38,6 +39,13 @@ def dumps(lines: Iterator[str]) -> list[list[dict[str, Any]]]:
             thread["frames"] = _placed(thread["frames"])
             found[-1].append(thread)
     return [each for each in found if each]
+
+
+def is_cut(text: str) -> bool:
+    """Whether it ends in the middle of a line of a dump, or where a thread's frames are missing."""
+    line = text.rpartition("\n")[2]
+    begins = any(each.startswith(line) or line.startswith(each) for each in BEGINS)
+    return bool(line.strip()) and begins and _frame(line) is None
 
 
 def _threads(lines: Iterator[str]) -> Iterator[dict[str, Any] | None]:

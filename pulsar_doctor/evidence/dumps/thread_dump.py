@@ -119,9 +119,10 @@ def _goroutines(text: str) -> list[ThreadDump]:
 
 def _python(text: str) -> list[ThreadDump]:
     read = python_text.dumps(line for line in text.splitlines() if line)
+    whole = not python_text.is_cut(text)
     return [
         ThreadDump("python", "Python", frozenset((each["key"],) for each in one),
-                   tuple(map(python.thread, one)))
+                   tuple(map(python.thread, one)), whole)
         for one in read
     ]  # fmt: skip
 

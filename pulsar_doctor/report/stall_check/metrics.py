@@ -164,9 +164,8 @@ class Metrics:
         self._kept = defaultdict[Rank, dict[LabelValues, tuple[Total, list[MetricSample]]]](dict)
         those = before._kept.values() if before else ()
         self._before = {names: row for each in those for names, row in each.items()}
-        self._read_at: datetime | None = (
-            before._read_at if before else None
-        )  # None: nothing was read up to now
+        # None: nothing was read up to now.
+        self._read_at: datetime | None = before._read_at if before else None
 
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts, each counted as it passes."""
