@@ -110,7 +110,7 @@ def _current_file() -> Path:
 
 
 def _ours(file: Path, allowed: frozenset[str]) -> dict[str, ClusterContext]:
-    _, tables = tables_of(file, "the contexts in") or ("", {})
+    _, tables = tables_of(file, "the file of contexts") or ("", {})
     return {
         name: ClusterContext(name, file, _settings(name, tables, file, allowed)) for name in tables
     }

@@ -24,6 +24,7 @@ TABLE = "suppress"
 HEAD = re.compile(rf"\s*\[\[\s*{TABLE}\s*\]\]")
 REQUIRED = ("topic", "until", "why")
 KEYS = (*REQUIRED, "subscription", "cause")
+ONE_OF = re.compile(r"\[!?+\]?+[^\]]*\]")  # [ ] of a pattern, as fnmatch reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Suppressions:
 def read(file: Path | None) -> Suppressions:
     """The entries of a file; None: of the one beside the contexts. Raises InputError."""
     where = file or own_file().with_name(NAME)
-    found = tables_of(where, "the suppressions in", required=file is not None)
+    found = tables_of(where, "the file of suppressions", required=file is not None)
     if found is None:
         return Suppressions()
     text, tables = found
@@ -63,8 +64,10 @@ def read(file: Path | None) -> Suppressions:
     try:
         unknown = next((name for name in tables if name != TABLE), None)
         listed = tables.get(TABLE, [])
-        if unknown or not (isinstance(listed, list) and all(isinstance(x, dict) for x in listed)):
-            raise InputError(f"{unknown or TABLE!r} is not a list; write [[{TABLE}]] above each")
+        if unknown is not None:
+            raise InputError(f"{unknown!r} is not known; write [[{TABLE}]] above each")
+        if not (isinstance(listed, list) and all(isinstance(x, dict) for x in listed)):
+            raise InputError(f"{TABLE!r} is not a list; write [[{TABLE}]] above each")
         return Suppressions(tuple(_entry(each, lines, at) for at, each in enumerate(listed)))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
@@ -87,6 +90,8 @@ def _of_table(table: dict[str, Any]) -> Suppression:
             raise InputError(f"{key}: is missing")
         if key != "until" and not (isinstance(table[key], str) and table[key].strip()):
             raise InputError(f"{key}: is not a text in quotes")
+        if key in ("topic", "subscription") and "[" in ONE_OF.sub("", table[key]):
+            raise InputError(f"{key}: has a [ without its ]; write [[] for the character itself")
     if cause := table.get("cause"):
         try:
             named([cause])

@@ -109,7 +109,10 @@ def test_one_that_has_ended_suppresses_nothing_and_is_a_warning(tmp_path: Path) 
          "exhausted'; did you mean permits-exhausted"),
         ("suppress = [3]", "'suppress' is not a list; write [[suppress]] above each"),
         ("[suppress]\n", "'suppress' is not a list; write [[suppress]] above each"),
-        ("[[quiet]]\n", "'quiet' is not a list; write [[suppress]] above each"),
+        (ENTRY.replace("orders", "orders[*"), "line 2: topic has a [ without its ]"),
+        (ENTRY.replace("orders", "orders[]"), "line 2: topic has a [ without its ]"),
+        (ENTRY + "subscription = 'a[!'", "line 5: subscription has a [ without its ]"),
+        ("[[quiet]]\n", "'quiet' is not known; write [[suppress]] above each"),
         (f"a{'.a' * 100} = 1", "has a key of more than 32 parts"),
     ],
 )  # fmt: skip
@@ -120,12 +123,17 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, why: str) ->
     assert why in str(told.value)
 
 
+@pytest.mark.parametrize("pattern", ["[[]x", "[]x]*", "[!]x]", "a[0-9]*", "a]", "[!a]"])
+def test_a_pattern_with_whole_brackets_is_taken(tmp_path: Path, pattern: str) -> None:
+    assert suppressions(tmp_path, ENTRY.replace("orders", pattern)).entries
+
+
 def test_a_file_that_is_named_has_to_be_there_and_the_default_need_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert read(None) == Suppressions()
-    with pytest.raises(InputError, match="cannot read the suppressions in"):
+    with pytest.raises(InputError, match="cannot read the file of suppressions"):
         read(tmp_path / "nowhere.toml")
     (tmp_path / "pulsar-doctor").mkdir()
     (tmp_path / "pulsar-doctor/suppressions.toml").write_text(ENTRY)
