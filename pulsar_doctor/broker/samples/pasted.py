@@ -132,7 +132,10 @@ def document_in(content: bytes, name: str) -> Pasted:
 
 
 def _instead(content: bytes) -> str | None:
-    """What a text is that holds no answer, and what was expected; None of JSON with a mistake."""
+    """What is expected in place of a text without an answer; None of JSON with a mistake.
+
+    It quotes a refusal of a broker and nothing else: the text may be a secret, given by mistake.
+    """
     text = content[:SHOWN_BYTES].decode(errors="replace").strip()
     refusal = REFUSAL.search(text)
     if refusal is not None:
