@@ -146,8 +146,8 @@ def command(request: StallCheckRequest) -> int:
     apply, it is 1. Suspected causes do not count; --fail-on suspect gives 1 if a suspected stall
     has 60% or more. `pulsar-doctor explain healthy` lists what healthy needs. With -o nagios: 0 OK,
     1 WARNING, 2 CRITICAL, 3 UNKNOWN. Ctrl-C within a window, or among the subscriptions of a
-    file, prints what is certain by then, and ends with 130. Ctrl-C ends --watch with the code of
-    its last round; before one has ended, with 130.
+    file, prints what is certain by then, and ends with 130. Ctrl-C ends --watch with the last
+    round's code; before one has ended, with 130.
     """
     try:
         return _check(request)
