@@ -170,7 +170,7 @@ def _first(view: SubscriptionView, missed: bool, returns: bool) -> Action:
         return Action(
             "now",
             RETURNS,
-            command=watch(view, 60),
+            check=checked(watch(view, 60), "whether consumers come and go"),
             brief="See whether the application comes back by itself; if not, start it",
         )
     return Action(
