@@ -17,23 +17,22 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.actions.threads import sentence
-from pulsar_doctor.diagnosis.thresholds import SLOW_WAIT
+from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, SLOW_WAIT
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.evidence.by_process import named, seated
+from pulsar_doctor.evidence.by_process import in_turn, named, seated
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, process_of
 from pulsar_doctor.evidence.process_report import ProcessReport, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.clients import clients_of
 from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many
 
 DUMPED_BY = {"jvm": "jcmd", "go": "pprof", "python": "py-spy"}  # as the table of clients calls it
 NOTES_MOST = 6  # of one process
 NAMED_MOST = 5  # consumers in one sentence
 BY_PROCESS = {"listener-stuck", "nobody-receives", "receive-deadlock", "pool-stuck"}  # causes
-STILL_MOVES = (
-    "whether a thread hangs for good is not decided: bring a dump of a minute later as well"
-)
+STILL_MOVES = "whether a thread hangs for good is not decided: "
 NEWER = (
     "no verdict here shows that, and the dumps may be newer than the statistics: take both at the "
     "same time"
@@ -46,6 +45,7 @@ class _Dumped:
     """One process, and the consumers that it has, or may have, by address."""
 
     process: ProcessReport
+    dumps: int
     known: bool  # a log names its addresses, or no other process may have these consumers
     consumers: Mapping[str | None, list[str]]
     how: str  # its consumers, in a sentence; "": there is nothing to say
@@ -81,6 +81,7 @@ class Dumped:
             tuple(
                 _Dumped(
                     process_of(in_order(these), apart_seconds),
+                    len(these),
                     *_placed(these, all_, kinds[these[0].kind] == 1),
                 )
                 for these in found
@@ -100,13 +101,14 @@ class Dumped:
 
         That a thread hangs for a while is a warning, and no comfort: it may hang for ever.
         """
-        decided = False
+        decided = undecided = False
         for each in verdicts:
             by_dumps = any(one.code in BY_PROCESS for one in each.findings)
-            if by_dumps and each.status == "warning":
-                checkup.unreachable.append((REST, STILL_MOVES))
+            undecided |= by_dumps and each.status == "warning"
             decided |= by_dumps
             yield each
+        if undecided:
+            checkup.unreachable.append((REST, STILL_MOVES + self._more))
         for one in self.processes:
             hung = () if decided or one.consumers.keys() & self.moving else _hung(one.process)
             checkup.unreachable += [
@@ -114,6 +116,18 @@ class Dumped:
             ]
             shown = [] if decided and one.known else islice(_notes(one.process), NOTES_MOST)
             checkup.notes += [(REST, note) for note in (*shown, one.how) if note]
+
+    @property
+    def _more(self) -> str:
+        """What would show whether it hangs."""
+        known = [each for each in self.processes if each.known]
+        if not any(each.dumps > 1 for each in known):
+            return "bring a dump of a minute later as well"
+        longest = max(one.seconds or 0.0 for each in known for one in each.process.threads)
+        if not longest:
+            return "--interval gives how far the dumps are apart"
+        stall = duration(REFILL_WAIT.default)
+        return f"the dumps are {duration(longest)} apart, and it counts as a stall from {stall} on"
 
 
 def _hung(process: ProcessReport) -> list[Sitting]:
@@ -181,7 +195,8 @@ def _notes(process: ProcessReport) -> Iterator[str]:
         yield f"{where}: all {many(len(pool.threads), 'thread')} of a pool have work"
     for role, words in WORDS.items():
         if threads[role]:
-            yield f"{where}: {words}{sentence(threads[role][:1])}{_more(threads[role])}"
+            first = sorted(threads[role], key=in_turn)[:1]
+            yield f"{where}: {words}{sentence(first)}{_more(threads[role])}"
     if not (threads["listens"] or threads["receives"]):
         yield f"{where}: no thread calls receive, and no listener runs"
 

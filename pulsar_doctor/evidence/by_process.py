@@ -18,7 +18,14 @@ from dataclasses import dataclass, replace
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.measures import PROCESS
-from pulsar_doctor.evidence.process_report import ClientConsumer, Pool, ProcessReport, Role, Sitting
+from pulsar_doctor.evidence.process_report import (
+    ClientConsumer,
+    Pool,
+    ProcessReport,
+    Role,
+    Sitting,
+    method,
+)
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_least, exactly, least
 
@@ -95,7 +102,14 @@ class _Threads:
 
 def _longest_first(threads: Iterable[Sitting], *roles: Role) -> tuple[Sitting, ...]:
     found = [each for each in threads if each.role in roles]
-    return tuple(sorted(found, key=lambda each: -(each.seconds or 0.0)))
+    return tuple(sorted(found, key=in_turn))
+
+
+def in_turn(thread: Sitting) -> tuple[float, bool, bool]:
+    """A key of what matters first: the longest; then who waits for another thread; at last where
+    the program began, as it waits for its other threads as a rule."""
+    begins = method(thread.line).rpartition(".")[2] in ("<module>", "main")
+    return -(thread.seconds or 0.0), not thread.chain, begins
 
 
 def subscription_views(process: ProcessReport) -> list[SubscriptionView]:

@@ -106,6 +106,23 @@ def test_a_client_that_works_stays_healthy_beside_its_dump(incident: str, brough
     assert document["subscriptions"][0]["status"] == "healthy"
 
 
+def test_what_would_decide_is_one_sentence_for_the_dumps_that_are_there() -> None:
+    stats, first, second = of("java-hang", "stats2.json", "jstack1.txt", "jstack2.txt")
+    _, document = judged(stats, first, second)
+    (reason,) = (each["reason"] for each in document["unreachable"])
+    assert " apart, and it counts as a stall from 5 min on" in reason
+
+
+def test_a_thread_in_its_own_function_is_named_before_the_main_one(tmp_path: Path) -> None:
+    file = tmp_path / "spy.txt"
+    file.write_text(
+        'Thread 1 (idle): "MainThread"\n    <module> (app.py:23)\n'
+        'Thread 2 (idle): "worker"\n    charge (app.py:7)\n    work (app.py:16)\n'
+    )
+    notes = [each["note"] for each in judged(file)[1]["notes"]]
+    assert "worker is in charge (app.py:7), and 1 more" in notes[0]
+
+
 def test_a_listener_that_hangs_beside_healthy_statistics_is_exit_3(tmp_path: Path) -> None:
     stats, *dumped = of("python-listener", "stats2.json", "pyspy1.txt", "pyspy2.txt")
     document = json.loads(stats.read_text())
