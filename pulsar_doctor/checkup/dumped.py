@@ -67,8 +67,11 @@ class Dumped:
         dumps: Iterable[ThreadDump],
         apart_seconds: float | None,
         windows: Iterable[TopicWindow] = (),
+        *,
+        others: bool = False,
     ) -> Dumped:
-        """Collects dumps of one process. apart_seconds: from one to the next, if known."""
+        """Collects dumps of one process. apart_seconds: from one to the next, if known.
+        others: there are consumers of more topics, which nobody wants to know of."""
         found: list[list[ThreadDump]] = []
         for each in dumps:
             same = next((those for those in found if each.is_of(those[0])), None)
@@ -82,7 +85,7 @@ class Dumped:
                 _Dumped(
                     process_of(in_order(these), apart_seconds),
                     len(these),
-                    *_placed(these, all_, kinds[these[0].kind] == 1),
+                    *_placed(these, all_, kinds[these[0].kind] == 1 and not others),
                 )
                 for these in found
             )
@@ -156,7 +159,8 @@ def _consumers(windows: Iterable[TopicWindow]) -> list[tuple[str, ConsumerStats]
 def _placed(
     these: list[ThreadDump], consumers: list[tuple[str, ConsumerStats]], alone: bool
 ) -> _Placed:
-    """Whose process it is. alone: no other one of its kind was dumped."""
+    """Whose process it is. alone: no other one of its kind was dumped,
+    and these are all consumers."""
     kind, ends = these[0].kind, frozenset().union(*(each.ends for each in these))
     at_end = [each for each in consumers if each[1].address in ends]
     tool = DUMPED_BY.get(kind, kind)

@@ -113,7 +113,7 @@ def of_recognised(
         raise DoctorError(missing)
     windows = among_partitions(read.windows)
     dumps = (dump for each in found.brought for dump in each.dumps)
-    dumped = Dumped.of(dumps, files.apart_seconds, windows)
+    dumped = Dumped.of(dumps, files.apart_seconds, windows, others=read.others)
     judge = replace(judge, dumped=dumped.joined)
     logged = Logged([each for each in found.brought if each.known])
     source: Source = "files and trace" if judge.wires else "files"

@@ -256,6 +256,8 @@ def test_a_dump_is_of_one_address_over_all_topics_or_of_none(tmp_path: Path) -> 
     found = [each["code"] for one in document["subscriptions"] for each in one["findings"]]
     assert "nobody-receives" not in found
     (note,) = (each["note"] for each in document["notes"] if "may be of" in each["note"])
+    _, document = judged(file, *dumped, more=("persistent://public/default/a",))
+    assert not any("taken to be" in each["note"] for each in document["notes"])
     assert [one for one in ("default/a", "default/b") if one not in note] == []
 
 

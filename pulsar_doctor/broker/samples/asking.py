@@ -66,6 +66,7 @@ class ReadSamples:
     notes: tuple[str, ...] = ()  # for the reader of the verdict
     incomplete: tuple[str, ...] = ()  # a sentence for each reason why subscriptions may be missing
     broker_version: str | None = None  # as a file of `--save` reports it; None: not reported
+    others: bool = False  # whether the files have topics that were not requested
 
     @property
     def samples(self) -> int:
@@ -127,7 +128,8 @@ def read(files: SampleFiles, reader: ReadsFile = answers_in) -> ReadSamples:
         raise InputError(f"{called(saved[0].name)} has its own times; leave out --at")
     cut = f"{called(saved[0].name)} is cut off; it is read up to its last whole line"
     notes, version = (cut,) if saved[0].cut else (), saved[0].broker_version
-    return ReadSamples(tuple(saved[0].windows()), notes, broker_version=version)
+    windows, others = tuple(saved[0].windows()), not all(saved[0].wanted.values())
+    return ReadSamples(windows, notes, broker_version=version, others=others)
 
 
 def of_plain(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) -> ReadSamples:
@@ -164,7 +166,8 @@ def of_plain(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) ->
     another = (
         f"{called(each.name)} has another answer, not read" for each in given if each.another
     )
-    return ReadSamples(tuple(windows), tuple(notes), (*files[-1].incomplete, *another, *why))
+    why, others = (*files[-1].incomplete, *another, *why), len(windows) < len(files[-1].samples)
+    return ReadSamples(tuple(windows), tuple(notes), why, others=others)
 
 
 def without_metrics(given: Sequence[Plain]) -> tuple[Sequence[Plain], tuple[str, ...]]:
