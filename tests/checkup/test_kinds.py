@@ -246,7 +246,9 @@ def test_a_dump_is_of_one_address_over_all_topics_or_of_none(tmp_path: Path) -> 
     other = json.loads(stats.read_text())
     other["subscriptions"]["s"]["consumers"][0]["address"] = "/127.0.0.1:2"
     file = tmp_path / "topics.jsonl"
-    lines = [{"schema": "pulsar-doctor/samples/1", "program_version": "0.2.0"}]
+    lines: list[dict[str, Any]] = [
+        {"schema": "pulsar-doctor/samples/1", "program_version": "0.2.0"}
+    ]
     lines += [
         {"topic": f"persistent://public/default/{name}", "taken_ms": None, "stats": answer}
         for name, answer in (("a", alone), ("b", other))
