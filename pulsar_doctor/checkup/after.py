@@ -46,7 +46,8 @@ class Earlier:
     ) -> Iterator[tuple[str, str]]:
         """What it has of these topics and is not there any more: the topic, and a sentence.
 
-        subscription: only this one. Raises InputError where it has none of these topics.
+        subscription: only this one. Raises InputError where it has none of these topics, or
+        where that is not certain.
         """
         found = {self._topic(topic) for topic in topics} - {None}
         if not found:
@@ -55,6 +56,10 @@ class Earlier:
                 f"{self.file} is of other topics ({printable(has)}); --after takes a file of what "
                 "is judged now"
             )
+        pairs = ((self._of(o), o) for o in there)
+        doubts = [_perhaps_another_topic(was[0], o, self.file) for was, o in pairs if was]
+        if doubts and all(doubts):
+            raise InputError(f"nothing to compare with: {doubts[0]}")
         now = {(self._topic(full_name(o.topic, o.partition)), o.subscription) for o in there}
         for topic, name in self.known:
             if topic in found and (topic, name) not in now and subscription in (None, name):
@@ -132,9 +137,28 @@ def _incomparable(
     earlier, later = was.window.last, observed.window.last
     if earlier.topic == later.topic and not seconds:
         return f"{file} holds the very reading that is judged; take another one"
+    if why := _perhaps_another_topic(was, observed, file):
+        return why
     if (seconds is not None and seconds < 0) or consumer_fell(earlier, later):
         return f"{file} was taken later than what is judged; --after takes the earlier one"
     return None
+
+
+def _perhaps_another_topic(was: Observed, observed: Observed, file: str) -> str | None:
+    """Why the two may be of different topics: one has no name, and no connection is in both."""
+    if (was.topic == UNKNOWN) == (observed.topic == UNKNOWN):
+        return None
+    before, now = (
+        {_identity(each) for each in of.now.consumers or () if each.address}
+        for of in (was, observed)
+    )
+    if not before.isdisjoint(now):
+        return None
+    known = printable(was.topic if observed.topic == UNKNOWN else observed.topic)
+    return (
+        f"only one of {file} and what is judged names its topic, and no consumer is in both; if "
+        f"both are of {known}, give that name on the command line"
+    )
 
 
 def _seconds(was: Observed, observed: Observed) -> float | None:

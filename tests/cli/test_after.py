@@ -68,7 +68,8 @@ def billing(stats: dict[str, Any]) -> dict[str, Any]:
 def drain(stats: dict[str, Any]) -> None:
     """The same consumers have acknowledged all that there was, and were sent the rest."""
     of, at = billing(stats), int(LATER)
-    of |= {"msgBacklog": 0, "backlogSize": 0, "unackedMessages": 0, "lastAckedTimestamp": at}
+    of |= {"msgBacklog": 0, "msgBacklogNoDelayed": 0, "backlogSize": 0}
+    of |= {"unackedMessages": 0, "lastAckedTimestamp": at}
     for consumer in of["consumers"]:
         consumer |= {"unackedMessages": 0, "availablePermits": 500, "lastAckedTimestamp": at}
         consumer |= {"msgOutCounter": 30}
@@ -93,6 +94,18 @@ def test_it_has_worked(check: Check, kept: str, later: Callable[[Change], str]) 
     assert told["text"].startswith("worked: stalled permits-exhausted of ")
     assert "-> healthy" in told["text"]
     assert f"unacked messages {HELD} -> 0" in told["text"]
+
+
+def test_a_file_without_a_name_may_be_of_another_topic(
+    check: Check, kept: str, later: Callable[[Change], str]
+) -> None:
+    request = ("--at", LATER, "--after", kept, *JSON)
+    same = check(None, "--stats", later(drain), *request)
+    assert same.document["subscriptions"][0]["after"]["outcome"] == "worked"  # same connections
+    other = check(None, "--stats", later(restart), *request)
+    assert other.code == 2
+    assert "only one of before.gz and what is judged names its topic" in other.err
+    assert after(check, kept, later(restart))["outcome"] == "worked"
 
 
 def test_one_that_connected_anew_began_again(
