@@ -82,9 +82,21 @@ class Balance:
 
     @property
     def a_minute(self) -> int | None:
-        """By how much the backlog grows in a minute: in the window, or by the rates."""
+        """By how much the backlog grows in a minute: in the window, or by the rates.
+
+        What was sent lets it fall only where something was acknowledged or expired.
+        """
         rate = self.growth_entries or self.growth
-        return None if rate is None else round(rate.about * MINUTE)
+        if rate is None or (rate is self.growth and rate.about < 0 and not self._is_acknowledged):
+            return None
+        return round(rate.about * MINUTE)
+
+    @property
+    def _is_acknowledged(self) -> bool:
+        """Whether anything was acknowledged, or expired, as far as reported."""
+        return any(
+            each is not None and each.about > 0 for each in (self.acknowledged, self.expired)
+        )
 
     @property
     def mostly_again(self) -> bool:

@@ -187,3 +187,11 @@ def test_a_short_window_between_two_deliveries_of_half_a_queue_contradicts_nothi
     window = {"consumers": (holds,), "watched_seconds": 10.0, "published": 1190}
     for delivered in (0, 500):
         assert of(**window, delivered=delivered).pace == "falls-behind"
+
+
+@pytest.mark.parametrize(("acked", "a_minute"), [(40.0, -4800), (0.0, None), (None, None)])
+def test_a_backlog_falls_by_acknowledgements_not_by_what_is_sent(
+    acked: float | None, a_minute: int | None
+) -> None:
+    found = of(msg_rate_in=40.0, msg_rate_out=120.0, message_ack_rate=acked)
+    assert found.a_minute == a_minute
