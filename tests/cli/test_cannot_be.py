@@ -24,7 +24,8 @@ def quiet() -> dict[str, Any]:
     """A subscription of which all is acknowledged; two consumers with permits."""
     stats: dict[str, Any] = json.loads(SHARED_MOVING.read_text())["samples"][-1]["stats"]
     billing = stats["subscriptions"]["billing"]
-    billing |= {"msgBacklog": 0, "unackedMessages": 0, "nonContiguousDeletedMessagesRanges": 0}
+    billing |= {"msgBacklog": 0, "msgBacklogNoDelayed": 0, "unackedMessages": 0}
+    billing |= {"nonContiguousDeletedMessagesRanges": 0}
     for consumer in billing["consumers"]:
         consumer |= {"unackedMessages": 0, "availablePermits": 1000}
     return stats
@@ -86,6 +87,26 @@ def test_what_cannot_be_is_said_and_is_not_healthy(
     assert f"is {value}, which is impossible: nothing is judged by it" in first
     assert verdict["backlog"] == (None if name == "msgBacklog" else 0)
     assert verdict["suspects"]
+
+
+def test_a_backlog_of_0_with_a_part_that_is_not_0_is_not_healthy(judged: Any) -> None:
+    code, verdict = judged(with_number("subscription", "msgBacklogNoDelayed", 200))
+    assert (code, verdict["status"], verdict["backlog"]) == (3, "unknown", None)
+    assert verdict["not_told"][0] == (
+        'msgBacklog of "billing" is 0, and msgBacklogNoDelayed, a part of it, is 200, which is '
+        "impossible: nothing is judged by them"
+    )
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_backlog_that_is_not_reported_is_not_0(judged: Any, missing: bool) -> None:
+    stats = with_number("topic", "backlogSize", 0)
+    billing = stats["subscriptions"]["billing"]
+    billing |= {"msgBacklog": None, "isDurable": True}
+    if missing:
+        del billing["msgBacklog"]
+    code, verdict = judged(stats)
+    assert (code, verdict["status"], verdict["backlog"]) == (3, "unknown", None)
 
 
 @pytest.mark.parametrize("backlog", [0, 60])

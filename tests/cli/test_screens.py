@@ -25,7 +25,7 @@ LINES_MOST = 14  # of a verdict that is not healthy
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 ESCAPED = re.compile(r"\\u[0-9a-f]{4}|\\x[0-9a-f]{2}")
 COMMANDS = ("pulsar-doctor ", "pulsar-admin ", "ss -")  # what people paste
-ROWS = ("where", "waits", "fix", "decide", "check", "run", "more")  # of a verdict, in order
+ROWS = ("but", "where", "waits", "fix", "decide", "check", "run", "more")  # of a verdict, in order
 TRACE, CASE, NEW = "TRACE", "CASE", "NEW"  # a trace, a page with a case, a new folder
 STALLED = {
     "a hog": f"stall-check --stats {STATES}/prefetch-hogging.jsonl.gz",

@@ -9,11 +9,12 @@ That nobody is attached never follows: whoever removes names removes all that sh
   that does not report its number holds the rest; otherwise one consumer of which nothing is known
 represents those that are not listed. The broker reads the sum after its parts: what is sent
   within a second does not count.
-- The size of the backlog of a topic is measured from the slowest durable cursor on, and no less
-  than what is there. Where it is 0, no durable subscription has a backlog.
+- The broker computes msgBacklogNoDelayed from msgBacklog, less what is delayed. Where the whole is
+  0 and the part is not, one of them was changed, and the backlog is not known.
 
-Source: PersistentSubscription.getStats, ManagedLedgerImpl.getEstimatedBacklogSize;
-apache/pulsar #2234.
+A backlog that is not reported stays so: no size of 0 stands for it.
+
+Source: PersistentSubscription.getStats; apache/pulsar #2234.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 
 UNLISTED = ConsumerStats()  # represents those that are not in the list
@@ -32,13 +34,18 @@ def completed(stats: TopicStats) -> TopicStats:
     subscriptions = stats.subscriptions
     if subscriptions is None:
         return stats
-    found = {name: _completed(stats, each) for name, each in subscriptions.items()}
+    found = {name: _completed(name, each) for name, each in subscriptions.items()}
     return stats if found == subscriptions else replace(stats, subscriptions=found)
 
 
-def _completed(topic: TopicStats, stats: SubscriptionStats) -> SubscriptionStats:
-    if stats.msg_backlog is None and topic.backlog_size == 0 and stats.is_durable:
-        stats = replace(stats, msg_backlog=0)
+def _completed(name: str, stats: SubscriptionStats) -> SubscriptionStats:
+    whole, part = stats.msg_backlog, stats.msg_backlog_no_delayed
+    if whole == 0 and part is not None and part > 0:
+        reason = (
+            f"msgBacklog of {shown(name)} is 0, and msgBacklogNoDelayed, a part of it, is "
+            f"{part}, which is impossible: nothing is judged by them"
+        )
+        stats = replace(stats, msg_backlog=None, cannot_be=(*stats.cannot_be, reason))
     if stats.type not in SHARING or not stats.consumers:
         return stats
     return replace(stats, consumers=_whole(stats, stats.consumers))

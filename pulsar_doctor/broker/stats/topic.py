@@ -99,6 +99,7 @@ class SubscriptionStats:
     active_consumer_name: str | None = None
     consumers: tuple[ConsumerStats, ...] | None = None
     msg_backlog: int | None = None
+    msg_backlog_no_delayed: int | None = None  # less those that are delayed
     msg_delayed: int | None = None
     msg_in_replay: int | None = None
     backlog_size: int | None = None

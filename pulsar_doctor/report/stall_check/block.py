@@ -12,7 +12,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
-from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect
+from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect, Unreliable
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
 from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_cause
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -76,6 +76,9 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
     if text:
         yield ScreenRow(SEEN, printable(f"{which}{text}"))
+    wrong = doubt(shown, Unreliable) if shown.status == "unknown" else ""
+    if wrong and wrong != cause(shown):
+        yield ScreenRow("but", wrong)
     if first.where and (where := whereabouts(first.where)):
         yield ScreenRow("where", where)
     if waits := _waits(pen, alike, first):
