@@ -454,6 +454,7 @@ def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
          ": backlog 498, steady; 1 consumer with 10 permits, last ack 2 s ago"),
         ({"growth": 3}, ": backlog 498, growing by 3 a minute"),
         ({"consumers": (), "backlog": 0, "growth": 0}, ": backlog 0; nobody attached"),
+        ({"backlog": 0, "growth": 0}, ": backlog 0; its consumers are not reported"),
         ({"consumers": (*CONSUMERS, ReportedConsumer(label="c"))},
          ": backlog 498; 3 consumers, last ack 2 s ago"),
         ({"consumers": (*CONSUMERS[1:], *LATER)},

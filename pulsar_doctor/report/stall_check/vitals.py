@@ -60,6 +60,8 @@ class Vitals:
         following: the sentence below it, with numbers that are left out here.
         """
         parts = [*self._backlog(backlog, values_in(following)), *self._consumers()]
+        if backlog == 0 and self.consumers is None:
+            parts.append("its consumers are not reported")
         return f": {'; '.join(parts)}" if parts else ""
 
     def _backlog(self, backlog: int | None, known: Set[str]) -> Iterator[str]:
