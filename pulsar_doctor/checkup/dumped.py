@@ -147,7 +147,7 @@ def _called(process: ProcessReport) -> str:
 
 
 def _consumers(windows: Iterable[TopicWindow]) -> list[tuple[str, ConsumerStats]]:
-    """All of them, each with its name and topic in words."""
+    """Each consumer, with its name and topic in words."""
     return [
         (named(each.consumer_name, full_name(observed.topic, observed.partition)), each)
         for window in windows
@@ -159,7 +159,7 @@ def _consumers(windows: Iterable[TopicWindow]) -> list[tuple[str, ConsumerStats]
 def _placed(
     these: list[ThreadDump], consumers: list[tuple[str, ConsumerStats]], alone: bool
 ) -> _Placed:
-    """Whose process it is. alone: no other one of its kind was dumped,
+    """The consumers that a process has, or may have. alone: no other one of its kind was dumped,
     and these are all consumers."""
     kind, ends = these[0].kind, frozenset().union(*(each.ends for each in these))
     at_end = [each for each in consumers if each[1].address in ends]
