@@ -26,6 +26,7 @@ LIMITS: Mapping[Status, str] = {  # warn;crit;min of performance data
     "unknown": ";;;0",
     "healthy": ";;;0",
 }
+UNREAD_MOST = 2  # of these lines, where there are too many
 LINES_MOST = 8  # in all: an agent carries a few KiB, and a person reads the first ones
 
 
@@ -90,11 +91,14 @@ def _details(checkup: Checkup, entries: list[Alike]) -> Iterator[str]:
         yield from (f"  {line}" for line in islice(in_detail(entries[0].shown), room - 1))
         return
     lines = [f"{one.status.upper()} {one.summary}" for one in entries]
-    lines += [f"UNREACHABLE {printable(topic)}: {printable(reason)}" for topic, reason in unread]
-    shown = room if len(lines) <= room else room - 1
-    yield from lines[:shown]
-    if len(lines) > shown:
-        yield f"and {len(lines) - shown} more: -o json lists them all"
+    missing = [f"UNREACHABLE {printable(topic)}: {printable(reason)}" for topic, reason in unread]
+    more = len(lines) + len(missing) - room
+    if more > 0:
+        missing = missing[:UNREAD_MOST]
+        lines = lines[: room - 1 - len(missing)]
+        missing.append(f"and {more + 1} more: -o json lists them all")
+    yield from lines
+    yield from missing
 
 
 def _performance(tally: Tally) -> str:
