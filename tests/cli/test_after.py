@@ -104,7 +104,7 @@ def test_a_file_without_a_name_may_be_of_another_topic(
     assert same.document["subscriptions"][0]["after"]["outcome"] == "worked"  # same connections
     other = check(None, "--stats", later(restart), *request)
     assert other.code == 2
-    assert "only one of before.gz and what is judged names its topic" in other.err
+    assert f"only one of {kept} and what is judged names its topic" in other.err
     assert after(check, kept, later(restart))["outcome"] == "worked"
 
 
