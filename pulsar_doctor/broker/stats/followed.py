@@ -9,12 +9,12 @@ That nobody is attached never follows: whoever removes names removes all that sh
   that does not report its number holds the rest; otherwise one consumer of which nothing is known
 represents those that are not listed. The broker reads the sum after its parts: what is sent
   within a second does not count.
+- The size of the backlog of a topic is measured from the slowest durable cursor on, and no less
+  than what is there. Where it is 0, no durable subscription has a backlog.
 - The broker computes msgBacklogNoDelayed from msgBacklog, less what is delayed. Where the whole is
   0 and the part is not, one of them was changed, and the backlog is not known.
 
-A backlog that is not reported stays so: no size of 0 stands for it.
-
-Source: PersistentSubscription.getStats; apache/pulsar #2234.
+Source: PersistentSubscription.getStats, ManagedLedgerImpl.getEstimatedBacklogSize; apache/pulsar #2234.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ def completed(stats: TopicStats) -> TopicStats:
     subscriptions = stats.subscriptions
     if subscriptions is None:
         return stats
-    found = {name: _completed(name, each) for name, each in subscriptions.items()}
+    found = {name: _completed(stats, name, each) for name, each in subscriptions.items()}
     return stats if found == subscriptions else replace(stats, subscriptions=found)
 
 
-def _completed(name: str, stats: SubscriptionStats) -> SubscriptionStats:
+def _completed(topic: TopicStats, name: str, stats: SubscriptionStats) -> SubscriptionStats:
+    if stats.msg_backlog is None and topic.backlog_size == 0 and stats.is_durable:
+        stats = replace(stats, msg_backlog=0)
     whole, part = stats.msg_backlog, stats.msg_backlog_no_delayed
     if whole == 0 and part is not None and part > 0:
         reason = (
