@@ -266,10 +266,14 @@ def test_the_steps_of_the_image_work_in_a_clean_root(target: str, tmp_path: Path
 def _outside_the_context(folder: str, names: list[str]) -> set[str]:
     """What the .dockerignore leaves out."""
     context = re.findall("^!(.*)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.M)
+    here = {name: str((Path(folder) / name).relative_to(ROOT)) for name in names}
     return {
-        each
-        for each in names
-        if each == "__pycache__" or (Path(folder) == ROOT and each not in context)
+        name
+        for name, path in here.items()
+        if name == "__pycache__"
+        or not any(
+            f"{each}/".startswith(f"{path}/") or path.startswith(f"{each}/") for each in context
+        )
     }
 
 

@@ -102,7 +102,7 @@ def test_the_extra_spark_brings_what_spark_connect_wants():
 def test_no_extra_is_needed_to_name_the_formats_that_have_a_place():
     run = without(EXTRAS, "stall-check", "t", "--after", "x", "-o", "nagios")
     assert run.returncode == 3  # of nagios
-    assert "-o nagios has no place for --after; -o json and jsonl have" in run.stdout
+    assert "-o nagios has no place for --after; -o json, jsonl and brief have" in run.stdout
 
 
 def test_the_base_explains_its_rules_without_any_extra():
@@ -115,7 +115,7 @@ def test_the_base_writes_a_page_without_charts(tmp_path):
     run = without(EXTRAS, "report", STATE, "-o", str(page))
     assert run.returncode == 0, run.stderr
     text = page.read_text()
-    assert "the charts needs more: pip install &#x27;pulsar-doctor[report]&#x27;" in unescape(text)
+    assert "the charts needs more: pip install 'pulsar-doctor[report]'" in unescape(text)
     assert 'class="chart"' not in text
 
 

@@ -14,7 +14,8 @@ represents those that are not listed. The broker reads the sum after its parts: 
 - The broker computes msgBacklogNoDelayed from msgBacklog, less what is delayed. Where the whole is
   0 and the part is not, one of them was changed, and the backlog is not known.
 
-Source: PersistentSubscription.getStats, ManagedLedgerImpl.getEstimatedBacklogSize; apache/pulsar #2234.
+Source: PersistentSubscription.getStats, ManagedLedgerImpl.getEstimatedBacklogSize;
+apache/pulsar #2234.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from pulsar_doctor.cli._types import DURATION
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.report.stall_check.formats import FORMATS
+from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:

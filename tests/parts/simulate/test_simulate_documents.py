@@ -98,6 +98,9 @@ longest longest without of its longest longest wait beside an
 queue messages/s FLOW after FLOW gap stall permits time without in a queue idle one most queued \
 backlog
 * 4 8 2 600 ms 300 ms 4.29 s 86 % 599 ms 1.2 s 0 4 0
+* is the recommended size. A stall: no permits, although the client owed some and its \
+application worked. Beside an idle one: a message waited, and another
+consumer had nothing to do.
 at 4, in the end:
 consumer-1: finished 8, 1 in its queue, permits 2, 5 FLOWs; next FLOW after 1 more message, in \
 about 300 ms at 300 ms each
