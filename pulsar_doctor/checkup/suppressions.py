@@ -24,7 +24,7 @@ TABLE = "suppress"
 HEAD = re.compile(rf"\s*\[\[\s*{TABLE}\s*\]\]")
 REQUIRED = ("topic", "until", "why")
 KEYS = (*REQUIRED, "subscription", "cause")
-ONE_OF = re.compile(r"\[!?+\]?+[^\]]*\]")  # [ ] of a pattern, as fnmatch reads it
+ONE_OF = re.compile(r"\[!?+\]?+[^\]]{0,200}\]")  # [ ] of a pattern, as fnmatch reads it
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ def changed(tmp_path: Path) -> Callable[..., ReadSamples]:
     def changed(change: Callable[[Any], Any], cut_at: str | None = None) -> ReadSamples:
         stats = stats_of("4.0.8-partitioned-per-partition")
         for each in (stats, *stats["partitions"].values()):
-            each["subscriptions"]["s"] |= {"msgBacklog": 0, "unackedMessages": 0}
+            each["subscriptions"]["s"] |= {
+                "msgBacklog": 0, "msgBacklogNoDelayed": 0, "unackedMessages": 0,
+            }  # fmt: skip
         change(stats)
         text = json.dumps(stats)
         file = tmp_path / "s.json"

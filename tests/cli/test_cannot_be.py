@@ -100,7 +100,7 @@ def test_a_backlog_of_0_with_a_part_that_is_not_0_is_not_healthy(judged: Any) ->
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_backlog_that_is_not_reported_is_not_0(judged: Any, missing: bool) -> None:
-    stats = with_number("topic", "backlogSize", 0)
+    stats = with_number("topic", "backlogSize", 100)
     billing = stats["subscriptions"]["billing"]
     billing |= {"msgBacklog": None, "isDurable": True}
     if missing:

@@ -490,6 +490,8 @@ A durable subscription keeps every message until somebody acknowledges it. With 
 backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
 so (a job that runs at night, a subscription that was forgotten), or its application is restarted,
 and a stall when the last consumer left within the window, and none has come for `restart_wait`.
+Where somebody was there within the last five minutes, it is less certain: an application that ends
+again and again has nobody attached while its supervisor pauses, and a window shows that.
 
 It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
 one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
