@@ -38,6 +38,7 @@ from tests.broker.test_fleet import stats as quiet_stats
 METRICS = "/metrics/"
 LIST = "broker-stats/topics"
 AT_ONCE = 0.3  # seconds, a time-out
+SOON = 1.5  # where a first piece has to come before it, also on a busy machine
 
 
 def drip(*first: bytes, drop: bytes = b" ") -> Iterator[bytes]:
@@ -102,15 +103,15 @@ def of_metrics(reply: Callable[[], Reply]) -> Any:
 def test_a_body_that_drips_is_given_up(question, status):
     with always(Reply(status, pieces=drip())) as broker:
         kind = Unreachable if status == 200 else NotFound
-        sentence = refusal(kind, broker.url, question, timeout_seconds=AT_ONCE)
+        sentence = refusal(kind, broker.url, question, timeout_seconds=SOON)
     if status == 200:
-        assert re.search(r"sent \d+ bytes of .* in 0\.\ds, and no end: .* is not used", sentence)
+        assert re.search(r"sent \d+ bytes of .* in [\d.]+s, and no end: .* is not used", sentence)
 
 
 def test_metrics_that_drip_are_given_up():
     with of_metrics(lambda: Reply(pieces=drip(b"pulsar_x 1\n"))) as broker:
-        sentence = refusal(Unreachable, broker.url, metrics(broker), timeout_seconds=AT_ONCE)
-    assert re.search(r"sent \d+ bytes of the metrics in 0\.\ds, and no end", sentence)
+        sentence = refusal(Unreachable, broker.url, metrics(broker), timeout_seconds=SOON)
+    assert re.search(r"sent \d+ bytes of the metrics in [\d.]+s, and no end", sentence)
 
 
 @pytest.mark.parametrize("question", [stats, listed])
