@@ -127,7 +127,7 @@ def test_a_listener_that_hangs_beside_healthy_statistics_is_exit_3(tmp_path: Pat
     stats, *dumped = of("python-listener", "stats2.json", "pyspy1.txt", "pyspy2.txt")
     document = json.loads(stats.read_text())
     subscription = document["subscriptions"]["s"]
-    subscription |= {"msgBacklog": 0, "unackedMessages": 0}
+    subscription |= {"msgBacklog": 0, "msgBacklogNoDelayed": 0, "unackedMessages": 0}
     subscription["consumers"][0] |= {"unackedMessages": 0, "availablePermits": 500}
     file = tmp_path / "earlier.json"
     file.write_text(json.dumps(document))

@@ -56,6 +56,14 @@ KNOWN: dict[str, dict[str, tuple[str, ...]]] = {
             "stats -> wire+stats+internal",
             "stats+internal -> wire+stats+internal",
         ),
+        "no-consumer": (
+            "stats -> stats",
+            "stats -> stats+internal",
+            "stats -> wire+stats",
+            "stats -> wire+stats+internal",
+            "stats+internal -> stats+internal",
+            "stats+internal -> wire+stats+internal",
+        ),
         "permits-exhausted": (
             "stats -> stats",
             "stats -> stats+internal",
