@@ -114,8 +114,8 @@ ONE_OF_EACH = [evil(status, f"{EVIL}{number}") for number, status in enumerate(S
 MANY = [evil("stalled", f"{number}{EVIL}") for number in range(9)]
 
 
-# Open: it fails for codes that no cause has (prometheus), for a line of the table that is too long,
-# and for topics that the brief document cuts without a word.
+# Open: it fails for a line of the table that is too long, and for topics that the brief document
+# cuts without a word.
 @pytest.mark.slow
 @settings(deadline=None)
 @given(diagnoses=different, unread=not_read, width=st.sampled_from(WIDTHS))

@@ -177,12 +177,14 @@ class Metrics:
         """One more subscription."""
         names = _shown(_namespace(of)), _shown(full_topic(of)), _shown(of.subscription)
         rank, cause = (_suppressed(of), STATUSES.index(of.status)), first_cause(of)
-        total = rank, names[0], cause[0] if cause else ""
+        total = rank, names[0], _shown(cause[0]) if cause else ""
         self._totals[total] += 1
         self._before.pop(names, None)
         if self._used[rank] >= SERIES_MOST or (of.status == "healthy" and not self._named):
             return
-        samples = [(name, names + values, value) for name, values, value in _series(of)]
+        samples = [
+            (name, (*names, *map(_shown, values)), value) for name, values, value in _series(of)
+        ]
         self._used[rank] += len(samples)
         self._kept[rank].setdefault(names, (total, samples))
 
