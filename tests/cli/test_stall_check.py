@@ -102,7 +102,7 @@ ACTIONS = [
         "when": "today",
         "text": Like("Give this consumer a receiver queue of 1, .*: .*"),
         "command": None,
-        "side_effect": Like("one round trip for each message: .*"),
+        "side_effect": Like("costs a round trip for each message: .*"),
         "undo": "set it back, and restart the consumer",
         "check": f"{CHECK}it holds few messages, and no other consumer is idle",
     },
@@ -307,8 +307,9 @@ def test_set_and_skip_change_the_verdict(
 
 
 def test_what_is_skipped_earns_no_green_and_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
     trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().subscribe(), 90).blocks))
     skipping = ("--trace", trace, "--skip", "permits-exhausted", "--skip", "slow-but-progressing")
     code, out, _ = checked(capsys, *skipping)
@@ -581,9 +582,8 @@ def test_sums_over_partitions_are_healthy_only_where_all_were_at_their_end(
         file.write_text(json.dumps(sums | {"subscriptions": {"billing": subscription}}))
         files += ["--stats", str(file)]
     assert run(["stall-check", *files, "--interval", "5s", "-q"]) == code
-    sums_are_named = (
-        "sums over all partitions, and one of them may be stuck" in capsys.readouterr().out
-    )
+    out = " ".join(capsys.readouterr().out.split())
+    sums_are_named = "sums over all partitions, and one of them may be stuck" in out
     assert sums_are_named == (code == 3)
 
 

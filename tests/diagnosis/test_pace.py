@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.actions.consumers import slow
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.evidence.circulation import Circulation, Sent
@@ -44,6 +45,16 @@ def of(*consumers: ConsumerView, **changes: Any) -> SubscriptionPace:
     found = perhaps(consumers=consumers or (BUSY,), **changes)
     assert found is not None
     return found
+
+
+def test_a_smaller_queue_is_advised_first_only_where_another_consumer_could_take_the_rest() -> None:
+    alone, beside = (
+        [action.text for action in slow(replace(VIEW, consumers=consumers), BUSY)]
+        for consumers in ((BUSY,), (BUSY, RESTS))
+    )
+    assert alone[0].startswith("Make the work on one message faster")
+    assert alone[1].startswith("Before others join: give this consumer a receiver queue of 1")
+    assert beside[0].startswith("Give this consumer a receiver queue of 1")
 
 
 def test_a_full_queue_is_the_application_and_it_says_how_many_consumers_keep_up() -> None:

@@ -25,7 +25,7 @@ from pulsar_doctor.diagnosis.actions.processes import (
     threads_seen,
 )
 from pulsar_doctor.diagnosis.actions.settings import likely_clients, setting
-from pulsar_doctor.diagnosis.answers import WHENS, Action
+from pulsar_doctor.diagnosis.answers import WHENS, Action, Urgency
 from pulsar_doctor.diagnosis.pace import pace_of
 from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -75,6 +75,7 @@ PORT = re.compile(r":(\d{1,5})$")
 AGAIN = "its unacknowledged messages are delivered again, including those that it has finished"
 ALL_STOP, COMES_AGAIN = "its other consumers stop too", "what it holds is delivered again"
 UNREACHABLE = "If that process cannot be reached, unload"
+BEFORE_OTHERS = "Before others join: "
 NO_MORE = "this finding is gone"
 ITS_SHARE = "this finding is gone, or it has reconnected and holds only its share"
 
@@ -85,9 +86,13 @@ def treatment(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, .
 
 
 def slow(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
-    """Actions for a consumer that acknowledges at long intervals."""
-    yield from smaller_queue(view, consumer)
-    yield more_workers(view)
+    """Actions for a consumer that acknowledges at long intervals.
+
+    A smaller queue only shares the work anew: of one that has no neighbour it changes no pace.
+    """
+    alone = view.consumers is not None and len(view.consumers) == 1
+    share = tuple(smaller_queue(view, consumer, BEFORE_OTHERS if alone else ""))
+    yield from (more_workers(view, "today"), *share) if alone else (*share, more_workers(view))
 
 
 def hangs(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
@@ -256,14 +261,14 @@ def smaller_queue(
         return
     give = "give" if condition else "Give"
     text = f"{condition}{give} this consumer a receiver queue of 1, so that little waits behind it"
-    effect = "one round trip for each message: too slow for messages that take milliseconds"
+    effect = "costs a round trip for each message: too slow for messages that take milliseconds"
     if unbound := likely_clients(consumer.client)[0].queue_of_one:
         effect += f"; {unbound}"
     expect = "it holds few messages, and no other consumer is idle"
     yield from SettingChange(RECEIVER_QUEUE, 1, text, effect, expect).on(view, consumer.client)
 
 
-def more_workers(view: SubscriptionView) -> Action:
+def more_workers(view: SubscriptionView, when: Urgency = "later") -> Action:
     """Where the work itself takes so long."""
     found = pace_of(view, balance_of(view))
     levers = found.levers if found else ()
@@ -278,4 +283,4 @@ def more_workers(view: SubscriptionView) -> Action:
             "Make the work on one message faster: with this type, one consumer does all of it; "
             "with Shared or Key_Shared, or with more partitions, several do"
         )
-    return Action("later", f"{text}.", check=check(view, "the backlog falls"))
+    return Action(when, f"{text}.", check=check(view, "the backlog falls"))
