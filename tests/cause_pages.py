@@ -10,8 +10,6 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 from pulsar_doctor.diagnosis import healthy
 from pulsar_doctor.diagnosis.answers import Action, Finding
 from pulsar_doctor.diagnosis.cause import SYMPTOMS, Cause
@@ -23,6 +21,7 @@ from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.details import print_healthy
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription
+from pulsar_doctor.wording.consoles import GatedConsole
 from tests.made import cases, states
 from tests.scenarios import SCENARIOS
 
@@ -116,7 +115,7 @@ def _recorded(code: str) -> Iterator[tuple[str, str, list[str]]]:
 def _screen(diagnosis: Diagnosis) -> list[str]:
     """What a terminal of 80 columns shows of it."""
     out = io.StringIO()
-    pen = Pen(Console(file=out, width=WIDTH), tells_backlog=True)
+    pen = Pen(GatedConsole(file=out, width=WIDTH), tells_backlog=True)
     if diagnosis.status == "healthy":
         print_healthy(pen, JudgedSubscription.of(diagnosis))
     else:

@@ -16,10 +16,10 @@ from html import unescape
 from pathlib import Path
 from unittest.mock import patch
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.cli import run
+from pulsar_doctor.wording.consoles import GatedConsole
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "screens"
@@ -52,7 +52,7 @@ def printed(line: str, *, colours: bool) -> str:
 def drawn(name: str) -> str:
     """One screen as SVG."""
     line = SCREENS[name]
-    console = Console(record=True, width=100, file=io.StringIO(), highlight=False)
+    console = GatedConsole(record=True, width=100, file=io.StringIO(), highlight=False)
     console.print(Text(f"$ pulsar-doctor {line}", style="bold"))
     console.print(Text.from_ansi(printed(line, colours=True)), end="")
     return console.export_svg(title="pulsar-doctor", unique_id=name)

@@ -19,7 +19,8 @@ from pulsar_doctor.wording.gate import complain, stderr
 
 EPILOG = (
     "Exit codes: 0 nothing stalled, 1 a stall was found, 2 wrong usage or unreadable input, "
-    "3 could not be examined, 130 interrupted."
+    "3 could not be examined, 130 interrupted. COLUMNS in the environment is the width of what is "
+    "printed; without it a pipe has 100 columns."
 )
 NOBODY_READS = 141  # what a shell says of a program that SIGPIPE has ended
 FIRST = "stall-check"  # in --help, of its group

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.broker.stats.cursors import (
@@ -19,6 +18,7 @@ from pulsar_doctor.broker.stats.cursors import (
 from pulsar_doctor.checkup.holes.held import BrokerCursor, KeptLedgers
 from pulsar_doctor.report.paper import FACT_WIDTH, print_rows
 from pulsar_doctor.report.tables import count
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.printable import listed, many, printable
 
 SHOWN_MOST = 20
@@ -34,7 +34,7 @@ WHAT = {
 }
 
 
-def print_cursors(console: Console, cursors: Sequence[BrokerCursor]) -> None:
+def print_cursors(console: GatedConsole, cursors: Sequence[BrokerCursor]) -> None:
     """Prints the cursors that keep something one by one, most first; the others are counted."""
     pinning = sorted((each for each in cursors if each.pins), key=_urgency)
     for cursor in pinning[:SHOWN_MOST]:

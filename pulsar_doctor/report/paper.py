@@ -1,7 +1,8 @@
-"""Where a report is printed: a terminal of some width, or a pipe, where lines are not wrapped.
+"""Where a report is printed: a terminal of some width, or a pipe.
 
-What is piped is searched, cut and pasted: there nothing is wrapped, and no line ends in spaces.
-COLUMNS in the environment is a wish for a width, and holds there too.
+In a pipe the sentences of a verdict are wrapped as for a ticket; its headline, a row of a table or
+of a list and a command to paste stay one line, to be searched, and no line ends in spaces. COLUMNS
+in the environment is a wish for a width of all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 from collections.abc import Iterable
 from typing import TextIO, cast
 
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +23,7 @@ from pulsar_doctor.wording.printable import printable
 
 SET_IN = 4  # characters before the rest of a long line
 PIPE_WIDTH = 20_000  # characters: rich wants a width, and no line of ours is as long
+PIPE_TEXT_WIDTH = 100  # characters of a sentence in a pipe
 FACT_WIDTH = 18  # characters of a label in a list of facts
 ROOM_LEAST = 25  # characters beside a label, however narrow the terminal is
 PARAGRAPH = re.compile(r"(?<=\S)\n {0,2}(?=[^\s-])")  # a line end that only its source needs
@@ -42,31 +43,33 @@ PLAIN_SYMBOLS = {"stalled": "X", "warning": "!", "healthy": "+", "unknown": "?",
 PIPE = GatedConsole(file=io.StringIO(), width=PIPE_WIDTH, highlight=False)  # nothing is drawn on it
 
 
-def console_on(out: TextIO) -> Console:
+def console_on(out: TextIO) -> GatedConsole:
     """Where to print; a character that the encoding has not is written as an escape."""
     out = behind(out)
     survive(out)
     if out.isatty():
         return GatedConsole(file=out, highlight=False)
-    width = None if os.environ.get("COLUMNS", "").isdecimal() else PIPE_WIDTH
-    return GatedConsole(file=cast(TextIO, Unpadded(out)), width=width, highlight=False)
+    wish = os.environ.get("COLUMNS", "").isdecimal()
+    width, text_width = (None, None) if wish else (PIPE_WIDTH, PIPE_TEXT_WIDTH)
+    pipe = cast(TextIO, Unpadded(out))
+    return GatedConsole(text_width, file=pipe, width=width, highlight=False)
 
 
-def fits(console: Console, table: Table) -> bool:
+def fits(console: GatedConsole, table: Table) -> bool:
     """Whether all columns have room as they are; where they have not, lines are easier to read."""
     endless = console.options.update(width=PIPE_WIDTH)
     return Measurement.get(console, endless, table).maximum <= console.width
 
 
-def print_rows(console: Console, rows: Iterable[tuple[str, Text | str]], width: int) -> None:
+def print_rows(console: GatedConsole, rows: Iterable[tuple[str, Text | str]], width: int) -> None:
     """Labels in a column of this width and texts beside them, set in below a heading."""
     for label, text in rows:
         print_beside(console, f"  {label:<{width}}  ", text)
 
 
-def print_beside(console: Console, head: str, text: Text | str) -> None:
+def print_beside(console: GatedConsole, head: str, text: Text | str) -> None:
     """A text behind `head`; where it needs more lines, they begin below its first word."""
-    for line in wrapped(Text.assemble(text), max(ROOM_LEAST, console.width - len(head))):
+    for line in wrapped(Text.assemble(text), max(ROOM_LEAST, console.text_width - len(head))):
         console.print(Text.assemble((head, "dim"), line), soft_wrap=True)
         head = " " * len(head)
 

@@ -20,18 +20,27 @@ WORD = re.compile(  # a number keeps its unit
 
 
 class GatedConsole(Console):
-    """A console on which no name of others is obeyed. With NO_COLOR it writes plain text."""
+    """A console on which no name of others is obeyed. With NO_COLOR it writes plain text.
 
-    def __init__(self, **options: Any) -> None:
+    text_width: characters of a line of text, where a row of a table may be longer.
+    """
+
+    def __init__(self, text_width: int | None = None, **options: Any) -> None:
         if os.environ.get("NO_COLOR"):  # rich itself leaves out colours, and keeps bold and dim
             options["color_system"] = None
         super().__init__(**options)
+        self._text_width = text_width
+
+    @property
+    def text_width(self) -> int:
+        """Characters of a line of text."""
+        return self._text_width or self.width
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints text without breaking a word, however long it is."""
         if len(objects) == 1 and isinstance(objects[0], Text):
             if not options.get("soft_wrap"):
-                objects = (Text("\n").join(wrapped(objects[0], self.width)),)
+                objects = (Text("\n").join(wrapped(objects[0], self.text_width)),)
             options["soft_wrap"] = True
         super().print(*objects, **options)
 

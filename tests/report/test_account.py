@@ -77,7 +77,8 @@ def test_of_many_consumers_those_are_named_that_hold_most() -> None:
     assert shown[-1] == "and 13 more consumers, 91 messages"
 
 
-def test_details_have_a_row_for_each_place_below_one_name() -> None:
+def test_details_have_a_row_for_each_place_below_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     text = written("table", checkup([verdict("stalled", account=WHOLE)]), verbose=True)
     rows = text[text.index("  account  ") :].splitlines()
     assert [row[11:] for row in rows if row] == lines(WHOLE)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from rich.console import Console
 
 from pulsar_doctor.diagnosis.answers import Action, Probe
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -16,6 +15,7 @@ from pulsar_doctor.report.stall_check.block import block, pasted
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import Alike
 from pulsar_doctor.report.words import short_topic
+from pulsar_doctor.wording.consoles import GatedConsole
 from tests.made.states import RECORDED, judged, recorded
 from tests.report.checkups import STUCK, finding, located, suspected, verdict
 
@@ -32,7 +32,7 @@ def unwell() -> dict[str, Diagnosis]:
 
 def drawn(diagnosis: Diagnosis, width: int = 80, encoding: str = "utf-8") -> list[str]:
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    pen = Pen(Console(file=out, width=width), tells_backlog=True)
+    pen = Pen(GatedConsole(file=out, width=width), tells_backlog=True)
     return [line.plain for line in block(pen, Alike.single(diagnosis))]
 
 

@@ -8,7 +8,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.bounds import Bounds
@@ -25,6 +24,7 @@ from pulsar_doctor.report.charts import ASCII, UNICODE
 from pulsar_doctor.report.holes import document as holes_document
 from pulsar_doctor.report.holes import table as holes
 from pulsar_doctor.report.holes.axis import axis
+from pulsar_doctor.wording.consoles import GatedConsole
 
 TOPIC = "persistent://public/default/t"
 HELD = Account(exactly(13), (Place("held", exactly(13), None, "w", exactly(13)),), ())
@@ -251,7 +251,7 @@ def test_biographies_are_a_table_of_the_oldest() -> None:
     lives = [
         Biography(7, n, 1_000_000, "slow", 2, 2_000_000, "quick", None, None, 1) for n in range(25)
     ]
-    print_lives(Console(file=out, width=120), lives)
+    print_lives(GatedConsole(file=out, width=120), lives)
     said = out.getvalue()
     assert "7:19" in said
     assert "7:20" not in said

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
 
 from pulsar_doctor.model.levers import Lever
 from pulsar_doctor.report.pace import lever_rows, pace_json
 from pulsar_doctor.report.stall_check.details import print_healthy
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription
+from pulsar_doctor.wording.consoles import GatedConsole
 from tests.made.states import judged, recorded
 from tests.report.test_block import drawn
 
@@ -37,7 +37,7 @@ def test_a_healthy_one_says_it_with_v() -> None:
     folded = JudgedSubscription.of(diagnosis)
     for verbose in (True, False):
         out = io.StringIO()
-        print_healthy(Pen(Console(file=out, width=100), verbose, tells_backlog=True), folded)
+        print_healthy(Pen(GatedConsole(file=out, width=100), verbose, tells_backlog=True), folded)
         assert ("the application sets the pace" in out.getvalue()) is verbose
 
 

@@ -50,7 +50,9 @@ def test_verdicts(trace: str) -> None:
     assert ends_plainly(lines)
     short = LONGER_THAN_ANY_SCREEN.removeprefix("persistent://public/default/")
     assert [line for line in lines if f" on {short}: permit-leak of worker-2" in line]
-    assert [line for line in lines if line.startswith("  worker-2 has ") and len(line) > 120]
+    sentences = [line for line in lines if short not in line and not line.startswith("  check ")]
+    assert 80 < max(map(len, sentences)) <= 100
+    assert [line for line in lines if line.startswith("  check ") and f"{short} -s" in line]
 
 
 def test_very_many_verdicts_are_a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +75,7 @@ def test_holes(trace: str) -> None:
     lines = piped("holes", "--trace", trace)
     assert ends_plainly(lines)
     assert [line for line in lines if LONGER_THAN_ANY_SCREEN in line]
-    assert max(len(line) for line in lines if line.startswith("  note ")) > 120
+    assert 80 < max(len(line) for line in lines if line.startswith("  note ")) <= 100
 
 
 def test_a_heading_of_holes_does_not_run_into_its_text(tmp_path: Path) -> None:

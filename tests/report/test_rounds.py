@@ -20,13 +20,13 @@ from typing import Any
 
 import pyte
 import pytest
-from rich.console import Console
 
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.report.stall_check.round_lines import RoundLines
 from pulsar_doctor.report.stall_check.round_screen import RoundScreen
 from pulsar_doctor.report.stall_check.rounds import change_words, next_round
+from pulsar_doctor.wording.consoles import GatedConsole
 from tests.broker.replayed import HEALTHY, HOME, STUCK, Replay, cluster, states, stuck
 from tests.report.checkups import AT, ORDERS, PROBE, checkup, suspected, verdict
 from tests.support import eventually
@@ -166,7 +166,7 @@ def test_a_screen_has_the_first_suspect_with_its_share() -> None:
 def screen(width: int, height: int, *runs: Checkup, encoding: str = "utf-8") -> list[str]:
     """The screen of the last of these rounds."""
     out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict", newline="\n")
-    console = Console(file=out, width=width, height=height, force_terminal=True)
+    console = GatedConsole(file=out, width=width, height=height, force_terminal=True)
     drawn = RoundScreen(console, "orders at http://localhost:8080")
     for each in runs:
         drawn.show(each)

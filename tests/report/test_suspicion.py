@@ -62,6 +62,12 @@ SHORT = """
 """
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row of a verdict in one line."""
+    monkeypatch.setenv("COLUMNS", "1000")
+
+
 def table(*diagnoses: Diagnosis, **wanted: Any) -> list[str]:
     text = written("table", checkup(diagnoses), **wanted)
     return [line.rstrip() for line in text.splitlines()]

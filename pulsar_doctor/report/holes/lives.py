@@ -14,15 +14,14 @@ from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.wording.printable import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pulsar_doctor.ledger.acks.biographies import Biography
+    from pulsar_doctor.wording.consoles import GatedConsole
 
 ROWS_MOST = 20
 TITLES = ("entry", "first sent (UTC)", "to", "times", "last sent", "to", "open")
 
 
-def print_lives(console: Console, lives: Sequence[Biography]) -> None:
+def print_lives(console: GatedConsole, lives: Sequence[Biography]) -> None:
     """The oldest entries in holes; nothing where there are none. open: messages of the entry."""
     if not lives:
         return

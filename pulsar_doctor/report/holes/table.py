@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TextIO
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.checkup.holes.account import CursorAccount
@@ -32,6 +31,7 @@ from pulsar_doctor.report.paper import (
 )
 from pulsar_doctor.report.stall_check.header import cluster_words
 from pulsar_doctor.report.tables import NOT_REPORTED, count, counted, percent
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.printable import many, printable
 
 BLOCKS_MOST = 20
@@ -97,7 +97,7 @@ def _ask(account: CursorAccount) -> str:
     return f"pulsar-doctor stall-check {topic} -s {subscription}"
 
 
-def _print_block(console: Console, account: CursorAccount) -> None:
+def _print_block(console: GatedConsole, account: CursorAccount) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
     print_rows(console, (*hole_lines(account), *_messages(account.messages)), FACT_WIDTH)
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
@@ -107,7 +107,7 @@ def _print_block(console: Console, account: CursorAccount) -> None:
     console.print()
 
 
-def _badge(console: Console, status: str) -> tuple[str, str]:
+def _badge(console: GatedConsole, status: str) -> tuple[str, str]:
     unicode = console.encoding.lower().startswith("utf")
     word = FINE if status == "healthy" else status.upper()  # holes do not show who rests
     return f"{(SYMBOLS if unicode else PLAIN_SYMBOLS)[status]} {word}", STYLES[status]

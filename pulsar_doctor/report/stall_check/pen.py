@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, ROOM_LEAST, STYLES, SYMBOLS
-from pulsar_doctor.wording.consoles import wrapped
+from pulsar_doctor.wording.consoles import GatedConsole, wrapped
 
 LABEL_WIDTH = 7  # characters of a name below a heading, at least
 COMMENT = "# "  # of a shell
@@ -27,7 +26,7 @@ NamedText = tuple[str, str | Text]  # the name of a row, and its text
 class Pen:
     """How the terminal is drawn on."""
 
-    console: Console
+    console: GatedConsole
     verbose: bool = False
     tells_backlog: bool = False  # the source has a backlog at all
     explained: set[str] = field(default_factory=set)  # codes with `explain` named already
@@ -74,7 +73,7 @@ def print_named(pen: Pen, named: Iterable[NamedText]) -> None:
 def row_lines(pen: Pen, row: ScreenRow, width: int) -> list[Text]:
     """One row, as wide as the console. width: of the column of names; 0: without its name."""
     head = f"  {row.name:<{width}}  " if width else "  "
-    room = max(ROOM_LEAST, pen.console.width - len(head))
+    room = max(ROOM_LEAST, pen.console.text_width - len(head))
     texts = _pasted(row, room) if row.to_paste else [*wrapped(Text.assemble(row.text), room)]
     heads = [head] + [" " * len(head)] * len(texts)
     return [Text.assemble((head, "dim"), line) for head, line in zip(heads, texts, strict=False)]

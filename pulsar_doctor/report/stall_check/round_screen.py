@@ -29,6 +29,7 @@ from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import print_fleet
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import totals
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.printable import many, printable
 
 CHANGES_SHOWN_MOST = 6
@@ -38,7 +39,7 @@ CHANGES_KEPT_MOST = 200
 class RoundScreen:
     """Draws rounds. head: of what and where. Changes in place; a context manager."""
 
-    def __init__(self, console: Console, head: str) -> None:
+    def __init__(self, console: GatedConsole, head: str) -> None:
         self.progress = self  # what is done of a round is shown at the top
         self.changes: deque[Turned] = deque(maxlen=CHANGES_KEPT_MOST)
         self._console = console
@@ -103,19 +104,19 @@ class RoundScreen:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = console.height
-        top = self._top(console, max(2, height // 3))
-        bottom = self._bottom(console, min(CHANGES_SHOWN_MOST, height // 4))
+        top = self._top(self._console, max(2, height // 3))
+        bottom = self._bottom(self._console, min(CHANGES_SHOWN_MOST, height // 4))
         room = max(0, height - len(top) - len(bottom))
         middle: list[StyledLine] = []
         if self._round:
-            pen = Pen(console)
+            pen = Pen(self._console)
             middle = RoundRows(pen, self._round).lines(room)
         blank: list[StyledLine] = [[] for _ in range(room - len(middle))]
         for line in (*top, *middle, *blank, *bottom)[:height]:
             yield from line
             yield Segment.line()
 
-    def _top(self, console: Console, most: int) -> list[StyledLine]:
+    def _top(self, console: GatedConsole, most: int) -> list[StyledLine]:
         """Where, when, how many; and whole sentences, as far as there is room."""
         when = f"{_clock(self._round.checkup.checked_at)} UTC" if self._round else "first check"
         first, *about = _about(self._round) if self._round else [""]
@@ -131,7 +132,7 @@ class RoundScreen:
         left = 0.0 if self._due is None else self._due - time.monotonic()
         return f"again in {left:.0f} s, Ctrl-C ends" if left > 0 else self._doing or "checking"
 
-    def _bottom(self, console: Console, most: int) -> list[StyledLine]:
+    def _bottom(self, console: GatedConsole, most: int) -> list[StyledLine]:
         """The newest changes."""
         newest = list(self.changes)[-most:] if most else []
         lines = [Text("what has changed", style="dim")] if newest else []

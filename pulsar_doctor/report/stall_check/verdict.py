@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup, Tally
@@ -19,6 +18,7 @@ from pulsar_doctor.report.stall_check.tree import HEALTHY_SHOWN_MOST, Alike, Jud
 from pulsar_doctor.report.stall_check.unread import is_topic
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import counted, suppressed
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.gate import stdout
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -26,7 +26,9 @@ DETAILED_MOST = 5  # subscriptions, or many of one cause; more are a row each
 TOPICS_NAMED_MOST = 5
 
 
-def print_fleet(console: Console, fleet: JudgedFleet, checkup: Checkup, wanted: Wanted) -> None:
+def print_fleet(
+    console: GatedConsole, fleet: JudgedFleet, checkup: Checkup, wanted: Wanted
+) -> None:
     """The worst first, then what is healthy; what was not read is that of a whole checkup."""
     pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
     _print_unwell(pen, fleet)
@@ -94,14 +96,14 @@ def counts_line(fleet: JudgedFleet, tally: Tally) -> str:
     return f"{many(total, 'subscription')}{each}{counts}{suppressed(tally)}"
 
 
-def _print_not_loaded(console: Console, topics: Sequence[str]) -> None:
+def _print_not_loaded(console: GatedConsole, topics: Sequence[str]) -> None:
     if topics:
         names = listed([printable(topic) for topic in topics], TOPICS_NAMED_MOST)
         why = "not loaded by any broker, so not read (--load-topics reads them)"
         console.print(Text(f"{many(len(topics), 'topic')} {why}: {names}"))
 
 
-def _print_unreachable(console: Console, unreachable: Sequence[tuple[str, str]]) -> None:
+def _print_unreachable(console: GatedConsole, unreachable: Sequence[tuple[str, str]]) -> None:
     if not unreachable:
         return
     topics = sum(is_topic(name) for name, _ in unreachable)

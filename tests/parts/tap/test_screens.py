@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
@@ -47,6 +46,7 @@ from pulsar_doctor.parts.tap.report.watching import (
     title,
 )
 from pulsar_doctor.report.paper import PIPE
+from pulsar_doctor.wording.consoles import GatedConsole
 from tests.report.checkups import PROBE, suspected
 
 AT_US = 1_790_000_000_000_000
@@ -231,7 +231,7 @@ def verdict(status: Status, before: Status | None, *findings: Finding) -> Verdic
     return Verdict(AT_US, before, diagnosis)
 
 
-def said(event: Verdict, console: Console = PIPE) -> list[str]:
+def said(event: Verdict, console: GatedConsole = PIPE) -> list[str]:
     return [line.plain.strip() for line in happened(event, console)]
 
 
@@ -245,7 +245,7 @@ def test_a_verdict_that_changed_says_why_and_what_to_do():
         "fix     Give it a smaller queue.",
         "more    pulsar-doctor explain permits-exhausted; -v (1 more cause)",
     ]
-    ascii_only = Console(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80)
+    ascii_only = GatedConsole(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80)
     assert "X STALLED  billing" in said(verdict("stalled", None, finding("slow")), ascii_only)[0]
     assert said(verdict("unknown", "healthy"))[0].endswith("permit-leak: nobody knows, was healthy")
     assert len(said(verdict("healthy", "stalled"))) == 1
@@ -350,7 +350,7 @@ class Screenful:
 
     def __init__(self, **options: Any) -> None:
         self.file = io.StringIO()
-        console = Console(
+        console = GatedConsole(
             file=self.file, width=120, height=8, force_terminal=True, highlight=False, **options
         )
         self.talk: list[str] = []

@@ -11,7 +11,6 @@ import select
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.parts.tap.events import Counters, Event, Listening, not_recorded
@@ -30,6 +29,7 @@ from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import Alike
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.printable import json_text, printable, printable_lines
 
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
@@ -88,7 +88,7 @@ class Lines:
         """There is nothing to take away."""
 
 
-def happened(event: Event, console: Console) -> Iterator[Text]:
+def happened(event: Event, console: GatedConsole) -> Iterator[Text]:
     """What stays on the screen of an event: a verdict that changed."""
     if isinstance(event, Verdict) and (event.before or event.diagnosis.status != "healthy"):
         was = f", was {event.before}" if event.before else ""

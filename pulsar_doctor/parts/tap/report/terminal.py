@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.control import Control
 from rich.live import Live
 from rich.text import Text
@@ -20,6 +20,7 @@ from pulsar_doctor.parts.tap.events import Event, Listening
 from pulsar_doctor.parts.tap.observer.events import Snapshot
 from pulsar_doctor.parts.tap.report.screens import SayText, happened, talked
 from pulsar_doctor.parts.tap.report.watching import ASCII, UNICODE, lines, title
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.gate import stderr
 
 LINES_BESIDE = 2  # the title, and the line that the terminal's cursor is on
@@ -30,7 +31,7 @@ class Terminal:
     """One terminal. say, warn: how to speak on stderr; say is silent under --quiet."""
 
     def __init__(
-        self, console: Console, say: SayText, warn: SayText, *, quiet: bool = False
+        self, console: GatedConsole, say: SayText, warn: SayText, *, quiet: bool = False
     ) -> None:
         self._console = console
         self._say, self._warn = say, warn
