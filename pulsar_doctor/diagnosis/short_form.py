@@ -14,7 +14,7 @@ from pulsar_doctor.diagnosis.answers import (
 )
 from pulsar_doctor.diagnosis.ranking import EVEN, POSSIBLE
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.ledger.consumers import PERSISTENT, UNNAMED_TOPIC, full_name
 from pulsar_doctor.wording.printable import printable
 
 VerdictKey = tuple[str, str]  # full name of the topic or partition, subscription
@@ -29,7 +29,12 @@ def key_of(diagnosis: Diagnosis) -> VerdictKey:
 def place(key: VerdictKey) -> str:
     """`billing on public/default/orders`."""
     topic, subscription = key
-    return printable(f"{subscription} on {topic.removeprefix(PERSISTENT)}")
+    return printable(f"{subscription} on {topic_words(topic).removeprefix(PERSISTENT)}")
+
+
+def topic_words(topic: str) -> str:
+    """The name of a topic, or that the file which was read does not name it."""
+    return "the file's topic" if topic == UNNAMED_TOPIC else topic
 
 
 def first_cause(diagnosis: Diagnosis) -> CauseKey | None:

@@ -14,6 +14,7 @@ from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 
 NON_PERSISTENT = "non-persistent://"
 PERSISTENT = "persistent://"  # what is left out where a line is short
+UNNAMED_TOPIC = "unknown"  # of which no file tells the name
 PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
 SEGMENT = re.compile(r"segment://(.+)/[0-9a-f]+-[0-9a-f]+-([0-9]{1,18})", re.DOTALL)
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown

@@ -20,7 +20,7 @@ from pulsar_doctor.diagnosis.answers import (
     Unreliable,
 )
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
-from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause
+from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause, topic_words
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.whereabouts import Whereabouts
@@ -29,6 +29,7 @@ from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "no known cause applies"}
+RESTING = (Unreliable, Rests, NothingMoves)  # says more than any probability
 READERS_REST = "readers stand still while messages wait"
 READS_AT_WILL = (
     "If it may rest (log tail, table view): --accept-unknown readers; if not, look into its "
@@ -76,8 +77,7 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
     first = suspected_cause(diagnosis)
-    kinds = (Unreliable, Rests, NothingMoves)
-    facts = (*(doubt(diagnosis, kind) for kind in kinds), would_decide(diagnosis))
+    facts = (*(doubt(diagnosis, kind) for kind in RESTING), would_decide(diagnosis))
     if first is None and (why := next(filter(None, facts), None)):
         return why
     if first is None and diagnosis.suspects:
@@ -116,6 +116,13 @@ def likelihood(suspect: Suspect) -> str:
     return "possible" if suspect.probability >= POSSIBLE else "unlikely"
 
 
+def probably_well(diagnosis: Diagnosis) -> bool:
+    """Whether nothing rests for too long, and that nothing is wrong is likely."""
+    first = next(iter(diagnosis.suspects), None)
+    well = first is not None and first.code == HEALTHY and first.probability >= LIKELY
+    return well and not any(doubt(diagnosis, kind) for kind in RESTING)
+
+
 def share(suspect: Suspect) -> str:
     """The suspect's probability; never quite all, nor quite nothing."""
     return f"{min(max(suspect.probability, 0.01), 0.99):.0%}"
@@ -130,8 +137,8 @@ def accused(suspect: Suspect, *, with_name: bool = True) -> str:
 
 def short_topic(name: str) -> str:
     """`orders` of `public/default/orders`: the short name that Pulsar's own tools take as well."""
-    short = name.removeprefix(DEFAULT_NAMESPACE)
-    return short if "/" not in short and short else name
+    short = topic_words(name).removeprefix(DEFAULT_NAMESPACE)
+    return short if "/" not in short and short else topic_words(name)
 
 
 def client(version: str) -> str:

@@ -130,6 +130,7 @@ HUNG = """
 MAYBE = """
 ? UNKNOWN  s on zero-queue-long-work-645ae7: zero has 0 permits, quiet for 16 s: it asks for one message at a time:
 working and hanging look the same
+  probably nothing is wrong (NN%); otherwise it is likely permits-exhausted of zero
   where   127.0.0.1:60948, CPP 4.2.0, connected 16 s
   waits   the backlog: 20 entries
   decide  Watch for 60 s more: if no acknowledgement and no FLOW comes, this is the cause; else it works.

@@ -542,7 +542,7 @@ def test_the_header_of_files_tells_their_names_and_their_moments() -> None:
     )
     one = {"files": names[:1], "window_seconds": 0.0, "samples": 1}
     later = headed(**one, taken=Taken(first, first, exact=False))
-    newest = "a.json; 2026-05-01 12:00:00 UTC or later, by the newest sign of life"
+    newest = "a.json; 2026-05-01 12:00:00 UTC or later (its newest event)"
     assert later == f"{newest}; 1 sample"
     saved = headed(**one, taken=Taken(first, first, exact=False), guess_ms=first + 60_000)
     assert saved.startswith(f"{newest}; saved at 2026-05-01 12:01:00 UTC; --at gives the")

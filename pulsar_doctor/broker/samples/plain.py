@@ -44,9 +44,10 @@ from pulsar_doctor.broker.stats.window import (
     connections,
 )
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.ledger.consumers import UNNAMED_TOPIC
 
 UNNAMED = ""  # the one topic of a file that does not name it
-UNKNOWN = "unknown"
+UNKNOWN = UNNAMED_TOPIC
 NUMBERED = "nothing shows that its answers are of one topic, so each is read as a topic of its own"
 STATS_KINDS = (TOPIC, TOTALS, PARTITIONS)
 

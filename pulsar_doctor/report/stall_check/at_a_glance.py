@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect
+from pulsar_doctor.diagnosis.answers import HEALTHY, Finding, ReaderRests, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.report.paper import fits, print_beside, print_rows
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
@@ -139,10 +139,13 @@ def _print_remedy(pen: Pen, found: Finding | Suspect | ReaderRests) -> None:
         print_beside(pen.console, "  ", Text(found.explain, style="dim"))
     elif found.decide:
         (name, text), *run = probe_rows(found.decide)
-        headline = Text(READERS_REST, "bold")
-        if isinstance(found, Suspect):
-            headline = Text.assemble((accused(found, with_name=False), "bold"), ", suspected")
-        pen.console.print(Text.assemble(headline, f"; {name}: {text}"))
+        headline = Text.assemble((READERS_REST, "bold"), f"; {name}")
+        if isinstance(found, Suspect) and found.code == HEALTHY:
+            headline = Text("probably nothing is wrong; to be sure", "bold")
+        elif isinstance(found, Suspect):
+            who = accused(found, with_name=False)
+            headline = Text.assemble((who, "bold"), f", suspected; {name}")
+        pen.console.print(Text.assemble(headline, f": {text}"))
         for _, line in run:
             pen.console.print(Text(f"  {line}", style="dim"), soft_wrap=True)
     if isinstance(found, ReaderRests):

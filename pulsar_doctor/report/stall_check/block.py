@@ -28,6 +28,7 @@ from pulsar_doctor.report.words import (
     cause,
     doubt,
     likelihood,
+    probably_well,
     share,
     short_topic,
     whereabouts,
@@ -106,6 +107,9 @@ def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
     text, headed = sentence_of(suspect), doubt(shown) == cause(shown)
     if suspected_cause(shown):
         return text
+    if probably_well(shown):
+        other = "" if suspect.code in NO_RULE else f"; otherwise it is likely {accused(suspect)}"
+        return f"probably nothing is wrong ({share(shown.suspects[0])}){other}"
     if suspect.code in NO_RULE:
         return "" if headed else text
     if shown.unknown and suspect.probability < POSSIBLE:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding, Suspect
-from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause
+from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause, topic_words
 from pulsar_doctor.report.account import AccountTable, account_table
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
@@ -81,7 +81,7 @@ def heading(pen: Pen, alike: Alike) -> Text:
 
 def _where(folded: JudgedSubscription, which: str) -> str:
     kind = folded.type or "type not reported"
-    return printable(f"{folded.subscription} ({kind}) on {folded.topic}{which}")
+    return printable(f"{folded.subscription} ({kind}) on {topic_words(folded.topic)}{which}")
 
 
 def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:

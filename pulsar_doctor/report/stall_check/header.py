@@ -61,12 +61,12 @@ def _when(checkup: Checkup) -> Iterator[str]:
     if checkup.taken is not None:
         first, last = (moment_of(ms) for ms in (checkup.taken.first_ms, checkup.taken.last_ms))
         if first and last:
-            later = "" if checkup.taken.exact else " or later, by the newest sign of life"
+            later = "" if checkup.taken.exact else " or later (its newest event)"
             yield f"{_span(_read(first), _read(last))} UTC{later}"
     elif checkup.cluster is not None:
         yield f"{checkup.checked_at:%Y-%m-%d %H:%M:%S} UTC"
     if saved:
-        yield f"saved at {_read(saved)} UTC; --at gives the time"
+        yield f"saved at {_read(saved)} UTC; --at TIME makes ages exact"
 
 
 def _span(first: str, last: str) -> str:
