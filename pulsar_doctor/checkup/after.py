@@ -87,14 +87,14 @@ def compared(
     why_not = _incomparable(was, observed, seconds, file)
     if why_not:
         return After("cannot be compared", why_not, before.status)
-    outcome, why = _outcome(before, now, file)
+    outcome, why = _outcome(before, now)
     shift = Shift("backlog", before.backlog, now.backlog)
     shifts = (shift,) if shift.before is not None or shift.now is not None else ()
     consumers = tuple(_consumers(was, observed))
     return After(outcome, why, before.status, seconds, shifts, consumers)
 
 
-def _outcome(before: Diagnosis, now: Diagnosis, file: str) -> tuple[Outcome, str]:
+def _outcome(before: Diagnosis, now: Diagnosis) -> tuple[Outcome, str]:
     turned = f"{in_short(before)} -> {in_short(now)}"
     if before.status == "unknown" and now.status == "healthy" and before.backlog:
         gone = now.backlog == 0 and not _held(now)  # whatever was the matter then
@@ -103,7 +103,7 @@ def _outcome(before: Diagnosis, now: Diagnosis, file: str) -> tuple[Outcome, str
     if now.status == "unknown":
         return "cannot be compared", f"{turned}: {_reason(now)}"
     if before.status == "unknown":
-        return "cannot be compared", f"{turned}, by {file} alone: {_reason(before)}"
+        return "cannot be compared", f"{turned}; the first check was undecided ({_reason(before)})"
     was, is_ = RANKS[before.status], RANKS[now.status]
     if is_ > was:
         return "worse", turned

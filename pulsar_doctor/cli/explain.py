@@ -111,7 +111,8 @@ def _in_full(cause: Cause) -> Iterator[str]:
         yield f"  {_set(cause, threshold)}"
         yield f"      {threshold.meaning}"
     yield f"Needs: {' or '.join(sorted(cause.needs))}"
-    yield f"Explains: {', '.join(sorted(cause.explains)) or 'no other finding'}"
+    if cause.explains:
+        yield f"Explains: {', '.join(sorted(cause.explains))}"
     issues = [issue.id for issue in of_cause(cause.code)]
     yield f"Known issues: {listed(issues, ISSUES_MOST) or 'none'}"
     yield f"Page: {cause.page}"

@@ -53,7 +53,7 @@ Where nothing needs to move, all is consumed or nobody promised to consume it, o
 are held without a backlog, or dropped, count. Where something rests too long, the probability that
 nothing is wrong is given as half at most, and after five minutes as a fifth: few of the states to
 which it was fitted show that.
-That a check was left out with --skip earns nothing.
+A check that --skip leaves out never makes a verdict healthy.
 """
 
 from __future__ import annotations

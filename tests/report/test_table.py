@@ -545,7 +545,7 @@ def test_the_header_of_files_tells_their_names_and_their_moments() -> None:
     newest = "a.json; 2026-05-01 12:00:00 UTC or later (its newest event)"
     assert later == f"{newest}; 1 sample"
     saved = headed(**one, taken=Taken(first, first, exact=False), guess_ms=first + 60_000)
-    assert saved.startswith(f"{newest}; saved at 2026-05-01 12:01:00 UTC; --at gives the")
+    assert saved.startswith(f"{newest}; saved at 2026-05-01 12:01:00 UTC; --at TIME makes")
     assert headed(**one, taken=Taken(10**18, 10**18, exact=True)) == "a.json; 1 sample"
 
 

@@ -77,6 +77,7 @@ ALL_STOP, COMES_AGAIN = "its other consumers stop too", "what it holds is delive
 UNREACHABLE = "If that process cannot be reached, unload"
 BEFORE_OTHERS = "Before others join: "
 NO_MORE = "this finding is gone"
+CURED = "cured: acks arrive, the backlog falls"
 ITS_SHARE = "this finding is gone, or it has reconnected and holds only its share"
 
 
@@ -188,7 +189,7 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
         return Action(
             "now",
             f"Find out why the application {place(consumer)} does not go on: {seen}.",
-            check=check(view, "while it hangs, its counters stay the same"),
+            check=check(view, CURED),
         )
     if (inside := inside_action(view, consumer)) is not None:
         return inside
@@ -199,7 +200,7 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
         "now",
         f"Dump the threads of the process {place(consumer)} to see what it does ({dump}){where}.",
         command=f"ss -tnp 'sport = :{port[1]}'" if port else None,
-        check=check(view, "while it hangs, its counters stay the same"),
+        check=check(view, CURED),
         brief=f"Find it, dump its threads ({tool})" if port else f"Dump its threads ({tool})",
     )
 
@@ -213,7 +214,7 @@ def inside_action(view: SubscriptionView, consumer: ConsumerView) -> Action | No
         f"Look inside the process {place(consumer)}, which is on this machine: that shows whether "
         "the consumer is paused, and where its threads are.",
         command=line,
-        check=check(view, "while it hangs, its counters stay the same"),
+        check=check(view, CURED),
         brief="Look inside it: is it paused, where does it hang",
     )
 
