@@ -1,55 +1,36 @@
 """Single unacknowledged entries hold mark-delete back while later ones are acknowledged.
 
-Everything up to mark-delete is consumed and may be deleted. One entry that nobody acknowledges
-stops it: what is acknowledged after that entry stays in ranges, the ledgers are kept, the backlog
-never gets to 0, and after a load of the topic the broker remembers only so many ranges.
+You see: `markDeletePosition` stays at, say, 164:49, `nonContiguousDeletedMessagesRanges` is 1 or
+more, and `msgBacklog` never gets to 0. A backlog of 7 entries can keep many ledgers on disk.
 
-On Shared and Key_Shared acknowledgements out of order are ordinary, and so are ranges for as long
-as a message takes. The check speaks where mark-delete has stood still for `hole_after` with a
-consumer connected all that time, and where the gap is as old as that: nothing has been acknowledged
-for as long either, so the ranges are at least so old; or the acknowledgements went on for so long
-after mark-delete had stopped. A sample without a backlog shows that the gap came later. If the pace
-in the window shows that all of them have come in less time than that (a burst after a quiet night),
-it is silent. Where the broker has not moved mark-delete since it loaded the topic, the time counts
-from the oldest consumer's connection. Consumers that left count with those that came after them,
-where more is acknowledged behind the gap than was sent to who is there: for as long as that took to
-come, at the pace of the last minute. A trace shows an entry that was delivered `hole_after` ago and
-is not acknowledged, while others that came later are.
+Everything up to mark-delete is acknowledged, and the broker deletes nothing after it. One entry
+that nobody acknowledges stops it. The broker keeps later acknowledgements as ranges, and after a
+load of the topic it remembers only so many of them.
 
-It speaks sooner, from `given_back_within` on, where a message was skipped at pace: whoever holds it
-has acknowledged `passed_by` later ones or more since then, and ten times as many as they hold. On
-average one of their messages then takes a tenth of that time, so that this one is no ordinary work.
-Where messages are sent again meanwhile, it may be given back again and again: that is reported, and
-how many; a restart does not help.
+On Shared and Key_Shared such ranges are normal for as long as a message takes. It is a warning if
+mark-delete has not moved for `hole_after` with a consumer connected all that time, and the ranges
+are as old: nothing was acknowledged for as long either, or acknowledgements continued for as long
+after mark-delete had stopped. If the window shows that they came faster (a burst after a quiet
+night), it is silent. If mark-delete has not moved since the topic was loaded, the time counts from
+the oldest consumer's connection. In a trace, the entry itself was delivered `hole_after` ago. A
+message that takes longer than that, or is given back again and again, is reported as well.
 
-Its application may have given it back: after a negative acknowledgement a client waits for
-60 seconds by default, and for up to a third longer until its timer fires, and the broker is not
-reported before that. So from `skipped_after` until then it is unknown.
+If a message was skipped at pace, it is a warning from `given_back_within` on: those who hold it
+have acknowledged `passed_by` later ones or more, and ten times as many as they hold. From
+`skipped_after` on it is unknown: the application may have given the message back. By default a
+client reports a negative acknowledgement after 60 s, and up to a third later than that.
 
-A younger gap is reported as information, where acknowledgements of later entries have gone on for
-`young_after`: the message that they passed over may be in work, given back with a delay by its
-client, or forgotten.
+From `young_after` on it is information: the message may be in work, given back with a delay, or
+forgotten. It is silent while delayed messages wait, as they leave gaps until they are due, and on
+Key_Shared if everything that nobody holds waits for the consumers of its keys.
 
-It is silent while delayed messages are in the backlog: these are gaps, too, until they are due; and
-on Key_Shared where all that nobody holds waits for the consumers of the keys. A
-message that takes longer than `hole_after`, or one that is given back again and again, does hold
-mark-delete back and is reported.
-
-Where brokers keep acknowledgements of single messages (acknowledgmentAtBatchIndexLevelEnabled), a
-batch of which one message is missing is in no range. Acks that do not move mark-delete and leave no
-range finish no entry. It is found, from `hole_after` on, where consumers have taken at least ten
-batches in that time, by their permits: a single batch that is slow work is silent.
-
-A consumer of a compacted topic is never sent the entries that compaction replaced. Single
-acknowledgements leave a gap before them for good, where cumulative ones do not: that is reported in
-such words, where internal stats show more entries read than the consumer was ever sent.
-
-A small backlog that pins much storage is reported with its size, but the size alone decides
-nothing: without ranges it is an ordinary backlog.
+With acknowledgmentAtBatchIndexLevelEnabled, a batch of which one message is missing is in no range.
+It is a warning after `hole_after`, if consumers took ten batches in that time and finished none. In
+a compacted topic, consumers are never sent what compaction replaced. Single acknowledgements leave
+a gap before it for good, cumulative ones do not: then the finding says so.
 
 Source: ManagedCursorImpl (individualDeletedMessages), SubscriptionStats.lastMarkDeleteAdvanced…;
-NegativeAcksTracker of the Java and the C++ client (negativeAckRedeliveryDelay, and a timer each
-third of it).
+NegativeAcksTracker of the Java and the C++ client (negativeAckRedeliveryDelay).
 """
 
 from __future__ import annotations

@@ -1,21 +1,19 @@
 """The broker's backlog counter is wrong, so it does not show what is unacknowledged.
 
-`msgBacklog` is counted (entries added less entries consumed), not measured, and nothing mends the
-counter as long as the topic stays loaded. A seek back after single acknowledgements makes it too
-low: the broker forgets these, and the counter keeps them. So a subscription can report a backlog of
-0 while messages wait, or a backlog where everything is acknowledged. Alarms, quotas and autoscalers
-that read it are misled by it; the messages themselves are safe.
+You see: `msgBacklog` is 0 beside `nonContiguousDeletedMessagesRanges` 10, and `pulsar-admin topics
+stats --get-precise-backlog` prints 10. The counter misleads alarms, quotas and autoscalers. The
+messages themselves are safe.
 
-Positions show the right number: the entries from mark-delete to the last one, less those in
-acknowledged ranges (`pulsar-admin topics stats --get-precise-backlog` prints that number). The
-check speaks where the two cannot be reconciled: a counter below 0 in every sample, a counter of 0
-beside acknowledged ranges in every sample (before a range lies an entry that is not acknowledged),
-or a difference of `least` entries or more that is larger, in two samples or more with internal
-stats, than what moved from one of them to the next. Both count markers and delayed messages, so
-these make no difference. All other checks go by the positions then.
+The broker counts the backlog (entries added less entries consumed), and nothing corrects the
+counter until the topic is loaded again. A seek back after single acknowledgements makes it too low:
+the broker forgets these acknowledgements, but the counter keeps them.
 
-Readers, other non-durable subscriptions and the cursor of compaction are not judged. A counter that
-fell below 0 and that the broker replaces by the right number is not reported either.
+Positions show the right number: the entries after mark-delete, less those in acknowledged ranges.
+It is a warning if, in every sample, the counter is below 0, or is 0 beside acknowledged ranges. It
+is also a warning if two samples with internal stats differ from the counter by `least` entries or
+more, and by more than what moved between them. All other checks then use the positions. Readers,
+other non-durable subscriptions and the cursor of compaction are not judged, nor a counter below 0
+that the broker replaces by the right number.
 
 Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; apache/pulsar #5202,
 #25047.

@@ -1,17 +1,16 @@
 """The backlog of a topic has reached its quota, so no new messages come, or the oldest are lost.
 
-A quota limits how many bytes of a topic may wait, or how old its oldest message may be. It counts
-for the topic: one subscription that nobody reads stops the producers of all others. Its policy says
-what happens then. `producer_request_hold`, the default, and `producer_exception` disconnect the
-producers and refuse new ones (ProducerBlockedQuotaExceeded); `consumer_backlog_eviction` drops the
-oldest messages of the subscription that is furthest behind. Statistics do not report the policy.
+You see: `backlogSize` 4690 beside `backlogQuotaLimitSize` 1000, or `oldestBacklogMessageAgeSeconds`
+7200 beside `backlogQuotaLimitTime` 3600. Producers fail with ProducerBlockedQuotaExceeded.
 
-It is a warning for a subscription that fills the quota, and an information for the others, where
-nothing is wrong but that nothing comes. The broker checks the quota every 60 s
-(backlogQuotaCheckIntervalInSeconds), so producers may go on for so long.
+The quota counts for the topic: one subscription that nobody reads stops the producers of all. With
+`producer_request_hold`, the default policy, or `producer_exception` the broker disconnects
+producers and refuses new ones. With `consumer_backlog_eviction` it drops the oldest messages of the
+subscription that is furthest behind. Statistics do not report the policy. The broker checks every
+60 s (backlogQuotaCheckIntervalInSeconds), so producers may continue for so long. It is a warning
+for a subscription that fills the quota, and information for the others.
 
-Source: BacklogQuotaManager.handleExceededBacklogQuota, PersistentTopic.checkBacklogQuotaExceeded in
-the broker; seen on 4.0.8.
+Source: BacklogQuotaManager.handleExceededBacklogQuota, PersistentTopic.checkBacklogQuotaExceeded.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 """The subscription has reached its limit of unacknowledged messages; nobody gets a new one.
 
-On Shared and Key_Shared the broker stops reading new messages for a subscription with consumers
-that together hold maxUnackedMessagesPerSubscription without an ack, whatever permits they have.
-Messages that were given back are still sent again. It continues below half the limit. A broker at
-its own limit (maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
+You see: `blockedSubscriptionOnUnackedMsgs` is true, `unackedMessages` is at or near the limit
+(maxUnackedMessagesPerSubscription, 200,000 by default), and consumers with permits get nothing new.
 
-A subscription that works at its limit is blocked and released all the time. So the check asks when
-the release comes, at the pace of all acks of the window, as long as none is overdue by it. Nearer
-than `slow_wait` is healthy, within `refill_wait` a warning, further away a stall. Without any ack
-it is a stall after `refill_wait`, or after half a minute and ten times the longest gap of the
-window. Until then it is a warning that leaves the verdict unknown while no consumer moves: all of
-them may work. What was sent or acknowledged less than `just_now` ago decides nothing yet. A
-flag on a subscription that holds nothing, or less than half of the limit, is not trusted. No clock
-is needed where nobody has ever acknowledged any (a warning), nor where whole thousands are held:
-all that such a limit allows.
+On Shared and Key_Shared the broker counts what all consumers hold without an ack. At the limit it
+only sends again what was given back. It continues below half the limit. A broker at its own limit
+(maxUnackedMessagesPerBroker) stops the subscriptions that hold most in the same way.
 
-A trace does not show this limit. There it is unknown where several consumers have permits and hold
-more than `in_hand` messages together, and none of them was sent anything, has acknowledged any or
-works in its rhythm for `slow_wait`: nothing is left for them, or the limit holds it back.
+A subscription that works at its limit is blocked and released all the time. So the check computes
+when the release comes, at the pace of all acks of the window, as long as none is overdue.
+- Sooner than `slow_wait` is healthy, within `refill_wait` it is a warning, later it is a stall.
+- Without any ack it is a stall after `refill_wait`, or after half a minute and ten times the
+  longest gap between acks in the window. Before that it is a warning that leaves the verdict
+  unknown while no consumer moves: all may work.
+- What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is needed if
+  nobody has ever acknowledged anything (a warning), or if whole thousands are held.
+- The flag is not trusted if the subscription holds nothing, or less than half the limit.
 
-Where a consumer is at a limit of its own too, this speaks for both: it names who holds how much.
+A trace does not show this limit. It is unknown there if several consumers have permits, hold more
+than `in_hand` messages together, and were neither sent nor acknowledged any for `slow_wait`. If a
+consumer is at its own limit too, this finding covers both.
 
 Source: PersistentDispatcherMultipleConsumers.addUnAckedMessages and readMoreEntries;
 BrokerService.checkUnAckMessageDispatching.

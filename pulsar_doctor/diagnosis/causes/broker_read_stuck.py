@@ -1,45 +1,38 @@
 """The broker has stopped reading although a consumer has permits and messages wait.
 
-The dispatcher reads entries from the ledger for its consumers, one read at a time, and the end of a
-read starts the next one. If that chain breaks, nothing moves although everybody waits. The internal
-stats (`pulsar-admin topics stats-internal`) show the broken chain in three ways:
+You see: `availablePermits` 90, `msgBacklog` 500, `msgRateOut` falls to 0, and `pulsar-admin topics
+stats-internal` prints the same `readPosition`, say 5:10, again and again.
+
+The dispatcher reads entries from the ledger for its consumers, and the end of a read starts the
+next one. If this chain breaks, nothing moves. The internal stats show the break in three ways:
 - no read is pending, neither of new entries nor of a replay, though both could be (what the
   broker's own checkAndUnblockIfStuck checks for);
 - a read is marked as pending, and the cursor neither reads nor waits for new entries;
-- the cursor waits for new entries, and there are some beyond its read position.
+- the cursor waits for new entries, and there are some after its read position.
 
-A healthy reader passes through each of these flags, and one sample can be stale. So the check wants
-`samples` or more with the same picture, over at least `still_for`, in each of which a consumer
-could receive (permits above 0, not blocked; on Exclusive and Failover the active one) and something
-was left to send, and in which nothing moved: nothing delivered, the read position unchanged. What
-moved earlier in a long window does not count, once nothing has been sent for so long that something
-was due. Where neither a clock nor an earlier sample tells more, a rate above 0 says that messages
-go out, if it is not known who could receive, if all that was sent in that minute was acknowledged
-too, or if as much was sent as came in and hardly anything is left. With a clock one document does
-where as much was sent as came in, nothing is due for certain, and the last delivery is no older
-than a few messages lie apart, or 5 s. Acks of what was delivered before do not count as movement,
-where the read position is reported. A consumer that connected or sent a FLOW
-within `still_for` is not waited for yet. Internal stats of the last sample alone do, where nothing
-was delivered in as many samples of the topic, or for `retried_within`, and what is unread was there
-before: a healthy reader passes through these flags only on its way to a delivery.
+A healthy dispatcher passes through each of these states, and one sample can be stale. So it is a
+stall only if `samples` or more show the same state for `still_for`, while something was left to
+send and a consumer could receive it (on Exclusive and Failover the active one): nothing was
+delivered, and the read position did not move. A consumer that connected or sent a FLOW within
+`still_for` does not count yet. Internal stats of the last sample are enough if nothing was
+delivered in `samples` samples of the topic, or for `retried_within`, and what is unread was there
+before.
 
-With dispatcherPauseOnAckStatePersistentEnabled (since 3.3, off by default) the dispatcher of Shared
-and Key_Shared stops reading on purpose while there are more acknowledged ranges than the broker
-persists, until gaps are acknowledged or the pause is removed. What a consumer that leaves held is
-still sent to the others; but when the last one leaves, all is to be read anew, and the next one is
-sent nothing (seen on 4.0.8). Whether the pause is on is not in the statistics. Nothing is sent
-either way, and an unload is wrong either way: it forgets the ranges that are not persisted.
+Acks of earlier deliveries are no movement. Without a clock a `msgRateOut` above 0 is one, if all
+that was sent was acknowledged, or as much was sent as came in and hardly anything is left.
 
-By design the broker reads nothing behind an open transaction of a producer, and pauses while it
-keeps as many delayed messages as its look-ahead allows; an entry filter puts back what it has read.
-These are never this cause. It is unknown, not found, where something else is the same from outside:
-a read under way in a slow storage, delayed messages that pause the dispatcher, acknowledged ranges
-that may be more than the broker persists, where its limit is not known, a broker that does not
-count throttled reads, messages of Key_Shared that are bound to a consumer. On Exclusive and
-Failover the next read waits until the last messages are on the wire: a client that does not read
-its connection is the same from outside until `retried_within`, when it would have been closed. A
-read that failed is tried again within that time, too: below it the confidence is lower. The limit
-of a resource group and the read of a compacted ledger cannot be seen.
+The broker reads nothing behind a producer's open transaction, pauses while it keeps as many delayed
+messages as its look-ahead allows, and puts back what an entry filter does not accept. These are
+never this cause. It is unknown if something else looks the same: a read in progress on slow
+storage; delayed messages; throttled reads that this broker does not count; Key_Shared messages that
+are bound to a consumer; on Exclusive and Failover, for `retried_within`, a client that does not
+read its connection. A failed read is tried again within that time, so until then the confidence is
+lower. The limit of a resource group and the read of a compacted ledger cannot be seen.
+
+With dispatcherPauseOnAckStatePersistentEnabled (since 3.3, off by default) Shared and Key_Shared
+stop on purpose while there are more acknowledged ranges than the broker persists. The statistics do
+not show the setting, so it is unknown if the limit is not known. An unload forgets these ranges;
+and once the last consumer leaves, the next one is sent nothing (seen on 4.0.8).
 
 Source: PersistentDispatcherMultipleConsumers and PersistentDispatcherSingleActiveConsumer
 (readMoreEntries, checkAndUnblockIfStuck), ManagedCursorImpl.asyncReadEntriesOrWait.

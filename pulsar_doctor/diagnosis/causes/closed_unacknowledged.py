@@ -1,24 +1,21 @@
 """A consumer was closed while it held messages, and had never acknowledged any.
 
-What it held is delivered again: to the other consumers, or to the next one that connects. So all of
-its work is done twice, or by nobody, and nothing has failed anywhere. The application forgets to
-acknowledge, it closes before its acknowledgements are sent, or it hung until it was ended.
+You see, in a trace: 200 messages sent to a consumer, no ACK, and its end 5 s later.
 
-A trace shows it without a clock: MESSAGE, no ACK, and the end. What it does not show is whether the
-application took any of them: a client prefetches messages, and closing it with a full queue is
-ordinary. Each FLOW after the first proves that the application took what it asks for again, and so
-do messages that it gave back one by one. It is a warning where that is proven, and where the
-application closed its consumer after it had messages for `took_within`: it took some and
-acknowledged none, or never received in all that time. It is unknown where it was closed sooner, or
-where only its connection ended, as that of a process that was stopped in its work.
+The broker delivers these messages again, so their work is done twice, or by nobody, and nothing has
+failed anywhere. The application forgets to acknowledge, closes before its acknowledgements are
+sent, or hung until it was ended.
 
-It is information, or not mentioned where nothing proves that anything was taken, once another
-consumer has acknowledged since then. Not judged are consumers that return under their name, that
-unsubscribe, or that the broker closed, and readers: a trace of a version before 0.2.0 knows these
-by the names only that clients give to their subscriptions.
+A client prefetches messages, and it is normal to close it with a full queue. Only a FLOW after the
+first, or a message that was given back singly, proves that the application took some. It is a
+warning with that proof, or if the application closed a consumer that had had messages for
+`took_within`. It is unknown if it was closed sooner, or only its connection ended, as when a
+process is stopped. Once another consumer has acknowledged, it is information with the proof and
+silent without. Not judged: consumers that return under their name, unsubscribe or are closed by the
+broker, and readers (a trace of a version before 0.2.0 shows them by the subscription's name only).
 
-Source: Consumer.close and disconnect in the broker (unacknowledged messages are sent again);
-ConsumerImpl.increaseAvailablePermits in the Java client.
+Source: Consumer.close and disconnect in the broker; ConsumerImpl.increaseAvailablePermits in the
+Java client.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The topic's compaction fails, or is far behind.
 
-Compaction writes the newest message of each key to a ledger of its own. Its cursor `__compaction`
-moves only when a compaction is complete, and every ledger from there on stays on disk until then.
-Readers of the compacted view get everything since the last one message by message, and old
-messages of the same key with it.
+You see: `lastCompactionFailedTimestamp` is later than `lastCompactionSucceedTimestamp`, or the
+cursor `__compaction` has a backlog above 100,000.
 
-The check speaks where the last compaction failed and none has succeeded since, and where `behind`
-entries or more are not compacted and none has succeeded within `compacted_within`. The broker tells
-of compactions since it loaded the topic only, so that none is known after a restart. A topic that
-is compacted by hand or by a schedule of its own may be further behind: raise these numbers there.
+Compaction writes the newest message of each key to a ledger of its own. Its cursor moves only when
+a compaction is complete. Until then every ledger from there on stays on disk, and readers of the
+compacted view get everything since then, with old messages of each key.
+
+It is a warning if the last compaction failed, or if `behind` entries or more are not compacted and
+none has succeeded within `compacted_within`. The broker knows of compactions since it loaded the
+topic only. If you compact by hand or on a schedule, raise these numbers.
 
 Source: TwoPhaseCompactor, CompactionRecord and PersistentTopic.checkCompaction in the broker.
 """

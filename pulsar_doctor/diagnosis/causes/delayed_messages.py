@@ -1,21 +1,19 @@
 """Most of the backlog is not due yet: a producer requested later delivery.
 
+You see: `msgDelayed` 50 beside `msgBacklog` 50, `availablePermits` 10, and nothing is sent.
+
 A message sent with deliverAfter or deliverAt stays in the backlog until it is due. The broker has
-read it and keeps it in an index; consumers with permits get nothing, and nothing is wrong.
+read it and keeps it in an index. Nothing is wrong with the broker or the consumers. It is
+information if `share` or more of the backlog is not due; other checks judge the rest.
 
-The check speaks where the entries that are not due are `share` or more of the backlog, and says how
-many of the others there are: those are for other checks. It explains its share only.
+If all delays are the same, a broker that keeps them in memory (the default) reads no further once
+it has 50,000 of them and none is due (delayedDeliveryFixedDelayDetectionLookahead). What was
+published later waits until the first is due, delayed or not. That is by design, an unload changes
+nothing, and it is reported however small the share is.
 
-Where all delays are the same, the broker that keeps them in memory (the default) reads no further
-once it has 50,000 of them, of which none is due (delayedDeliveryFixedDelayDetectionLookahead): what
-was published later waits behind them, due or not, until the first is due. That is by design, and an
-unload changes nothing. It is reported however small their share is.
-
-The broker counts delayed entries while a Shared or Key_Shared subscription has consumers and has
-read them; without a consumer, and on Exclusive and Failover, where no delay is kept, it reports 0.
-A delay in the client (a wait in the application, a negative-ack or retry delay) is not seen here.
-
-Nothing is wrong with the broker.
+The broker counts delayed entries once it has read them for a consumer on Shared or Key_Shared.
+Otherwise it reports 0. It does not see a delay in the client (a wait in the application, a delay of
+negative acks or retries).
 
 Source: SubscriptionStats.msgDelayed; InMemoryDelayedDeliveryTracker.shouldPauseAllDeliveries and
 PersistentDispatcherMultipleConsumers.readMoreEntries.

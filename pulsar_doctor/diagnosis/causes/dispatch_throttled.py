@@ -1,18 +1,18 @@
 """A dispatch rate limit sets the pace, although consumers have permits and messages wait.
 
-A limit may be set for the subscription, the topic or the broker, in messages or in bytes. When its
-share of the moment is used up, the broker reads again a second later. Nothing is lost, and the
-backlog shrinks at the limit's rate or grows.
+You see: `dispatchThrottledMsgEventsByTopicLimit` grew by 20 in the window, `availablePermits` is
+above 0, and 1870 entries wait.
 
-The broker counts each read that it held back or made smaller. Such a count alone says little: a
-limit below the size of one read makes every read smaller, even with one message an hour. So the
-check speaks where a counter grew within the window, a consumer had permits in at least `ready` of
-the samples, and something is left to send for sure. Where consumers seldom have permits, they set
-the pace, not the limit. A single sample tells only that it happened since the topic was loaded.
+The subscription, the topic or the broker has a limit, in messages or in bytes. When it is used up,
+the broker reads again a second later. It counts each read that it delays or makes smaller. Nothing
+is lost.
 
-The limit of a resource group is not counted by the broker, and brokers before 4.0 count none. There
-it is unknown where something is sent, but in every step of the window less than consumers had
-permits for while as much waited: a broker sends that at once, unless something holds it back.
+The count alone says little: a limit below the size of one read makes every read smaller, even at
+one message an hour. So it is a warning if a counter grew in the window, a consumer had permits in
+at least `ready` of the samples, and something is certainly left to send. If consumers seldom have
+permits, they set the pace. One sample is not enough. Brokers before 4.0 do not count, and none
+counts the limit of a resource group. Then it is unknown if in every step less was sent than
+consumers had permits for, while as much waited.
 
 Source: AbstractBaseDispatcher.updateMessagesToRead; SubscriptionStats.dispatchThrottled….
 """

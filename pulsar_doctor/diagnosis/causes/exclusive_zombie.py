@@ -1,20 +1,19 @@
 """A consumer is still listed although its application seems dead, and blocks messages.
 
-When a machine dies without closing its connection, the broker keeps listing the consumer until
-the connection has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s).
-Its messages, its keys, or its place as the active consumer are kept for it meanwhile.
+You see: two consumers called `billing` on different connections. The older one has
+`unackedMessages` 10, or is the active one, and has shown no ack or FLOW since the newer one
+connected.
 
-Nothing that the broker tells can prove that. It is a suspicion where two consumers have the same
-name, on different connections, and the older one has neither acknowledged nor requested anything
-since before the newer one connected, for `silent_for` at least, while it holds messages: a
-restarted application beside its dead predecessor. Names that clients make up never repeat; a name
-that was configured twice does, and then both work, or the older one has nothing to do, or both
-connected within the same few seconds, in which no application dies and starts again: on Shared,
-where nobody waits behind either, nothing is found then. Where others wait behind it (its key hashes
-drain, or it is the active consumer of Failover with no permits) it is a stall, otherwise a warning.
+If a machine dies without closing its connection, the broker keeps its consumer until the connection
+has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s). It keeps the
+messages, the keys, or the place as active consumer for it meanwhile.
 
-An Exclusive subscription lists one consumer at most: there a zombie and a hung application look the
-same, and nothing is guessed. One with a process that was examined and has its connection is none.
+The statistics cannot prove that. The older of two namesakes is suspected if it holds messages and
+has been silent for `silent_for`. It is a stall if others wait behind it (its key hashes drain, or
+it is Failover's active consumer without permits), otherwise a warning. Names that clients generate
+never repeat, configured ones do: on Shared, two that connected within 2 s are not suspected.
+Exclusive lists one consumer at most, where a zombie and a hung application look the same; nothing
+is guessed there. A consumer with a live connection in an examined process is no zombie.
 
 Source: PulsarHandler's keep-alive and AbstractDispatcherSingleActiveConsumer.addConsumer
 (checkConnectionLiveness) in the broker.

@@ -1,16 +1,17 @@
 """Messages are published faster than they are sent: at this pace the subscription never catches up.
 
-It is not stuck: messages are sent and acknowledged. But what waits grows, until a backlog quota
-stops the producers, messages expire unread, or the disk is full. Either the work is too slow for
-what comes in, or something holds it back: a hot key, a limit of dispatching, work done twice.
+You see: `msgRateIn` 120, `msgRateOut` 40, and a `msgBacklog` of 640,000 that grows by 4800 a
+minute.
 
-A burst is the same from outside while it lasts. So this is found only where what waits would take
-longer than `longest_burst` to gather at the pace of now, or where a window of that length shows it.
-What counts is what comes in, less what is sent for the first time. Acknowledgements count where
-they come all the time and move mark-delete: a sink that acknowledges at checkpoints keeps up. Where
-messages are delayed, or rejected by an entry filter, or chance explains the difference, a longer
-window (`--window`) shows which it is. Where half of what is sent was sent before, that is the
-question.
+Nothing is stuck. But the backlog grows until a quota stops the producers, messages expire unread,
+or the disk is full. The work is too slow, or something limits it: a hot key, a dispatch limit, work
+done twice.
+
+A burst looks the same while it lasts. So it is a warning only if the backlog would take longer than
+`longest_burst` to gather at the present pace, or a window of that length shows it. The check counts
+what comes in less what is sent for the first time. A sink that acknowledges at checkpoints keeps
+up. If messages are delayed or rejected by an entry filter, or chance explains the difference, a
+longer `--window` decides. If half of what is sent was sent before, that is the problem instead.
 
 Source: PersistentTopic.updateRates (rates are of the last full minute), BacklogQuotaManager.
 """
