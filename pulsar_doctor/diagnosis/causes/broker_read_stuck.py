@@ -23,7 +23,7 @@ that was sent was acknowledged, or as much was sent as came in and hardly anythi
 
 The broker reads nothing behind a producer's open transaction, pauses while it keeps as many delayed
 messages as its look-ahead allows, and puts back what an entry filter does not accept. These are
-never this cause. It is unknown if something else looks the same: a read in progress on slow
+never this cause. It is unknown if something else shows the same: a read in progress on slow
 storage; delayed messages; throttled reads that this broker does not count; Key_Shared messages that
 are bound to a consumer; on Exclusive and Failover, for `retried_within`, a client that does not
 read its connection. A failed read is tried again within that time, so until then the confidence is

@@ -1,26 +1,23 @@
 """The application takes messages faster than it finishes them, and keeps the rest in memory.
 
-It hands each message to a thread pool, an executor or an async task, and receives the next one at
-once. Nothing holds it back: its client asks for more as soon as messages are taken, so the receiver
-queue does not limit it, and the queue in front of the pool grows. Acknowledgements come, so that it
-seems healthy, until the limit of unacknowledged messages or the memory is reached. When the process
-ends, all of it is delivered again, and idle consumers beside it get none of it.
+You see: `unackedMessages` 994 and growing, `availablePermits` 100, and one ack every 2 s.
 
-The check compares what was taken with what was finished. FLOWs beyond the first prove how many
-messages the application took; what is not acknowledged of them is in hand. It is found where it has
-`at_once` or more in hand, and at the pace of its acknowledgements needs `held_for` or longer for
-them, and the oldest was sent `lasting` ago, and since then it finished no more than half as many
-as it has in hand, or what it holds grows by as many as it finishes or more. A worker that is only
-busy finishes as many as it has in hand while one of them waits, and takes no more than that. One
-that acknowledges at checkpoints, as Flink, Spark and sinks do, finishes all of them at once, and is
-not found; where only a later sample tells these apart it is unknown. It is unknown, too, where the
-size of the receiver queue decides whether it has that much in hand, or whether that lasts so long
-while it grows. One that has never acknowledged any, or is at its limit, is another cause.
+The application hands each message to a thread pool or an async task, and receives the next one at
+once. Its client requests more as soon as messages are taken, so the receiver queue limits nothing.
+It seems healthy until the limit of unacknowledged messages or the memory is reached. Idle consumers
+get none of what it keeps, and when its process ends, all of that is delivered again.
 
-The V5 client (5.0.0-M1) does this by itself on segments of a scalable topic: it takes all messages
-and keeps them in one list, until the application calls receive(). Only another pace helps there.
+FLOWs after the first prove how many messages the application took; what is not acknowledged of them
+is in hand. It is a warning with `at_once` or more in hand, if at its pace they take `held_for` or
+longer, the oldest was sent `lasting` ago, and since then it finished no more than half as many as
+it has in hand, or what it holds grew by as many as it finished. A sink that acknowledges at
+checkpoints (Flink, Spark) is not found, or unknown until a later sample shows it. It is unknown,
+too, if the size of the receiver queue decides. A consumer that never acknowledged, or is at its
+limit, has another cause.
 
-By the stats the messages in hand are a lower bound, and only Shared and Key_Shared tell them.
+The V5 client (5.0.0-M1) does this by itself on segments of a scalable topic: it keeps all messages
+in one list until the application calls receive(). The statistics show only a lower bound of what is
+in hand, and only on Shared and Key_Shared.
 
 Source: ConsumerBase.messageProcessed and increaseAvailablePermits in the Java client;
 Consumer.incrementUnackedMessages in the broker.

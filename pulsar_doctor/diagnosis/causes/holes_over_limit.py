@@ -1,23 +1,19 @@
 """There are more acknowledged ranges than the broker persists; a load forgets the rest.
 
+You see: `nonContiguousDeletedMessagesRanges` 10021, above managedLedgerMaxUnackedRangesToPersist.
+
 Acknowledgements out of order leave ranges of acknowledged entries with gaps (holes) between them.
-The broker writes down only so many of these ranges, from the oldest on. What lies beyond is known
-in its memory alone: when the topic is unloaded, moved, or its broker restarts, those entries come
-back as not acknowledged and are delivered a second time. Nothing stops by this, unless
-dispatcherPauseOnAckStatePersistentEnabled is on: that is `broker-read-stuck`.
+Delays, slow keys and single acknowledgements on Exclusive make many. The broker persists only so
+many ranges, the oldest first, and one more than its limit. The others are in its memory alone: an
+unload of the topic or a restart of its broker delivers their entries a second time. Nothing stops,
+unless dispatcherPauseOnAckStatePersistentEnabled is on: see `broker-read-stuck`.
 
-The check compares the number of ranges with the cluster's managedLedgerMaxUnackedRangesToPersist
-where it is reported, else with the default of the broker's version (`ledger/defaults.py`), else
-with `persisted_ranges`; a value of it that was set always holds. The broker keeps one range more
-than that. Each range beyond holds at least one entry, so the number shown is the least that comes
-again, and it holds for an orderly unload; after a crash it is more.
-
-Where the ranges are stored as bit arrays (managedLedgerPersistIndividualAckAsLongArray, since 4.1)
-the size of the record follows the span of the backlog and the limit means less than it says. About
-200,000 ranges make a record of 5 MB, the largest that a bookie takes, whatever the limit is.
-
-The many gaps come from many causes (delays, slow keys, single acknowledgements on Exclusive); a
-single message that nobody acknowledges makes one range only, and is a cause of its own.
+It is a warning above the limit that the cluster reports, or else above the default of its version
+(10,000; from 5.0 on 200,000), or above `persisted_ranges` if you set it. Each range beyond has an
+entry or more, so at least as many come again. Ranges stored as bit arrays
+(managedLedgerPersistIndividualAckAsLongArray, since 4.1) make a record that grows with the span of
+the backlog, and the limit means less. About 200,000 ranges make 5 MB, the largest record of a
+bookie.
 
 Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after limit + 1, seen on
 4.0.8); SubscriptionStats.nonContiguousDeletedMessagesRanges.

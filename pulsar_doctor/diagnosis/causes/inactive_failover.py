@@ -1,20 +1,17 @@
 """The active consumer of a Failover subscription is stuck or gone, and no standby takes over.
 
-On Failover the broker sends everything to one active consumer. A standby takes over when the active
-one disconnects, never because it does nothing: an application that hangs with its connection open
-stops the whole group. A standby that waits while the active one works is as it should be.
+You see: `msgBacklog` 60, the active consumer has `availablePermits` 0, and a standby has permits.
 
-The active one is stuck when it holds messages of the backlog, has no permits left, and neither an
-ack nor a FLOW nor a delivery has shown for `refill_wait`; after `quiet_after` without any of them
-in the window it is a warning; without a clock, where its queue is full and it has never
-acknowledged any, or where others have shown signs so much later. With one message or one batch in
-hand, long work with a queue of 0 or 1 is the same from outside: that is unknown. It is gone when
-the broker names one that is not connected, for at least `switch_wait`, while messages wait and
-others have permits (a switch takes activeConsumerFailoverDelayTimeMillis, 1 s by default).
+The broker sends everything to the active consumer. A standby takes over only when that one
+disconnects. So an application that hangs with its connection open stops the whole group.
 
-On Exclusive and Failover the broker counts no unacknowledged messages, so by its stats what the
-active one holds is shown by the backlog and the read position; a trace tells it. Exclusive has no
-standby.
+It is a stall if the active consumer holds messages, has no permits left, and has shown no ack, FLOW
+or delivery for `refill_wait`. From `quiet_after` on it is a warning. That needs no clock if its
+queue is full and it has never acknowledged any, or if others have shown signs so much later. With
+one message or batch in hand it is unknown: with a queue of 0 or 1, long work shows the same. It is
+a stall, too, if the active consumer has not been connected for `switch_wait`, while messages wait
+and others have permits: a switch takes 1 s by default (activeConsumerFailoverDelayTimeMillis). On
+Failover the broker counts no unacknowledged messages; the read position shows what is held.
 
 Source: AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer in the broker.
 """

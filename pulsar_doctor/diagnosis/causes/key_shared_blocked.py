@@ -1,27 +1,24 @@
 """Messages of a key wait until the key's previous consumer has acknowledged.
 
-Key_Shared keeps the order of a key: when a consumer joins or leaves, keys change their owner, and
-the new owner gets a key's messages only when the earlier one has acknowledged all it holds of it.
-A hand-over takes moments. With an earlier owner that hangs, its former keys stand still for all.
+You see: `drainingHashes` of one consumer with `unackMsgs` and `blockedAttempts` (46 and 89 in all),
+and `msgInReplay` 115, while another consumer with permits gets nothing.
 
-From 4.0 on the broker lists the draining hashes with the consumer that owes the awaited acks, with
-what it still holds and how often a message was turned away. Before (and with the classic
-dispatcher) a consumer that joined gets nothing until mark-delete has passed the position of its
-joining, whoever holds it back. Neither applies where out-of-order delivery is allowed.
+Key_Shared keeps the order of a key. When a consumer joins or leaves, keys change their owner, and
+the new owner gets a key's messages only when the earlier one has acknowledged all that it holds of
+it. This takes moments, unless the earlier owner hangs. Before 4.0, and with the classic dispatcher,
+a consumer that joined gets nothing until mark-delete has passed the position at which it joined.
+Neither applies if out-of-order delivery is allowed. From 4.0 on the broker also reads no further
+while too many entries wait for consumers without permits, and the others wait as well.
 
-From 4.0 on the broker also reads no further while too many entries wait to be sent to consumers
-without permits: then the others are sent no more than those take (see `diagnosis/look_ahead.py`).
+It is a stall if the awaited consumer has acknowledged nothing for `refill_wait`, or for half a
+minute and ten times the longest gap of the window. Until then it is a warning that leaves the
+verdict unknown: it may have one long job in hand. If it works, and what it holds is done within
+`slow_wait`, that is healthy, otherwise a warning. What was sent or acknowledged less than
+`just_now` ago decides nothing yet.
 
-With sticky ranges (KeySharedMode STICKY) each consumer chooses its hashes. What comes for a hash
-that nobody has waits until somebody has it. That shows where entries wait to be sent again in every
-sample, in which all consumers could receive: then it is a stall, whatever others are sent. From 4.0
-on the broker lists the ranges, so that one sample proves a gap, and says which hashes nobody has.
-
-The consumer that is waited for is a stall when it acknowledged nothing for `refill_wait`, or for
-half a minute and ten times the longest gap of the window. Until then it is a warning that leaves
-the verdict unknown: it may have one long job in hand. If it works, what it holds is done within
-`slow_wait`, which is healthy, or later, which is a warning. What it was sent or acknowledged less
-than `just_now` ago decides nothing yet. Where nothing waits behind it there is nothing to say.
+With sticky ranges (KeySharedMode STICKY) each consumer chooses its hashes, and messages wait for a
+hash that nobody has. It is a stall if in every sample entries wait to be sent again and all
+consumers could receive. From 4.0 on one sample proves it, as the broker lists the ranges.
 
 Source: DrainingHashesTracker and PersistentStickyKeyDispatcherMultipleConsumers; PIP-379; before,
 getRestrictedMaxEntriesForConsumer of the latter, and PIP-282.

@@ -1,15 +1,16 @@
 """A consumer's message listener does not return, and messages wait behind it.
 
-A message listener is called by a thread of the client, one message after the other. While it sits
-in a call that does not end (a socket without a time limit, a lock), nothing else is handed to it,
-and to no other listener of that thread, which may be another consumer's. The process tells the very
-line; where the listener waits for a lock, also which thread holds it and where that thread is.
+You see, in its process: the listener's thread is in com.acme.Billing.charge (Billing.java:88) for
+41 s. In the broker's numbers `availablePermits` falls to 0, as for any consumer that hangs.
 
-The check examines the process twice: messages wait, none was taken in between, and the listener's
-thread sits in its callback. It is found once that has lasted `stuck_for`, and stalled from
-`refill_wait` on. How long is known from the kernel, which knows when a thread ran last, or by the
-broker's last sign of it; otherwise it is the time between the samples. One that works in its
-rhythm, as far as acks tell, is not found.
+A thread of the client calls the listener with one message after the other. While the listener is in
+a call that does not end (a socket without a time limit, a lock), no listener of that thread gets
+another message. One thread may serve several consumers.
+
+The check examines the process twice. It is found if messages wait, none was taken in between, and
+the thread has been in the listener for `stuck_for`; from `refill_wait` on it is a stall. The kernel
+or the broker's last sign of the consumer shows for how long, otherwise the time between the
+samples. A listener that works in its rhythm is not found.
 
 Source: ConsumerBase.triggerListener and callMessageListener in the Java client.
 """

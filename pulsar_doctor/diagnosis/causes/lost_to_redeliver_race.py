@@ -1,27 +1,25 @@
 """After a REDELIVER on Exclusive or Failover, entries were skipped and never sent again.
 
-A client that gives messages back (a negative acknowledgement, an ack timeout,
-redeliverUnacknowledgedMessages) asks the broker for all that is not acknowledged. It counts such
-requests, the consumer epoch, and drops what it is sent of an older one. The broker rewinds its
-cursor; but a read that is under way continues, brings its entries in the old epoch, and then sets
-the cursor behind them, over the rewind. What lies before that is sent no more: the client has
-dropped it and waits for it, the broker takes it as sent. The backlog stays, permits are there, and
-later messages come as if nothing were wrong; a cumulative acknowledgement of one of these
-acknowledges what was never handed out. Nothing mends it but another REDELIVER, or a new connection.
+You see: the client does not get entry 1:2, while 1:3 and later ones come as if nothing were wrong.
+Permits are there, and `msgBacklog` does not get to 0.
 
-Found where an entry came in an older epoch than that of the last REDELIVER only, something of an
-older epoch came after that REDELIVER (the read that went on), an entry behind it has come in the
-present epoch, and nobody has acknowledged it. None of that may have changed for `settle`: right
-after a REDELIVER entries of both epochs are under way. Of an incarnation the newest 1000 such
-entries are known. A client that tells no epoch (C++, Python) drops nothing and loses nothing, and
-`consume --engine wire` keeps what it is sent too early.
+A Java client that gives messages back (a negative acknowledgement, an ack timeout,
+redeliverUnacknowledgedMessages) requests everything that is not acknowledged. It counts these
+requests, the consumer epoch, and drops what is sent in an older one. The broker rewinds its cursor.
+But a read in progress brings its entries in the old epoch, and then moves the cursor behind them.
+The client has dropped these entries and waits for them, and the broker takes them as sent. A
+cumulative acknowledgement of a later one acknowledges them unseen. Only a REDELIVER or a new
+connection helps.
 
-An entry that has expired meanwhile, or was skipped by hand, is the same here: the wire does not
-show either.
+It is a stall if an entry came only in an older epoch than that of the last REDELIVER, something of
+an older epoch came after that REDELIVER, an entry behind it has come in the present epoch, and
+nobody has acknowledged it. None of that may have changed for `settle`. The check knows the newest
+1000 such entries. An entry that has expired or was skipped by hand shows the same on the wire. C++
+and Python clients send no epoch and lose nothing.
 
 Source: PersistentDispatcherSingleActiveConsumer.internalRedeliverUnacknowledgedMessages and
 OpReadEntry.updateReadPosition in the broker, ConsumerBase.isValidConsumerEpoch in the Java client
-(PIP-84); apache/pulsar#23345, #25204 and #14716 are neighbours.
+(PIP-84); near apache/pulsar#23345.
 """
 
 from __future__ import annotations

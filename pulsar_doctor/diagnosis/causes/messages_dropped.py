@@ -1,17 +1,16 @@
 """The broker drops messages of a non-persistent topic, because no consumer has permits for them.
 
-A non-persistent topic keeps nothing. A message is sent to a consumer that has permits when it
-arrives, and is lost to the subscription otherwise. So a consumer that hangs, or is too slow for its
-receiver queue, leaves no backlog and no unacknowledged message, and nothing is delivered later.
+You see: `msgDropRate` 40, `msgRateOut` 0, `availablePermits` 0, and no backlog.
 
-The broker reports how many messages a second it dropped in its last full minute. It is stalled
-where it dropped some, no consumer has permits, and the broker reports that none were sent, in that
-minute or within the window. Otherwise it is a warning: the consumers are too slow, or one of
-several hangs and, on Key_Shared, its keys are lost. A consumer that has had no permits for `quiet`
-while nothing was published is unknown: what comes next is dropped.
+A non-persistent topic keeps nothing. If no consumer has permits when a message arrives, the
+subscription loses it. So a consumer that hangs, or is too slow for its receiver queue, leaves none.
 
-Source: sendMessages of NonPersistentDispatcherMultipleConsumers and of
-NonPersistentDispatcherSingleActiveConsumer; seen on 4.0.8.
+It is a stall if the broker dropped some in its last full minute, sent none in that minute or in the
+window, and no consumer has permits. Otherwise it is a warning: consumers are too slow, or one of
+several hangs and, on Key_Shared, its keys are lost. A consumer without permits for `quiet`, while
+nothing is published, is unknown.
+
+Source: NonPersistentDispatcherMultipleConsumers.sendMessages and that of …SingleActiveConsumer.
 """
 
 from __future__ import annotations

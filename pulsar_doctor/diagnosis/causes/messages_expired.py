@@ -1,24 +1,21 @@
 """Messages expire before a consumer acknowledges them: consumers are slower than the time to live.
 
-A message that is older than the time to live (TTL) of its topic or namespace is taken out of the
-backlog, and counts as consumed. So the backlog stays small, consumers work, and messages are lost
-to the subscription. The broker searches for expired messages every five minutes
-(messageExpiryCheckIntervalInMinutes), counts them, and has a rate for its last full minute.
+You see: `msgRateExpired` 128, `totalMsgExpired` grows, and `msgBacklog` stays small.
 
-It is a warning where the count grew within the window, or that rate is above 0. A count alone is
-silent: it is of all the time since the topic was loaded. That nothing grew rules nothing out
-either, as the next check may be minutes away. Where nobody has acknowledged for so long, only
-expiry moves the oldest message on: so it is a warning, too, where that moved at the moment of a
-check, and the check is not older than two of them are apart. A backlog that is empty because of
-that is what was lost, not what was done.
+The broker takes a message that is older than the time to live (`messageTTL`) out of the backlog,
+and counts it as consumed. So consumers work, and the subscription loses messages. It searches for
+expired messages every five minutes (messageExpiryCheckIntervalInMinutes).
 
-A consumer keeps what it holds when it expires, and works on it for as long as that takes. It is a
-warning, too, where some have expired since the topic was loaded, and consumers hold more than twice
-what the backlog has: the rest is in no backlog any more, its acknowledgement changes nothing, and
-it does not come again if the work fails.
+It is a warning if the count grew in the window, or the rate of the last full minute is above 0. The
+count alone is silent: it covers all the time since the topic was loaded. It is also a warning if
+nobody has acknowledged for so long that only expiry can have moved mark-delete: it moved at the
+moment of a search, less than ten minutes ago. An empty backlog then shows what was lost.
 
-Source: PersistentMessageExpiryMonitor.markDeleteCallback, PersistentSubscription.expireMessages,
-Consumer.pendingAcks; `messageTTL`; seen on 4.0.8.
+A consumer keeps what it holds when that expires, and works on it. It is a warning if consumers hold
+more than twice what the backlog has, and some have expired since the topic was loaded. The acks of
+these messages change nothing, and they do not come again if the work fails.
+
+Source: PersistentMessageExpiryMonitor.markDeleteCallback, Consumer.pendingAcks.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
 """A durable subscription has a backlog, and no consumer is attached to it.
 
-A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
-backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
-so (a job that runs at night, a subscription that was forgotten), or its application is restarted,
-and a stall when the last consumer left within the window, and none has come for `restart_wait`.
-Where somebody was there within the last five minutes, it is less certain: an application that ends
-again and again has nobody attached while its supervisor pauses, and a window shows that.
+You see: `consumers` is empty, `msgBacklog` grows, and `lastConsumedFlowTimestamp` is old.
 
-It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
-one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
-with autoUpdatePartitions(false) never learns of one that was added later, others within a minute.
+A durable subscription keeps every message until somebody acknowledges it, so its backlog grows
+until a quota or a retention limit is reached. It may be intended (a job that runs at night, a
+forgotten subscription), or its application restarts: then it is a warning.
 
-When a topic is unloaded, or a consumer seeks, the broker closes all consumers, and they come back
-within moments: where one was there in the window, and nobody has been for less than
-`reconnect_wait`, it is unknown; so it is by one document where a FLOW came a moment before. Where
-it came at that very moment, consumers come and go. Readers and other non-durable subscriptions, and
-the cursor of compaction, keep nothing that anybody waits for. A segment that waits for its sealed
-parents has another cause.
+It is a stall if the last consumer left in the window and none has come for `restart_wait`, or if
+other partitions have consumers and this one has had none for `reconnect_wait`: a client with
+autoUpdatePartitions(false) never learns of a partition that was added later, others within a
+minute. If somebody was there within the last five minutes, the confidence is lower.
+
+After an unload or a seek the broker closes all consumers, and they come back within moments. So for
+`reconnect_wait` after them, or after a FLOW in one document, it is unknown. Readers, other
+non-durable subscriptions and the cursor of compaction are not judged. A segment that waits for its
+sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """

@@ -1,15 +1,16 @@
 """Messages wait in a consumer's queue, and nobody calls receive.
 
-A consumer without a listener gives a message to whoever calls `receive`. Where the application's
-thread sits in something else, has ended, or waits for a lock, its queue stays full, and the client
-asks for nothing. The process tells where its threads are.
+You see, in its process: 13 messages in the receiver queue, and the thread `main` in
+com.acme.Billing.charge (Billing.java:88) for 41 s. In the broker's numbers `availablePermits` is 0.
 
-The check examines the process twice: messages are in the queue (for a zero queue: nobody asks),
-no thread is in one of the client's receive calls, and nothing was taken in between. It is found
-once that has lasted `stuck_for`, and stalled from `refill_wait` on. Which of the application's
-threads should receive is not reported by their stacks: those that rest are named, and the pool of
-threads that holds its messages, if it has handed them on. No thread dump shows virtual threads,
-which Java has from 21 on. One that works in its rhythm, as far as acks tell, is not found.
+A consumer without a listener gives a message to whoever calls `receive`. If that thread has ended,
+waits for a lock or does something else, the queue stays full, and the client sends no FLOW.
+
+The check examines the process twice. It is found if messages are in the queue (with a zero queue:
+nobody requests one), no thread is in a receive call of the client, and nothing was taken for
+`stuck_for`; from `refill_wait` on it is a stall. Stacks do not show which thread should receive:
+the finding names those that rest, and the pool that has its messages. Thread dumps do not show
+virtual threads (Java 21). A consumer that works in its rhythm is not found.
 
 Source: ConsumerBase.receive and ConsumerImpl.internalReceive in the Java client.
 """
