@@ -1,8 +1,8 @@
 """The broker's backlog counter is wrong, so it does not show what is unacknowledged.
 
 You see: `msgBacklog` is 0 beside `nonContiguousDeletedMessagesRanges` 10, and `pulsar-admin topics
-stats --get-precise-backlog` prints 10. The counter misleads alarms, quotas and autoscalers. The
-messages themselves are safe.
+stats --get-precise-backlog` prints 10. It misleads alarms, quotas and autoscalers. The messages are
+safe.
 
 The broker counts the backlog (entries added less entries consumed), and nothing corrects the
 counter until the topic is loaded again. A seek back after single acknowledgements makes it too low:
@@ -15,8 +15,7 @@ more, and by more than what moved between them. All other checks then use the po
 other non-durable subscriptions and the cursor of compaction are not judged, nor a counter below 0
 that the broker replaces by the right number.
 
-Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; apache/pulsar #5202,
-#25047.
+Source: ManagedCursorImpl.getNumberOfEntriesInBacklog and internalResetCursor; apache/pulsar#5202.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ stall only if `samples` or more show the same state for `still_for`, while somet
 send and a consumer could receive it (on Exclusive and Failover the active one): nothing was
 delivered, and the read position did not move. A consumer that connected or sent a FLOW within
 `still_for` does not count yet. Internal stats of the last sample are enough if nothing was
-delivered in `samples` samples of the topic, or for `retried_within`, and what is unread was there
-before.
+delivered in `samples` samples of the topic, or for `retried_within`, and what is unread is older.
 
 Acks of earlier deliveries are no movement. Without a clock a `msgRateOut` above 0 is one, if all
 that was sent was acknowledged, or as much was sent as came in and hardly anything is left.

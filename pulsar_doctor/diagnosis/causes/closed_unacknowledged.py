@@ -14,8 +14,7 @@ process is stopped. Once another consumer has acknowledged, it is information wi
 silent without. Not judged: consumers that return under their name, unsubscribe or are closed by the
 broker, and readers (a trace of a version before 0.2.0 shows them by the subscription's name only).
 
-Source: Consumer.close and disconnect in the broker; ConsumerImpl.increaseAvailablePermits in the
-Java client.
+Source: Consumer.close and disconnect in the broker; ConsumerImpl.increaseAvailablePermits in Java.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """A dispatch rate limit sets the pace, although consumers have permits and messages wait.
 
 You see: `dispatchThrottledMsgEventsByTopicLimit` grew by 20 in the window, `availablePermits` is
-above 0, and 1870 entries wait.
+above 0, and 1870 wait.
 
 The subscription, the topic or the broker has a limit, in messages or in bytes. When it is used up,
-the broker reads again a second later. It counts each read that it delays or makes smaller. Nothing
-is lost.
+the broker reads again a second later. It counts each read that it delays or reduces.
 
 The count alone says little: a limit below the size of one read makes every read smaller, even at
 one message an hour. So it is a warning if a counter grew in the window, a consumer had permits in

@@ -1,8 +1,8 @@
 """A consumer is still listed although its application seems dead, and blocks messages.
 
 You see: two consumers called `billing` on different connections. The older one has
-`unackedMessages` 10, or is the active one, and has shown no ack or FLOW since the newer one
-connected.
+`unackedMessages` above 0, or is the active one, and has shown no ack or FLOW since the newer one
+came.
 
 If a machine dies without closing its connection, the broker keeps its consumer until the connection
 has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 s). It keeps the

@@ -1,18 +1,17 @@
 """Messages are published faster than they are sent: at this pace the subscription never catches up.
 
-You see: `msgRateIn` 120, `msgRateOut` 40, and a `msgBacklog` of 640,000 that grows by 4800 a
-minute.
+You see: `msgRateIn` 120, `msgRateOut` 40, and `msgBacklog` 640,000 grows by 4800 a minute.
 
 Nothing is stuck. But the backlog grows until a quota stops the producers, messages expire unread,
-or the disk is full. The work is too slow, or something limits it: a hot key, a dispatch limit, work
-done twice.
+or the disk is full. The work is too slow, or something limits it: a hot key, a dispatch limit,
+double work.
 
 A burst shows the same numbers while it lasts. So it is a warning only if the backlog would take
 longer than `longest_burst` to gather at the present pace, or a window of that length shows it. The
 check counts what comes in less what is sent for the first time. A sink that acknowledges at
 checkpoints keeps up. If messages are delayed or rejected by an entry filter, or chance explains the
 difference, a longer `--window` decides. If half of what is sent was sent before, that is the
-problem instead.
+problem.
 
 Source: PersistentTopic.updateRates (rates are of the last full minute), BacklogQuotaManager.
 """

@@ -1,18 +1,17 @@
 """A segment of a scalable topic waits until its sealed parents are drained.
 
+You see: 57 entries wait on a segment without a consumer, and its sealed parent still has 103.
+
 A split or a merge seals segments and makes children of them. To keep the order of each key, the
-broker assigns a child to a stream consumer only once the subscription has acknowledged all that its
-parents hold. Until then nobody is attached to the child, and its messages wait, also those that are
-not behind a stuck one. Whoever drains the parents decides how long: where nobody acknowledges
-anything there for `parent_quiet`, it is a stall; before that it is what a split costs, and no more
-than information.
+broker assigns a child to a stream consumer only when the subscription has acknowledged everything
+on its parents. Until then all messages of the child wait. It is a stall if nobody is attached to a
+parent, or nothing was acknowledged there for `parent_quiet`; before, it is information.
 
-The broker checks after 2 s whether parents are drained, and then after ever longer waits, at most
-15 minutes. So a child may wait although its parents are drained: a warning after `assigned_within`,
-since a consumer that joins makes the broker check within 2 s. Queue consumers do not wait.
+The broker checks after 2 s whether the parents are drained, then at ever longer intervals of up to
+15 minutes. So a child may wait although its parents are drained: a warning after `assigned_within`.
+A consumer that joins makes the broker check within 2 s. Queue consumers do not wait.
 
-Source: isAssignable, pollDrainStatus and resetAndRearmDrainPoll of the broker's
-SubscriptionCoordinator, 5.0.0-M1.
+Source: isAssignable and pollDrainStatus of the broker's SubscriptionCoordinator, 5.0.0-M1.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """A consumer was paused by its application, and messages wait for it.
 
-`Consumer.pause()` stops a client from asking: it sends no FLOW until `resume()`. What is in its
-queue may still be taken. In the broker's numbers it resembles any consumer that hangs; only its
-process tells.
+You see: `availablePermits` 0 and no FLOW, as for any consumer that hangs. Its process shows why.
 
-The check examines the process: the client's own flag is set, and something is not consumed or
-waits in its queue. A pause may be meant, so it is a warning, and as bad as what follows from it.
+After `Consumer.pause()` a client sends no FLOW until `resume()`. The application may still take
+what is in the queue. It is a warning if the client's own flag is set and messages wait in its queue
+or in the backlog: a pause may be intended.
 
 Source: ConsumerImpl.pause and increaseAvailablePermits in the Java client.
 """

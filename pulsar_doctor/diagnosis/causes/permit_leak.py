@@ -1,23 +1,18 @@
 """The client has lost permits, and no FLOW will bring them back.
 
-For each message that the application takes, its client owes the broker one permit. It sends them as
-one FLOW as soon as `refill threshold` many are owed. Where more are owed, and no FLOW has come, the
-client has lost count: discarded, corrupt or chunked messages that were not credited do that. Each
-loss makes the queue smaller for good, until no permit is left and nothing comes any more.
+You see, in a trace: the application took 10 messages or more, a FLOW was due after 5, and none has
+come for 60 s. `availablePermits` gets to 0.
 
-What is owed is proven by the trace: an acknowledged message was taken before, and all that came
-before it, too; less the permits of all refills. The FLOW is sent when the message is taken and so
-before its acknowledgement: what is missing once the acknowledgement is seen will not come. One more
-than the threshold is needed, since a listener acknowledges a message before it is credited, and a
-C++ listener that is paused just then keeps that many. Indexes that were skipped inside batches are
-left out: not every client credits them. The last FLOW is `overdue` for this to be found.
+For each message that the application takes, its client owes the broker one permit. It sends them in
+one FLOW when it owes as many as the `refill threshold`. If it owes more and sends none, it has lost
+count: of discarded, corrupt or chunked messages, for example. Each loss makes the queue smaller.
 
-A Java consumer that is paused sends no FLOW, whatever it owes. It, and a client that does not tell
-its version, is unknown until this has lasted `paused_for`; then it is reported with less
-confidence.
-
-It is stalled when the consumer has no permits left and nothing has come or gone for so long, and a
-warning while some are left: each loss brings it nearer. Queues of 0, and of 0 or 1, are not judged.
+The trace proves what is owed: an acknowledged message was taken before, and so was everything that
+came before it; less the permits of all refills. It is found with one permit more than the
+threshold, if the last FLOW is `overdue`: a stall if no permit is left and nothing has come or gone
+for so long, else a warning. Indexes that were skipped inside batches do not count, as not every
+client credits them. A paused Java consumer sends no FLOW either. So it, and a client that reports
+no version, is unknown for `paused_for`, and then less certain. Queues of 0 or 1 are not judged.
 
 Source: ConsumerBase.increaseAvailablePermits and ConsumerImpl.pause in the Java client,
 ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26675 (chunks).

@@ -1,15 +1,14 @@
 """Broker and wire report different permits for one consumer, although nothing moves.
 
-What a trace of the wire shows and what the broker counts are two sides of one account: after each
-FLOW and each message both have the same permits. Where a
-consumer has been quiet for longer than both readings are apart, and for more than two seconds, its
-permits can differ only if one of them has lost count: a FLOW that one side dropped (before the
-SUBSCRIBE had succeeded, or after a close), a message that was debited and not sent, a trace that
-does not have all of it, or two consumers of one name that the tool has taken for one.
+You see: `availablePermits` 0 in the broker's statistics, and 5 permits by the trace.
 
-It is checked only where both are there: `stall-check TOPIC --trace DIR`, `tap --compare-broker`.
-The newer number is what all other checks go by. Where permits may have been set aside, by the limit
-of unacknowledged messages, nothing is reported.
+A trace and the broker count the same FLOWs and messages. If a consumer has been quiet for more than
+two seconds, and for longer than both readings are apart, its permits differ only if one side has
+lost count: it dropped a FLOW (before the SUBSCRIBE had succeeded, or after a close), debited a
+message and did not send it, or the trace is incomplete or mixes two consumers of one name.
+
+Only `stall-check TOPIC --trace DIR` and `tap --compare-broker` can find it, as a warning. All other
+checks use the newer number. Nothing is reported if a limit of unacknowledged messages may apply.
 
 Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trace's columns.
 """

@@ -1,16 +1,16 @@
 """The pool that has a consumer's messages is blocked, in all of its threads.
 
-The application hands each message to a pool of threads. Once every thread of the pool is in a call
-that does not end, no task begins any more. All other messages wait in front of the pool, and none
-is acknowledged, while the consumer itself may go on receiving: from outside it takes messages and
-forgets them.
+You see, in its process: each of 2 pool threads is in CountDownLatch.await for 2.3 min, with 2998
+tasks before the pool. `availablePermits` may be 1000, and no ack comes.
 
-The check examines the process. In a JVM the agent reports the tasks that wait and the messages in
-them. In Python only the threads of a ThreadPoolExecutor are seen, in Go several goroutines that
-begin in one function: there the consumer has to hold more messages than the pool has threads, and
-the confidence is lower. It is found once no thread of
-the pool has run for `stuck_for` and no acknowledgement has come since then, and stalled from
-`stalled_after` on. One that works in its rhythm, as far as acks tell, is not found.
+The application hands each message to a pool of threads. If every thread of the pool is in a call
+that does not end, no task begins any more, and all other messages wait in front of the pool.
+
+It is a warning if no thread of the pool has run for `stuck_for` and no acknowledgement has come
+since then; from `stalled_after` on it is a stall. In a JVM the agent reports the tasks that wait
+and their messages. In Python (ThreadPoolExecutor) and Go (goroutines that begin in one function) it
+does not: there the consumer has to hold more messages than the pool has threads, and the confidence
+is lower. A pool that works in its rhythm is not found.
 
 Source: ThreadPoolExecutor in java.util.concurrent; concurrent.futures.thread in Python.
 """

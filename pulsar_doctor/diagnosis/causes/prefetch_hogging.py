@@ -1,24 +1,22 @@
 """One consumer's receiver queue holds messages that idle consumers could process.
 
-On a Shared subscription a message that was pushed to a consumer waits in its queue, whatever the
-others do. A slow consumer with a large queue can so hold everything there is: its neighbours have
-permits, the broker has nothing left to send, and nothing moves faster than the slow one.
+You see: one consumer has `unackedMessages` 496, the others have 0, and `availablePermits` above 0.
 
-The check searches for a consumer that holds at least `share` of an even share of all unacknowledged
-messages, while a neighbour with permits had nothing to do for `idle_after`; several may hoard
-together. It is a stall when the queued messages will take longer than `refill_wait` at that
-consumer's pace, or, where no pace is known, when this has lasted so long; shorter it is a warning,
-and below `slow_wait` it is healthy. A queue of 1 is a warning at most. Key_Shared is not judged:
-there the keys bind the messages.
+On Shared the broker does not take a message back that it has pushed to a consumer. So a slow
+consumer with a large queue can hold everything, and nothing moves faster than it does.
 
-Nothing may be left to send: otherwise the neighbours wait for the broker. Without permits more than
-half of a queue is queued. With permits left nobody can tell a full queue from a pool of workers
-with all of it in hand, unless the application tells what it takes: more than `in_hand` messages are
-taken to be queued, with less confidence; so many or fewer are unknown once they have taken
-`refill_wait`.
+The check finds a consumer that holds at least `share` of an even share of all unacknowledged
+messages, while a neighbour with permits had nothing to do for `idle_after`, and nothing is left to
+send. At that consumer's pace its queued messages take longer than `refill_wait` (a stall) or
+`slow_wait` (a warning); less is healthy. Without a pace, the time that this has lasted counts. A
+queue of 1 is a warning at most. On Key_Shared the keys bind the messages, so it is not judged.
 
-Source: PersistentDispatcherMultipleConsumers sends to whoever has permits; nothing takes a queued
-message back but closing the consumer.
+A consumer without permits has more than half of its queue queued. With permits left, a full queue
+and a busy pool of workers show the same numbers, unless the application reports what it takes. More
+than `in_hand` messages then count as queued, with less confidence; fewer are unknown once that
+lasts.
+
+Source: PersistentDispatcherMultipleConsumers sends to whoever has permits.
 """
 
 from __future__ import annotations

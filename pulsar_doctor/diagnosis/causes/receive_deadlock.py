@@ -1,10 +1,10 @@
 """Threads of a consumer's process are deadlocked, as its JVM reports.
 
-A deadlock never ends: whoever listens, receives or acknowledges in it will not go on, and its
-messages wait until the process is restarted.
+You see, in its process: the threads `left` and `right` wait for each other. A deadlock never ends,
+and the messages of these threads wait until the process is restarted.
 
-The check examines the process: the JVM's thread dump names a cycle of threads and locks with a
-thread of the application in it, and the consumer has taken nothing between two samples.
+It is a stall if the JVM's thread dump names a cycle of threads and locks with a thread of the
+application in it, and the consumer has taken nothing between two samples.
 
 Source: HotSpot's own search for cycles (`jcmd PID Thread.print`).
 """

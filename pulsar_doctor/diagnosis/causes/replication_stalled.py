@@ -1,19 +1,17 @@
 """Entries wait for a remote cluster, and the replicator does not send them.
 
-For each remote cluster the broker keeps a cursor of its own, which moves when the other side has
-confirmed what was sent there. While it does not move, the other cluster does not get the messages
-of this topic, and every ledger from there on stays on disk, though all subscriptions have
-acknowledged it. Nothing else shows it: producers and consumers of this cluster go on.
+You see: `replicationBacklog` 4019, `connected` false, `msgRateOut` 0 of the replicator.
 
-The check speaks where entries wait and the replicator is not connected: in every sample, or in one,
-when the broker has sent nothing there in its last full minute. It also speaks where a connected
-replicator has sent nothing for `still_for` and the broker sent nothing in its last full minute,
-while entries waited in every sample. One of these alone is a warning, or unknown in one sample:
-a replicator may be reconnecting, or slow for a moment. Entries behind it in one sample, of which
-nothing tells whether they are sent, are unknown until a second sample shows whether it moves. So
-are those of which a long window shows only that some were sent at its beginning.
+For each remote cluster the broker keeps a cursor, which moves when the other side has confirmed
+what was sent. Until then the other cluster lacks these messages, and every ledger from there on
+stays on disk. Nothing else shows it: producers and consumers of this cluster continue.
 
-In topic stats a replicator has no name; it is called as the broker calls its cursor by default.
+It is a stall if entries wait and the replicator is not connected, in every sample, or in one while
+`msgRateOut` is 0. It is a stall, too, if a connected replicator has sent nothing for `still_for`
+nor in the broker's last full minute, while entries waited in every sample. One of these alone is a
+warning, as a replicator may reconnect or be slow for a moment. One sample that does not show
+whether they are sent is unknown. So is a long window that shows it only for its beginning. In topic
+stats a replicator has no name; it is called by the default name of its cursor.
 
 Source: PersistentReplicator.computeStats and isConnected, AbstractReplicator in the broker.
 """

@@ -1,15 +1,15 @@
 """A consumer of a V5 client holds what it does not process, on segments where others are idle.
 
-A consumer of a scalable topic is one ordinary consumer on each segment, each with a receiver queue.
-The V5 client takes every message out of these queues at once and keeps all of them in one list
-without a limit, until the application calls receive(). So each segment's permits return at once,
-the broker sends more, and `receiverQueueSize` bounds nothing: whoever is slow or hangs gathers
-messages of every segment, up to the limit of unacknowledged messages on each.
+You see: `unackedMessages` 523 on one segment and 484 on others, `availablePermits` 77, and no
+delivery or ack for 7 min, while another consumer has permits and holds nothing.
 
-It is found for a consumer that holds `hoard_least` messages or more and still has permits, which an
-ordinary client that takes nothing would not have, where nothing was delivered or acknowledged on
-the segment for `idle_for`, and another consumer there has permits and holds nothing. After
-`stalled_after` it is a stall.
+The V5 client takes every message out of its receiver queues at once, and keeps all in one list
+without a limit until the application calls receive(). So permits return at once,
+`receiverQueueSize` limits nothing, and a slow consumer gathers messages up to the limit of
+unacknowledged messages on each segment.
+
+With `hoard_least` messages or more and permits left it is a warning, if nothing was delivered or
+acknowledged on the segment for `idle_for` beside an idle consumer; after `stalled_after` a stall.
 
 Source: startReceiveLoop of ScalableQueueConsumer and ScalableStreamConsumer, 5.0.0-M1.
 """

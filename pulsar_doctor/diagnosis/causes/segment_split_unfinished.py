@@ -1,13 +1,11 @@
 """A split or a merge of segments has begun and has not ended: producers may wait for its end.
 
-The broker makes the new segments, then seals the old ones, and writes both into the topic's
-metadata last. If it is interrupted in between, no broker resumes it: the new segments are there,
-the metadata does not list them, and an old one that is sealed already takes no messages. Its
-producers wait, and nothing is wrong with its consumers. No broker reports that it is sealed.
+You see: segments 10 and 11 exist for 9 s and are not in the topic's metadata, and `msgRateIn` is 0.
 
-A split takes a fraction of a second. It is a warning where the new segments have been there for
-`ends_within` and the old one receives nothing, and nothing where that still receives messages:
-then it is not sealed. Until then it is unknown.
+The broker makes the new segments, seals the old ones, and writes the topic's metadata last. If it
+is interrupted in between, no broker resumes it. A sealed old segment takes no messages, and its
+producers wait. No broker reports that it is sealed. A split takes a fraction of a second: it is a
+warning if the new segments have been there for `ends_within` and the old one receives nothing.
 
 Source: splitSegment, mergeSegments and initialize of ScalableTopicController, 5.0.0-M1.
 """

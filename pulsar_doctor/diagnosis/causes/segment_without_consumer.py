@@ -1,14 +1,13 @@
 """A segment of a scalable topic has a backlog and no consumer, while other segments have one.
 
-Messages with keys in the segment's range of hashes wait, and all others flow, so that the
-application seems healthy. When its connection breaks, a stream consumer keeps its segments for
-60 s, in which the broker gives them to nobody else. So it is a stall where nobody was there for
-longer than `taken_within`; before that it is unknown.
+You see: 84 entries wait on the segment, and its `consumers` is empty. Messages with keys in its
+range of hashes wait, and all others flow, so that the application seems healthy.
 
-Seen on 5.0.0-M1: a stream consumer does not try again where a segment refuses it. After a split
-that is a segment that is loaded and has no schema yet (IncompatibleSchemaException); where segments
-change hands, as when a sealed one is deleted, it is one that the earlier consumer has not left yet
-(ConsumerBusyException). Only the log of the broker shows it.
+When the connection of a stream consumer breaks, the broker keeps its segments for it for 60 s. So
+it is a stall if nobody was there for longer than `taken_within`, and unknown before. A stream
+consumer does not try again if a segment refuses it (seen on 5.0.0-M1): after a split as long as it
+has no schema yet (IncompatibleSchemaException), or as the earlier consumer has not left yet
+(ConsumerBusyException). Only the broker's log shows it.
 
 Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
 """

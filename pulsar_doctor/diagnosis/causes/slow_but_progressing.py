@@ -1,13 +1,12 @@
 """A consumer works slowly through a full queue, and its next FLOW will come.
 
-It has no permits left, so nothing new arrives, but the application keeps taking or acknowledging
-messages in its usual rhythm. At its pace it is without permits for more than `slow_wait` each time;
-less is healthy. Beyond the `refill_wait` of permits-exhausted that cause is found instead, unless
-the queue is of 1 and could not be smaller.
+You see: `availablePermits` 0, and `unackedMessages` 390 falls by one each second.
 
-Where nothing tells the whole of that time (plain stats of Exclusive and Failover do not report what
-a consumer holds), what is over of it counts. The receiver queue size is not in the stats;
-`receiver_queue_size` tells it.
+The application takes or acknowledges messages in its usual rhythm, and its client requests more
+when half of the queue is taken. It is a warning if it is without permits for more than `slow_wait`
+each time. Beyond the `refill_wait` of permits-exhausted that cause is found instead, unless the
+queue is of 1. Plain stats of Exclusive and Failover do not show what a consumer holds: there the
+time so far counts. The queue size is not in the stats; set `receiver_queue_size` if you know it.
 
 Nothing is wrong with the broker. Other consumers of the subscription may be idle meanwhile.
 """

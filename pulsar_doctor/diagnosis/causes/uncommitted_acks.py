@@ -1,16 +1,16 @@
 """Messages are acknowledged in a transaction that is open.
 
-Such an acknowledgement counts when the transaction is committed. Until then the messages are in the
-backlog and hold mark-delete back, but no consumer holds them and none is sent them: not an unload,
-not a restart of a consumer brings them on. If the transaction is aborted, by its application or by
-its coordinator after the time-out (1 min by default), they are delivered again.
+You see: `msgBacklog` 50, `unackedMessages` 0, and nothing is sent. `pulsar-admin transactions
+pending-ack-stats` reports an open transaction.
 
-The broker reports how many transactions of a subscription are open (`pulsar-admin transactions
-pending-ack-stats`): then it is found, as information while it is younger than
-`open_for`, and as a warning beyond that. Where that is not reported, and on Shared and Key_Shared
-entries were read that no consumer holds, it is unknown: they may also be lost on their way. So it
-is by one document without a read position, where the oldest entry was sent to who is there, and
-none is held, delayed or to be sent again.
+Such an acknowledgement counts only when the transaction is committed. Until then the messages hold
+mark-delete back, and no consumer holds or gets them, not even after an unload or a restart. If the
+application or, after its time-out (1 min by default), the coordinator aborts it, they come again.
+
+If the broker reports open transactions of the subscription, it is information while they are
+younger than `open_for`, and then a warning. If it does not, it is unknown on Shared and Key_Shared
+where entries were read that no consumer holds: they may also be lost on the way. Without a read
+position, one document shows it: the oldest entry was sent, and none is held.
 
 Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0.8.
 """

@@ -1,24 +1,19 @@
 """A consumer with a zero queue was sent a batch, which its client cannot handle.
 
-With a receiver queue of 0 the client asks for one message with each receive. The broker cannot
-split a batch: it sends the whole of it and debits all its messages. The C++, Python and Node.js
-clients hand out the first message and lose the rest until they are delivered again, the next
-receive hangs, and permits climb by only one with each call. The Java client closes the consumer.
-Our own (`consume --engine wire`) hands out all of it, and is not meant.
+You see: `availablePermits` -18 and `unackedMessages` 20 after one batch of 20, and nothing moves.
 
-Where the queue size is known this is certain. From the wire alone a queue of 1 is the same from
-outside, and copes with batches: there it takes `refill_wait` of silence, and the confidence is low;
-from `quiet_after` on it is unknown. A Java client that closes its consumer within a second of a
-batch, having taken nothing, says so itself.
+With a receiver queue of 0 the client requests one message with each receive. The broker sends the
+whole batch and debits all its messages. The C++, Python and Node.js clients hand out the first
+message and lose the rest until it is delivered again. The next receive hangs, and permits climb by
+one with each call. The Java client closes the consumer. `consume --engine wire` takes it.
 
-By the broker's stats it shows where no more than one message would fit into the receiver queue, the
-permits are below zero, and a batch is out: all that was ever granted is 1, or 2 when the next
-receive hangs, or what it holds is one or two more than it was sent beyond its permits. That too
-fits a queue of 1 with slow work. At 0 permits a queue of 1 may have the last message of the batch
-in hand: that is unknown, however long it lasts.
+It is certain if the queue size is known, or if a Java client closes its consumer within a second of
+a batch. Otherwise a queue of 1 shows the same, and copes with batches: it is unknown from
+`quiet_after` on, and found after `refill_wait` with permits below zero, with low confidence. The
+statistics show it by what was ever granted (1 or 2 permits) or by what is held beyond the permits.
+At 0 permits the last message of the batch may be in hand: that stays unknown.
 
-Source: ZeroQueueConsumerImpl in the Java and C++ clients; CommandMessage's metadata,
-num_messages_in_batch.
+Source: ZeroQueueConsumerImpl in the Java and C++ clients; num_messages_in_batch of a message.
 """
 
 from __future__ import annotations
