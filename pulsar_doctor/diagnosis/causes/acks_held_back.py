@@ -1,13 +1,14 @@
 """The application has acknowledged, but its client has not sent the acknowledgements.
 
+You see: `unackedMessages` does not fall although the application's log shows that it works.
+
 A client collects acknowledgements and sends them together, after 0.1 s by default. With a long
 `acknowledgmentGroupTime`, or without a connection, it keeps them. The broker still counts the
-messages as unacknowledged, and sends them again when the consumer leaves. What one sees:
-`unackedMessages` does not fall although the application's log shows that it works.
+messages as unacknowledged, and sends them again when the consumer leaves.
 
-The check examines the process twice. It finds this where acknowledgements waited in the client's
-tracker both times, the broker has received none in between, and either the client has no connection
-or they have waited for longer than `held_for` or their own group time.
+The check examines the process twice. It is a warning if acknowledgements waited in the client's
+tracker both times, the broker received none in between, and either the client has no connection or
+they have waited for `held_for`.
 
 Source: PersistentAcknowledgmentsGroupingTracker in the Java client.
 """

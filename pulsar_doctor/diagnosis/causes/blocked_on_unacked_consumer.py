@@ -1,27 +1,24 @@
 """A consumer has reached the limit of unacknowledged messages; the broker sends it nothing more.
 
-On Shared and Key_Shared the broker stops a consumer that holds maxUnackedMessagesPerConsumer
-messages without an ack, 50,000 by default, whatever permits it has. The broker sets its further
-FLOWs aside. It sends again when acks have brought the number down to half the limit, or when the
-consumer gives messages back. What one sees: `blockedConsumerOnUnackedMsgs` is true and
-`unackedMessages` is at or near the limit.
+You see: `blockedConsumerOnUnackedMsgs` is true, and `unackedMessages` is at or near the limit
+(maxUnackedMessagesPerConsumer, 50,000 by default). `availablePermits` may be above 0.
+
+On Shared and Key_Shared the broker stops a consumer that holds so many messages without an ack, and
+sets its further FLOWs aside. It sends again when acks have brought the number down to half the
+limit, or when the consumer gives messages back.
 
 A consumer that works at its limit is blocked and released all the time. So the check computes when
-the release comes: at the pace of the window's acks, as long as no ack is overdue, after at most
-half of the messages that it holds. With 50,000 messages and 100 acks a second that takes up to 250
-s.
+the release comes, at the pace of the window's acks, as long as no ack is overdue. With 50,000
+messages and 100 acks a second that takes up to 250 s.
 - Sooner than `slow_wait` is healthy, within `refill_wait` it is a warning, later it is a stall.
-- Without any ack it is a stall after `refill_wait`, as with any other full queue, or after half a
-  minute and ten times the longest gap between acks in the window.
-- Before that it is a warning that leaves the verdict unknown: a sink that acknowledges at
-  checkpoints, or a long job, is silent at its limit, too.
-- What was sent or acknowledged less than `just_now` ago decides nothing yet.
-- No clock is needed where the consumer has never acknowledged any (a warning), nor where it holds
-  whole thousands: everything that such a limit allows.
+- Without any ack it is a stall after `refill_wait`, or after half a minute and ten times the
+  longest gap between acks in the window. Before that it is a warning that leaves the verdict
+  unknown: a sink that acknowledges at checkpoints, or a long job, is silent at its limit, too.
+- What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is needed if
+  the consumer has never acknowledged any (a warning), or if it holds whole thousands.
+- The flag is not trusted if the consumer holds nothing, or far less than half the limit.
 
-The broker's flag may be out of date. On a consumer that holds nothing, or far less than half the
-limit, the check does not trust it; where messages still arrive, it holds nothing up. A trace of the
-wire shows this too, where the limit is known.
+A trace of the wire shows this, too, if the limit is known.
 
 Source: Consumer.incrementUnackedMessages and updateBlockedConsumerOnUnackedMsgs in the broker.
 """

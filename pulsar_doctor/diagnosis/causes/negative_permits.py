@@ -1,18 +1,15 @@
 """Permits are below zero and nothing that the client holds can bring them back.
 
-The broker reads whole batches, so permits below zero are normal. After batches of 100 messages a
+You see: `availablePermits` -37, `unackedMessages` 0, and neither a message nor a FLOW comes.
+
+The broker reads whole batches, so permits below zero are normal: after batches of 100 messages a
 healthy consumer may be at -1360. It gives one permit back for each message that it takes from its
-queue.
+queue. If nothing is left to take, or too little (10 messages at -37), broker and client have
+counted differently. Only a new subscribe makes both start from the same number.
 
-Permits below zero are a problem when there is nothing left to take. What one sees:
-`availablePermits` is, say, -37, `unackedMessages` is 0, and neither a message nor a FLOW has come
-for `refill_wait`. Broker and client have counted differently then, and only a new subscribe
-makes both start from the same number.
-
-The same is true if the consumer holds 10 messages and misses 37 permits: taking all of them leaves
-permits below zero. With the broker's statistics alone, the check can see this on Exclusive and
-Failover only if the internal stats show how far the broker has read and everything up to there is
-acknowledged. Where the backlog is known, the check reports only a subscription with a backlog.
+It is a stall after `refill_wait` without a message or a FLOW. On Exclusive and Failover the
+statistics show it only if internal stats report that everything up to the read position is
+acknowledged. A subscription that is known to have no backlog is not reported.
 
 Source: PersistentDispatcherMultipleConsumers debits by messages and reads by entries unless
 preciseDispatcherFlowControl is on.

@@ -1,55 +1,42 @@
 """A consumer holds messages and acknowledges nothing, though it has permits left.
 
-Its receiver queue is not full, so it does not lack permits. The broker has sent everything, and the
-application neither acknowledges nor requests more. It hangs, forgets to acknowledge, or works on
-one message for longer than `silent_for`. These show the same numbers: `availablePermits` above 0,
-`unackedMessages` of, say, 40 that stays the same, and a `lastAckedTimestamp` that is minutes old.
-Producers continue, and nothing fails until the queue is full.
+You see: `availablePermits` above 0, `unackedMessages` stays at, say, 40, and `lastAckedTimestamp`
+is minutes old. Producers continue, and nothing fails until the receiver queue is full.
 
-The check searches for a consumer with permits that holds messages, while nothing is left to send,
-and that has shown neither an ack nor a FLOW nor a delivery for `silent_for`.
+The broker has sent everything, and the application neither acknowledges nor requests more. It
+hangs, forgets to acknowledge, or works on one message for longer than `silent_for`: these show the
+same numbers. So does a client that cannot decrypt messages (Java's keeps them by default,
+ConsumerCryptoFailureAction.FAIL), or an application that cannot decode them: its log shows both.
+
+The check finds a consumer with permits that holds messages, while nothing is left to send, and that
+has shown no ack, FLOW or delivery for `silent_for`.
 - With more messages than anybody works on at once (16) it is a stall.
 - With fewer it is a stall after `longest_job`. Before that it is unknown, from a silence of
   `first_ack` on, which is longer than a normal pause.
 - While it keeps taking messages it is a warning.
+- If it has acknowledged messages behind those that it holds (behind half of them, if it holds more
+  than 16), it does not hang: see `ack-hole`.
 
-A consumer that holds 16 messages or fewer and has acknowledged later ones does not hang: it has
-passed them over. That is `ack-hole`, if nobody else is there. The same is true for more messages,
-if messages behind at least half of them were acknowledged.
+A consumer may also take messages and keep them: it holds 50 or more, has never acknowledged any,
+and has sent a FLOW after its first. Its first checkpoint may still come. So it is unknown from
+`begun` on, until it is connected for `silent_for` and was sent more messages than arrive in that
+time. Without a second FLOW it is found once it has held the first messages for twice `silent_for`,
+and unknown from `first_ack` on. `begun` and `first_ack` follow `healthy.first_ack_within`, if that
+is above its default.
 
-A consumer that holds 50 messages or more and has never acknowledged any is also found, if it has
-sent a FLOW after its first: it takes messages and keeps them. At first its first checkpoint may
-still come. So it is unknown, from `begun` on, until it is connected for `silent_for` and was sent
-more messages than arrive in that time. Otherwise it is found once it has held the first messages
-for twice `silent_for`; it is unknown from `first_ack` on. `begun` and `first_ack` follow
-`healthy.first_ack_within`, where that is set to more than its default.
+A consumer that has acknowledged before is suspected if its last ack is five minutes old, it holds
+more than 16 messages that are not new, and it is sent more; after a minute if it acknowledged only
+in the first third of its life. Beside others that acknowledge all the time it is suspected after a
+silence of `first_ack` and ten times as long as theirs. After `silent_for`, with 50 messages or
+more, that is a stall.
 
-A consumer that has acknowledged before is suspected, too, if its last ack is five minutes old, it
-holds more than 16 messages that are not new, and it is sent more. If it acknowledged only in the
-first third of its life, a minute may be enough. A delivery is not a sign of life. Where the others
-of the subscription acknowledge all the time, at least three times in the window or as fast as they
-are sent more, a consumer is suspected that is silent for `first_ack` and ten times as long as they
-are. After `silent_for`, with 50 messages or more, that is a stall: sinks that acknowledge at
-checkpoints pause together.
+Readers, other non-durable subscriptions and standbys are not judged. On Exclusive and Failover only
+the internal stats show what a consumer holds. Without acknowledgements within batches
+(batchIndexAckEnabled) a client sends no ack before all messages of a batch are acknowledged: if one
+of each batch is left out, it seems to acknowledge nothing. A message that comes back within two
+minutes is not kept: see `redelivery-storm`.
 
-Readers, other non-durable subscriptions and standbys are not judged. On Exclusive and Failover the
-statistics do not report what a consumer holds; the internal stats show it. A trace does not show
-what is left to send. But if a consumer with permits is sent nothing for so long, nothing is left,
-or the broker does not read.
-
-Without acknowledgements within batches (batchIndexAckEnabled in the client, and
-acknowledgmentAtBatchIndexLevelEnabled in the broker) a client sends no ack for a batch before all
-of its messages are acknowledged. A consumer that leaves out one message of each batch therefore
-seems to acknowledge nothing. A message that is given back, and sent again within two minutes, is
-not kept: see `redelivery-storm`.
-
-A client that cannot decrypt or decode messages shows the same statistics. Java's client keeps
-messages that it cannot decrypt by default (ConsumerCryptoFailureAction.FAIL). With DISCARD it
-acknowledges them with a validation error, which a trace shows. A schema that does not fit fails
-when the application reads the value. Both are in the application's log.
-
-Source: Consumer.messageAcked and flowPermits in the broker; ConsumerImpl.decryptPayloadIfNeeded in
-the Java client.
+Source: Consumer.messageAcked and flowPermits in the broker; ConsumerImpl.decryptPayloadIfNeeded.
 """
 
 from __future__ import annotations

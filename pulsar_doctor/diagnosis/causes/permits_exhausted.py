@@ -1,47 +1,39 @@
 """A consumer holds messages, has no permits left, and its next FLOW is far away or not in sight.
 
-The broker may only push as many messages as the client has requested with FLOW commands. The client
-sends the next FLOW when the application has taken about half of its receiver queue. With a large
-queue and a slow application that takes hours. Nothing arrives in the meantime, nothing fails, and
-nothing is logged.
+You see: `availablePermits` is 0 or below, `unackedMessages` stays the same, and `msgRateOut` is 0.
+Nothing fails, and nothing is logged.
 
-What one sees: `availablePermits` is 0 or below, `unackedMessages` stays the same, and `msgRateOut`
-is 0. With a receiver queue of 1000 and 10 s of work for each message the consumer sends its next
-FLOW after 500 messages, which takes 83 minutes. An application that has stopped, or a paused
-consumer, shows the same numbers and needs another remedy. So the finding says which of them it is,
-as far as acks, FLOWs and the pace show. On Key_Shared the messages for this consumer's keys wait
-for it alone, while the other consumers work.
+The broker sends only as many messages as the client has requested with FLOW commands. The client
+sends the next FLOW when the application has taken about half of its receiver queue. With a queue of
+1000 and 10 s of work for each message that is after 500 messages, which takes 83 minutes. An
+application that has stopped, or a paused consumer, shows the same numbers and needs another remedy:
+the finding says which of them it is, as far as acks, FLOWs and the pace show. On Key_Shared the
+messages for this consumer's keys wait for it alone, while the other consumers work.
 
 It is a stall
-- when nothing has shown for `refill_wait` that the application works;
-- when the application works, and a whole wait for permits takes longer than `refill_wait` while
-  another consumer is idle, or longer than `nothing_new_for` while nobody else could take its
-  messages;
-- when the consumer has never sent a FLOW, for `refill_wait`, and a backlog waits. On Key_Shared
-  that counts as long as messages for its keys are in the replay queue.
-A shorter silence is a warning from `quiet_after` on, unless the consumer is often silent for so
-long. It may be the first minutes of a stall.
+- if nothing has shown for `refill_wait` that the application works;
+- if it works, and a whole wait for permits takes longer than `refill_wait` beside an idle consumer,
+  or longer than `nothing_new_for` if nobody else could take its messages;
+- if the consumer has never sent a FLOW, for `refill_wait`, and a backlog waits (on Key_Shared, as
+  long as messages for its keys are in the replay queue).
 
-Silence is the time since the last ack, FLOW or delivery. The receiver queue size is not in the
-broker's statistics, so the next FLOW comes "after at most" so many messages. Set
-`receiver_queue_size` if you know it; it then holds for every consumer that is checked. Readers,
-other non-durable subscriptions and standbys are not judged: they may be silent for ever.
+A shorter silence, since the last ack, FLOW or delivery, is a warning from `quiet_after` on, unless
+it is usual for the consumer. It needs no clock if the consumer was sent more than a queue of 1
+takes and has never acknowledged any, or if another one has shown a sign of life `quiet_after`
+later. Readers, other non-durable subscriptions and standbys are not judged: they may be silent for
+ever.
 
-A warning needs no clock where the consumer was sent more than a queue of 1 takes and has never
-acknowledged any, nor where another consumer has shown a sign of life `quiet_after` later.
+The broker's statistics do not report the receiver queue size, so the next FLOW comes "after at
+most" so many messages. Set `receiver_queue_size` if you know it, for all consumers. If the pace is
+not known, bounds decide: what was ever granted gives a shortest wait, and the consumer's life or
+the acks of the last minute a longest one. Between the two the answer is unknown.
 
-Where the pace is not known, bounds decide. The consumer has had no permits since its last delivery,
-at least. It cannot have taken more than it was ever granted, so the distance below zero gives a
-shortest time. Its life, or the acks of the last minute, give a longest time. Between the two the
-answer is unknown.
-
-A consumer with a queue of 0 sends a FLOW for each receive of the application. With a message in
-hand it is not judged here. Without one, and without a FLOW for `refill_wait`, it is unknown, unless
-nothing waits; a trace does not show whether something waits. A queue of 1 sends a FLOW after each
-message: no smaller queue could do better, so it is healthy while it works in its rhythm. Where the
-size is not reported, queues of 0 and 1 show the same numbers; with one message in hand, so do long
-work and a hang. After `refill_wait` it is a stall if three messages or more took much less time
-each. Otherwise it is unknown until `nothing_new_for`, unless every earlier message took as long.
+A consumer with a queue of 0 sends a FLOW for each receive. With a message in hand it is not judged
+here; without one it is unknown after `refill_wait` if something may wait. A queue of 1 sends a FLOW
+after each message, so it is healthy while it works in its rhythm. If the size is not reported,
+queues of 0 and 1, long work and a hang show the same with one message in hand. After `refill_wait`
+it is a stall if three messages or more took much less time each. Otherwise it is unknown until
+`nothing_new_for`, unless every earlier message took as long.
 
 Source: Consumer.flowPermits in the broker; ConsumerBase's refill threshold in the clients.
 """
