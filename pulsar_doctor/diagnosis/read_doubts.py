@@ -1,7 +1,7 @@
 """Why a broker that does not read, though a consumer could receive, may not be stuck.
 
-`broker-read-stuck` says what each reason means. A longer window or another document takes those of
-`_watch_on` away. With the others nothing is sent either: only the reason is not known.
+`explain broker-read-stuck` describes them. A longer window or another document removes the reasons
+of `_watch_on`. With the others nothing is sent either: only the cause is not known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOCKET_BYTES = 65_536  # fewer are taken by the operating system, whether the cl
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Everything that a doubt is judged by: who could receive, and how the broker reads."""
+    """What the reasons depend on: the consumers that could receive, and how the broker reads."""
 
     view: SubscriptionView
     ready: Sequence[ConsumerView]
@@ -32,13 +32,13 @@ class Case:
     limits: Limits
 
     @property
-    def newest_alone_tells(self) -> bool:
-        """Whether the topic's samples show the standstill, and the last one's flags how it came."""
+    def newest_is_enough(self) -> bool:
+        """Whether the samples show the standstill, and the flags of the last one its cause."""
         reads, limits = self.reads, self.limits
         if not reads.newest or reads.unread_before <= 0:
             return False
-        looked = reads.samples >= limits["samples"] and reads.window_seconds >= limits["still_for"]
-        return looked or reads.window_seconds >= limits["retried_within"]
+        seen = reads.samples >= limits["samples"] and reads.window_seconds >= limits["still_for"]
+        return seen or reads.window_seconds >= limits["retried_within"]
 
     @property
     def still_for(self) -> float:
@@ -49,12 +49,12 @@ class Case:
 
     @property
     def alone(self) -> bool:
-        """Whether one consumer is sent everything."""
+        """Whether the broker sends everything to one consumer."""
         return self.view.type in SINGLE_ACTIVE
 
 
 def doubt_of(case: Case) -> tuple[type[Unknown], str] | None:
-    """The first reason that holds, and what kind of answer it is; None where it is stuck."""
+    """The first reason that applies, with its kind of answer; None if the broker is stuck."""
     for kind, reasons in ((Unknown, _watch_on), (NothingMoves, _other_reasons)):
         if reason := next(reasons(case), None):
             return kind, reason
@@ -73,7 +73,7 @@ def _watch_on(case: Case) -> Iterator[str]:
         yield "only the internal stats show whether the broker reads (--internal-stats)"
     if seconds is None:
         yield "the time between the samples is not known (--interval)"
-    elif not case.newest_alone_tells and (count < case.limits["samples"] or seconds < still_for):
+    elif not case.newest_is_enough and (count < case.limits["samples"] or seconds < still_for):
         yield f"{count} samples over {duration(seconds)} are too few; take a longer window"
     yield from _not_reported(case)
     if reads.left_least <= 0:
@@ -109,7 +109,7 @@ def _not_reported(case: Case) -> Iterator[str]:
 
 
 def _other_reasons(case: Case) -> Iterator[str]:
-    """Why it may stand still."""
+    """Reasons for which the broker may not read, though it should."""
     view, reads, none_pending = case.view, case.reads, case.reads.face is Face.NONE_PENDING
     if any(state.face is Face.UNDER_WAY for state in reads.states):
         yield (

@@ -9,7 +9,7 @@ SEVERAL = 2  # times: each message that waits was put back so often, on average
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """Counted since the topic was loaded. A message counts again each time that it is read."""
+    """Counts since the topic was loaded. A message counts each time that the broker reads it."""
 
     processed: int
     accepted: int
@@ -17,6 +17,6 @@ class Filtering:
     lately: int | None  # of these, in the window; None: not reported
 
     def keeps(self, waiting: int) -> bool:
-        """Whether it puts back so many messages again and again."""
+        """Whether the filter puts this many waiting messages back again and again."""
         again = waiting > 0 and self.put_back >= SEVERAL * waiting
         return again and self.put_back > self.accepted and self.lately != 0

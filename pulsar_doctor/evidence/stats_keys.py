@@ -10,7 +10,7 @@ from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 
 
 def key_order_of(observed: Observed) -> KeyOrder | None:
-    """How it keeps the order of its keys; None where it is not Key_Shared."""
+    """How a subscription keeps the order of its keys; None if it is not Key_Shared."""
     if observed.type != "Key_Shared":
         return None
     now, cursor = observed.now, observed.cursor_now
@@ -33,7 +33,7 @@ def key_order_of(observed: Observed) -> KeyOrder | None:
 
 
 def draining_of(consumer: ConsumerWindow) -> Draining | None:
-    """What others wait for at this consumer (since 4.0); None where that is not reported."""
+    """The key hashes that wait for this consumer's acks (since 4.0); None if not reported."""
     now = consumer.now
     if now.draining_hashes is None:
         if now.draining_hashes_count is None:
@@ -61,7 +61,7 @@ def _turned_away(consumer: ConsumerStats) -> int:
 
 
 def waits_from(consumer: ConsumerWindow) -> str | None:
-    """The position at which it joined; None where mark-delete has passed that, or nothing tells."""
+    """The position at which a consumer joined; None if mark-delete has passed it, or unknown."""
     joined = consumer.observed.now.consumers_after_mark_delete_position
     written = joined.get(consumer.now.consumer_name or "") if joined else None
     position = None if written is None else _position(written)

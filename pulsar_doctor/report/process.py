@@ -27,7 +27,7 @@ def process_json(process: ProcessReport) -> dict[str, Any]:
         "consumers": [_consumer(each) for each in inspections[-1].consumers]
         if inspections
         else None,
-        "threads": [_sitting(each) for each in process.threads] if process.has_threads else None,
+        "threads": [_thread(each) for each in process.threads] if process.has_threads else None,
         "pools": [asdict(each) for each in process.pools] if process.has_threads else None,
         "deadlocks": [list(names) for names in process.deadlocks],
         "seconds": process.seconds,
@@ -35,9 +35,9 @@ def process_json(process: ProcessReport) -> dict[str, Any]:
     }
 
 
-def address(address_: Address | None) -> str | None:
-    """`10.0.0.7:43668`, `[::1]:43668`."""
-    return None if address_ is None else shown(address_)
+def address(end: Address | None) -> str | None:
+    """The end of a connection as text: `10.0.0.7:43668`, `[::1]:43668`."""
+    return None if end is None else shown(end)
 
 
 def _connection(connection: TcpConnection) -> dict[str, Any]:
@@ -53,5 +53,5 @@ def _consumer(consumer: ClientConsumer) -> dict[str, Any]:
     return asdict(consumer) | {"refills_at": consumer.refills_at} | ends
 
 
-def _sitting(sitting: Sitting) -> dict[str, Any]:
-    return asdict(sitting) | {"where": sitting.where}
+def _thread(thread: Sitting) -> dict[str, Any]:
+    return asdict(thread) | {"where": thread.where}

@@ -5,6 +5,9 @@ known for `told`, request or options for `asked`, is at or is blocked in for `st
 works or is sent for `goes`, sample for `look`, message or text for `said`. For `whose` and `of its`
 name the owner; for `likewise` repeat the words. A docstring is read alone, in an editor's hover: it
 begins with its subject or its verb, not with "Of", "As", "All", "Its" or "Those".
+
+Counting is not reading. Ten files to read: `random.Random(60).sample(sorted(files), 10)`, with the
+lines of `git ls-files "pulsar_doctor/*.py"` without _pb2 as files, and another seed each time.
 """
 
 from __future__ import annotations

@@ -194,9 +194,9 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
 
 
 def _several(text: str, done: set[str]) -> tuple[Any, set[str], int | None] | None:
-    """All answers of a text, by the names in front of them, or as a list where one has none.
+    """The answers of a text, by the names in front of them, or as a list if one has none.
 
-    None where something between them, or behind, cannot be read.
+    None if something between them, or after them, cannot be read.
     """
     answers: list[tuple[str | None, Any]] = []
     done, at = set(done), 0

@@ -24,10 +24,10 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.consumers import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
-EFFECT = "backlog_quota_policy"  # of the limits the only one that is text
+EFFECT = "backlog_quota_policy"  # the only limit that is text
 READINGS_MOST = 50_000  # of one topic: at one a second more than half a day
 
-# By number; those loaded; those that the topic's metadata does not list.
+# Segments by number; the loaded ones; those that the topic's metadata does not list.
 _Segments = tuple[dict[int, TopicSegment], tuple[int, ...], tuple[TopicSegment, ...]]
 
 
@@ -43,11 +43,11 @@ class Saved:
     limits: dict[str, ClusterLimits] = field(default_factory=dict)
     segments: dict[str, _Segments] = field(default_factory=dict)
     transactions: dict[str, Transactions] = field(default_factory=dict)
-    cut: bool = False  # it ends early
+    cut: bool = False  # the file ends early
     broker_version: str | None = None  # None: not reported
 
     def take(self, document: Any) -> None:
-        """Takes one line. Raises InputError where it is none of a samples file."""
+        """Adds one line. Raises InputError if it is not a line of a samples file."""
         line = Fields(as_object(document, ROOT))
         topic = line.text("topic")
         if topic is None:
@@ -74,7 +74,7 @@ class Saved:
         return self.wanted[topic]
 
     def windows(self) -> list[TopicWindow]:
-        """The windows by name and partition. Raises DoctorError where a topic is not there."""
+        """The windows by name and partition. Raises DoctorError if a topic is missing."""
         if not self.wanted:
             raise DoctorError(
                 f"{called(self.name)} holds no reading of any topic: nothing to judge"
@@ -93,7 +93,7 @@ class Saved:
         return TopicWindow(base, partition, window, limits, place=place, transactions=open_ones)
 
     def _place(self, topic: str) -> SegmentPlace | None:
-        """Where a segment is, if all those are in the file that its broker had loaded."""
+        """A segment among the others, if the file has all that its broker had loaded."""
         segments, loaded, unlisted = self.segments.get(topic, ({}, (), ()))
         names = {number: each.name for number, each in segments.items() if each.name}
         own = next((segments[number] for number, name in names.items() if name == topic), None)
@@ -104,7 +104,7 @@ class Saved:
 
 
 def require_next(sample: Sample, before: Sequence[Sample]) -> None:
-    """Raises InputError where it cannot follow these, before all the others are read."""
+    """Raises InputError if the sample cannot follow those before it."""
     if len(before) == READINGS_MOST:
         raise InputError(f"there are more than {READINGS_MOST} readings of one topic")
     earlier = before[-1].taken_ms if before else None
@@ -113,16 +113,16 @@ def require_next(sample: Sample, before: Sequence[Sample]) -> None:
 
 
 def sharing(sample: Sample, before: Sample) -> Sample:
-    """The same sample. What did not change is kept once: most topics of a fleet stand still."""
+    """The sample, sharing with the one before it what is equal: most topics of a fleet idle."""
     topic = before.topic if sample.topic == before.topic else sample.topic
     internal = before.internal if sample.internal == before.internal else sample.internal
     return Sample(sample.taken_ms, topic, internal)
 
 
 def read_saved(stream: BinaryIO, name: str, schema: str, topics: Sequence[str]) -> Saved:
-    """What follows the first line of a samples file. schema: as the first line tells it.
+    """Reads a samples file behind its first line. schema: of that first line.
 
-    Raises InputError with the number of the line where one cannot be read.
+    Raises InputError with the number of a line that cannot be read.
     """
     check_version(schema, name)
     saved = Saved(name, topics)
@@ -141,7 +141,7 @@ def read_saved(stream: BinaryIO, name: str, schema: str, topics: Sequence[str]) 
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether a last line without its end is all there."""
+    """Whether a last line without a line break is complete."""
     try:
         document_of(line, "it")
     except InputError:
@@ -150,7 +150,7 @@ def is_whole(line: bytes) -> bool:
 
 
 def check_version(schema: str, name: str) -> None:
-    """Raises InputError where this program cannot read it."""
+    """Raises InputError if this program cannot read samples of this schema."""
     version = schema.removeprefix(SCHEMA)
     if not schema.startswith(SCHEMA):
         raise InputError(

@@ -11,7 +11,7 @@ from pulsar_doctor.ledger.clients import RECEIVER_QUEUE
 
 
 def remedy(view: SubscriptionView, consumer: ConsumerView) -> str:
-    """For one that is slow, hangs or keeps all, and where nobody can tell."""
+    """What to do with a consumer that is slow, hangs, keeps everything, or may do any of these."""
     return SENTENCES[activity_of(consumer)](view, consumer)
 
 
@@ -28,7 +28,7 @@ def _slow(view: SubscriptionView, consumer: ConsumerView) -> str:
 def _hangs(view: SubscriptionView, consumer: ConsumerView) -> str:
     queue = "; a smaller receiver queue does not help a consumer that takes nothing"
     full = consumer.without_permits  # with permits left it may have taken all that it was sent
-    text = f"{_look(consumer)}, and restart it: {others(view, consumer)}{queue if full else ''}."
+    text = f"{_inspect(consumer)}, and restart it: {others(view, consumer)}{queue if full else ''}."
     if full or not consumer.never_acked:
         return text
     return f"{text} Check that its application acknowledges: none has arrived."
@@ -44,19 +44,19 @@ def _keeps(view: SubscriptionView, consumer: ConsumerView) -> str:
 def _unclear(view: SubscriptionView, consumer: ConsumerView) -> str:
     queue = _queue_of_one(consumer)
     slow = "" if queue is None else f"; if it is only slow, give it {queue}"
-    return f"{_look(consumer)}: if it hangs, restart it, and {others(view, consumer)}{slow}."
+    return f"{_inspect(consumer)}: if it hangs, restart it, and {others(view, consumer)}{slow}."
 
 
 SENTENCES = {"slow": _slow, "hangs": _hangs, "keeps": _keeps, "unclear": _unclear}
 
 
-def _look(consumer: ConsumerView) -> str:
+def _inspect(consumer: ConsumerView) -> str:
     if seen := threads_seen(consumer):
         return f"Find out why the application {place(consumer)} does not go on ({seen})"
     return f"Dump the threads of the process {place(consumer)} to see what it does"
 
 
 def _queue_of_one(consumer: ConsumerView) -> str | None:
-    """None where it has that, or its client has no such setting."""
+    """The setting that makes its queue 1; None if it is, or the client has no such setting."""
     known = None if consumer.asks_singly else setting(consumer.client, RECEIVER_QUEUE, 1)
     return None if known is None else f"a receiver queue of 1 ({known})"

@@ -15,7 +15,7 @@ from pulsar_doctor.errors import InputError
 NUMBER = r"-?(?:0|[1-9][0-9]{0,18})"
 RANGE = rf"\({NUMBER}:{NUMBER}\.\.{NUMBER}:{NUMBER}\]"
 RANGES = re.compile(rf"\[{RANGE}(?:,{RANGE})*\]")
-SHOWN = 40  # characters of what cannot be read
+SHOWN = 40  # characters of a text that is not ranges
 
 # A range as the broker writes it: ledger and entry behind which it begins, and those of its end.
 Written = tuple[int, int, int, int]
@@ -23,7 +23,7 @@ Written = tuple[int, int, int, int]
 
 @lru_cache(maxsize=2)  # the backlog and what is left to read need the same, which may be megabytes
 def parse_written(text: str) -> tuple[Written, ...]:
-    """`individuallyDeletedMessages`, range by range. Raises InputError where it is none."""
+    """The ranges of `individuallyDeletedMessages`. Raises InputError for any other text."""
     flat = text.replace("‥", "..").replace(" ", "")  # older brokers have one sign for both dots
     if flat == "[]":
         return ()

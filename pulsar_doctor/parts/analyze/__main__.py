@@ -1,4 +1,4 @@
-"""`python -m pulsar_doctor.parts.analyze` is `pulsar-doctor analyze`, and what spark-submit takes.
+"""`python -m pulsar_doctor.parts.analyze` runs `pulsar-doctor analyze`, also for spark-submit.
 
     spark-submit --master yarn "$(python -m pulsar_doctor.parts.analyze --path)" hdfs:///traces
 

@@ -1,10 +1,10 @@
 """How long a thread has not run, by the kernel's scheduler.
 
-/proc/PID/task/TID/sched tells when a thread ran last, by the clock of the CPU that it ran on. These
-clocks differ, and stop while a hypervisor takes the CPU away. So ours is read on the same CPU, and
-what comes out is the least that it can be. A thread that waits in a call does not run, and cannot
-have left it. Where the kernel does not show this, nothing is reported. A thread that wakes on
-another CPU has 0 there until it runs (seen on Linux 6.18): it does not rest.
+/proc/PID/task/TID/sched shows when a thread ran last, by the clock of the CPU that it ran on. These
+clocks differ, and stop while a hypervisor takes the CPU away. So this program reads its own time on
+the same CPU, and the result is a lower bound. A thread that waits in a call does not run, and
+cannot have left it. If the kernel does not show the time, nothing is reported. A thread that wakes
+on another CPU has 0 there until it runs (seen on Linux 6.18): it does not rest.
 
 Sources: kernel/sched/debug.c (proc_sched_show_task), se.exec_start; migrate_task_rq_fair in fair.c.
 """
@@ -15,11 +15,11 @@ import os
 import re
 from pathlib import Path
 
-LEAST_SECONDS = 0.5  # less is nothing to speak of
+LEAST_SECONDS = 0.5  # less is no rest
 
 
 def resting_seconds(pid: int, threads: list[int]) -> dict[int, float]:
-    """How long each of these threads has not run, at least; ids of the kernel, as seen from here.
+    """Seconds for which each thread has not run, at least. threads: the kernel's ids of them.
 
     Less than LEAST_SECONDS is 0; unknown threads are left out. Moves this thread from CPU to CPU
     for a moment.
@@ -40,9 +40,9 @@ def resting_seconds(pid: int, threads: list[int]) -> dict[int, float]:
 
 
 def last_ran(task: Path) -> tuple[int, float | None]:
-    """The CPU that a thread ran on last, and when by its clock: 0 where it is on its way to one.
+    """The CPU on which a thread ran last, and when, by the clock of that CPU in milliseconds.
 
-    None where the kernel does not tell when.
+    0: it is moving to another CPU. None: the kernel does not show when.
     """
     cpu, last = _cpu(task), _last_ran(task / "sched")
     now = _cpu(task)
@@ -54,7 +54,7 @@ def _cpu(task: Path) -> int:
 
 
 def _clocks(cpus: set[int]) -> dict[int, float]:
-    """The clock of each of these CPUs now, in milliseconds; of those on which we may run."""
+    """The clock of each of these CPUs now, in milliseconds, if this process may run on it."""
     allowed = os.sched_getaffinity(0)
     clocks = {}
     try:

@@ -27,7 +27,7 @@ PATHS = ("home", "java_home", "data", "log")
 
 @contextlib.contextmanager
 def connected(settings: Settings, say: Say = to_stderr) -> Iterator[Settings]:
-    """Settings that lead to the sandbox where --sandbox was given; else the same settings."""
+    """Settings with the sandbox's addresses if --sandbox is given; else the same settings."""
     if not settings.sandbox:
         yield settings
         return
@@ -46,17 +46,17 @@ def running(
     version: str | None = None,
     say: Say = to_stderr,
 ) -> Iterator[Sandbox]:
-    """The sandbox that stays, where one fits and `reuse`; else one for the with-block only.
+    """The background sandbox if `reuse` and it fits; else one for the with-block only.
 
     conf: settings of standalone.conf, over ours. data: a folder that is kept; the next sandbox on
     it has the same topics and, where they are still free, the same ports. version: of Apache
-    Pulsar, where no pulsar_home is named; by default versions.DEFAULT.
-    Raises DoctorError where Pulsar or Java cannot be had, or the broker does not become healthy.
+    Pulsar, if no pulsar_home is given; by default versions.DEFAULT.
+    Raises DoctorError if Pulsar or Java is missing, or the broker does not become healthy.
     """
     wanted = _wanted(conf, batch_index_acks)
-    standing = _standing() if reuse and data is None else None
-    if standing and standing.fits(wanted, _named(pulsar_home, version)):
-        yield standing.sandbox
+    background = _background() if reuse and data is None else None
+    if background and background.fits(wanted, _named(pulsar_home, version)):
+        yield background.sandbox
         return
     sandbox, process = standalone.launch(_plan(pulsar_home, data, wanted, version, say), say)
     try:
@@ -74,19 +74,19 @@ def start(
     version: str | None = None,
     say: Say = to_stderr,
 ) -> Sandbox:
-    """Starts the sandbox that stays until `stop`, or gives the one that runs already.
+    """Starts the background sandbox, which runs until `stop`, or returns the one that runs.
 
-    Raises DoctorError as `running` does, and where the one that runs has other settings.
+    Raises DoctorError as `running` does, and if the one that runs has other settings.
     """
     wanted = _wanted(conf, batch_index_acks)
     cache = cache_folder()
     with in_words(cache), alone(cache / "start.lock", lambda: say("another sandbox is starting")):
-        if standing := _standing():
-            return _same(standing, wanted, _named(pulsar_home, version), data)
+        if background := _background():
+            return _same(background, wanted, _named(pulsar_home, version), data)
         plan = _plan(pulsar_home, data, wanted, version, say)
         sandbox, process = standalone.launch(plan, say)
         try:
-            _remember(StandingSandbox(sandbox, process.pid, plan.lock, dict(plan.conf)))
+            _remember(BackgroundSandbox(sandbox, process.pid, plan.lock, dict(plan.conf)))
             supervisor.tell(process, supervisor.STAY)
         except BaseException:
             supervisor.end(process)
@@ -96,38 +96,38 @@ def start(
 
 
 def stop() -> bool:
-    """Ends the sandbox that stays; False where none runs. Raises DoctorError where it will not."""
-    standing = _standing()
-    if standing is None:
+    """Ends the background sandbox; False if none runs. Raises DoctorError if it does not end."""
+    background = _background()
+    if background is None:
         return False
     with contextlib.suppress(ProcessLookupError):
-        os.kill(standing.pid, signal.SIGTERM)
+        os.kill(background.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while supervisor.lives(standing.lock):
+    while supervisor.lives(background.lock):
         if time.monotonic() > deadline:
-            raise DoctorError(f"the sandbox does not end; look at process {standing.pid}")
+            raise DoctorError(f"the sandbox does not end; look at process {background.pid}")
         time.sleep(0.05)
     _state_file().unlink(missing_ok=True)
     return True
 
 
 def status() -> Sandbox | None:
-    """The sandbox that stays, or None where none runs."""
-    standing = _standing()
-    return standing.sandbox if standing else None
+    """The background sandbox, or None if none runs."""
+    background = _background()
+    return background.sandbox if background else None
 
 
 def outlives(settings: Settings) -> bool:
-    """Whether the broker of these settings is there when we have ended."""
-    standing = _standing() if settings.sandbox else None
+    """Whether the broker of these settings runs on after this program."""
+    background = _background() if settings.sandbox else None
     return not settings.sandbox or (
-        standing is not None and standing.sandbox.service_url == settings.service_url
+        background is not None and background.sandbox.service_url == settings.service_url
     )
 
 
 @dataclass(frozen=True, slots=True)
-class StandingSandbox:
-    """The sandbox that stays, as its file remembers it; `pid` is its supervisor's."""
+class BackgroundSandbox:
+    """The background sandbox as its state file describes it; `pid` is its supervisor's."""
 
     sandbox: Sandbox
     pid: int
@@ -135,7 +135,7 @@ class StandingSandbox:
     conf: dict[str, str]
 
     def fits(self, wanted: Mapping[str, str], home: Path | None) -> bool:
-        """Whether it has these settings and, if one is named, this distribution."""
+        """Whether the sandbox has these settings and, if one is given, this distribution."""
         same_home = home is None or home.absolute() == self.sandbox.home
         return same_home and wanted.items() <= self.conf.items()
 
@@ -145,7 +145,7 @@ def _wanted(conf: Mapping[str, str] | None, batch_index_acks: bool) -> dict[str,
 
 
 def _named(home: Path | None, version: str | None) -> Path | None:
-    """The folder of the Pulsar that was named, in whichever way; None: any will do."""
+    """The distribution that a folder or a version names; None: any will do."""
     return versions.home_of(version) if home is None and version else home
 
 
@@ -158,11 +158,11 @@ def _plan(
 
 
 def _same(
-    standing: StandingSandbox, wanted: Mapping[str, str], home: Path | None, data: Path | None
+    background: BackgroundSandbox, wanted: Mapping[str, str], home: Path | None, data: Path | None
 ) -> Sandbox:
-    same_data = data is None or data.absolute() == standing.sandbox.data
-    if same_data and standing.fits(wanted, home):
-        return standing.sandbox
+    same_data = data is None or data.absolute() == background.sandbox.data
+    if same_data and background.fits(wanted, home):
+        return background.sandbox
     raise DoctorError(
         "a sandbox with other settings runs already; `pulsar-doctor sandbox stop` ends it"
     )
@@ -172,20 +172,20 @@ def _state_file() -> Path:
     return cache_folder() / "sandbox.json"
 
 
-def _remember(standing: StandingSandbox) -> None:
+def _remember(background: BackgroundSandbox) -> None:
     beside = _state_file().with_suffix(".new")
-    beside.write_text(json.dumps(asdict(standing), default=str, indent=2), "utf-8")
+    beside.write_text(json.dumps(asdict(background), default=str, indent=2), "utf-8")
     beside.replace(_state_file())
 
 
-def _standing() -> StandingSandbox | None:
+def _background() -> BackgroundSandbox | None:
     try:
         state: dict[str, Any] = json.loads(_state_file().read_text("utf-8"))
         where = state["sandbox"]
         sandbox = Sandbox(**(where | {name: Path(where[name]) for name in PATHS}))
-        standing = StandingSandbox(
+        background = BackgroundSandbox(
             sandbox, int(state["pid"]), Path(state["lock"]), dict(state["conf"])
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return standing if supervisor.lives(standing.lock) else None
+    return background if supervisor.lives(background.lock) else None

@@ -145,7 +145,7 @@ METRICS = TOTALS | OF_SUBSCRIPTION
 
 
 def _series(of: Diagnosis) -> Iterator[tuple[str, LabelValues, float]]:
-    """All of one subscription, with their own labels; nothing of what is not reported."""
+    """The series of one subscription, each with its labels; none for a number not reported."""
     for name, metric in OF_SUBSCRIPTION.items():
         for values, value in metric.series(of) if metric.series else ():
             if value is not None:
