@@ -111,3 +111,23 @@ def test_commands_are_found_on_each_page_that_shows_some() -> None:
     assert commands("`pulsar-doctor tap --listen 127.0.0.1:6651 -- CMD`") == [
         ["tap", "--listen", "127.0.0.1:6651", "--", "CMD"]
     ]
+
+
+# In text between backticks: a module, or a name with `_`, which our own have and Pulsar's have not.
+FILE = re.compile(r"[\w/]+\.py")
+OWN = re.compile(r"(?:[A-Z]\w+\.)?[a-z]+(?:_[a-z]+)+(?:\(\))?")
+
+
+def test_pages_name_modules_and_names_that_exist() -> None:
+    rooms = (ROOT / "pulsar_doctor", ROOT / "tests", ROOT / "bench")
+    ends = (".py", ".toml")
+    files = [each for room in rooms for each in room.rglob("*.*") if each.suffix in ends]
+    modules = [f"/{file.relative_to(ROOT)}" for file in files]
+    known = {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+    for page in (ROOT / "CONTRIBUTING.md", *PAGES):
+        for named in INLINE.findall(BLOCK.sub("", page.read_text("utf-8"))):
+            if FILE.fullmatch(named):
+                assert any(each.endswith(f"/{named}") for each in modules), (page.name, named)
+            elif OWN.fullmatch(named):
+                words = set(re.findall(r"\w+", named.removeprefix("pulsar_doctor_")))
+                assert words <= known, (page.name, named)
