@@ -13,7 +13,7 @@ import pytest
 
 from pulsar_doctor.cli import run
 from pulsar_doctor.diagnosis.cause import SYMPTOMS
-from pulsar_doctor.diagnosis.causes import load
+from pulsar_doctor.diagnosis.causes import load, no_consumer
 from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.known.issue import of_cause
 from pulsar_doctor.diagnosis.ranking import LIKELY
@@ -484,28 +484,7 @@ NO_CONSUMER = {
     "code": "no-consumer",
     "symptom": "nothing comes",
     "title": "A durable subscription has a backlog, and no consumer is attached to it.",
-    "text": """\
-A durable subscription has a backlog, and no consumer is attached to it.
-
-A durable subscription keeps every message until somebody acknowledges it. With nobody attached its
-backlog grows until a quota or a retention limit is reached. It is a warning, since it may be meant
-so (a job that runs at night, a subscription that was forgotten), or its application is restarted,
-and a stall when the last consumer left within the window, and none has come for `restart_wait`.
-Where somebody was there within the last five minutes, it is less certain: an application that ends
-again and again has nobody attached while its supervisor pauses, and a window shows that.
-
-It is a stall, too, where other partitions of the topic have consumers of the subscription, and this
-one has had none for `reconnect_wait`: the application runs, and has missed a partition. A client
-with autoUpdatePartitions(false) never learns of one that was added later, others within a minute.
-
-When a topic is unloaded, or a consumer seeks, the broker closes all consumers, and they come back
-within moments: where one was there in the window, and nobody has been for less than
-`reconnect_wait`, it is unknown; so it is by one document where a FLOW came a moment before. Where
-it came at that very moment, consumers come and go. Readers and other non-durable subscriptions, and
-the cursor of compaction, keep nothing that anybody waits for. A segment that waits for its sealed
-parents has another cause.
-
-Source: PersistentSubscription.removeConsumer and getStats in the broker.""",
+    "text": (no_consumer.__doc__ or "").strip(),
     "thresholds": [
         {
             "name": "reconnect_wait", "default": 5.0, "unit": "seconds",
