@@ -73,18 +73,18 @@ class Row:
     payload_bytes: Annotated[int | None, "int32", "headers and payload of the frame"]
     request_id: Annotated[int | None, "int64", "ties an answer to its request"]
     topic: Annotated[str | None, "string", "filled in for every command of a known consumer"]
-    subscription: Annotated[str | None, "string", "likewise"]
+    subscription: Annotated[str | None, "string", "filled in as topic is"]
     subscription_type: Annotated[
-        str | None, "string", "Exclusive, Shared, Failover or Key_Shared; likewise"
+        str | None, "string", "Exclusive, Shared, Failover or Key_Shared; filled in"
     ]
     consumer_id: Annotated[int | None, "int64", "number that the client gave, per connection"]
-    producer_id: Annotated[int | None, "int64", "likewise"]
+    producer_id: Annotated[int | None, "int64", "the same of a producer"]
     consumer_name: Annotated[str | None, "string", "as in SUBSCRIBE"]
     client_version: Annotated[
         str | None, "string", "as in CONNECT, without what looks like a credential"
     ]
     ledger_id: Annotated[int | None, "int64", "of the one message id of the command"]
-    entry_id: Annotated[int | None, "int64", "likewise"]
+    entry_id: Annotated[int | None, "int64", "of the same message id"]
     partition: Annotated[int | None, "int32", "of the message id, or of the topic's name"]
     batch_index: Annotated[int | None, "int32", "of the message id"]
     messages: Annotated[int | None, "int32", "messages of the entry, or ids of the ACK"]
@@ -192,17 +192,17 @@ class Row:
         "int32",
         "STATS while commands pass: available permits by then, at least; null: those in permits",
     ]
-    permits_max: Annotated[int | None, "int32", "likewise, at most"]
+    permits_max: Annotated[int | None, "int32", "the same, at most"]
     messages_min: Annotated[
         int | None, "int32", "STATS while commands pass: unacknowledged messages by then, at least"
     ]
-    messages_max: Annotated[int | None, "int32", "likewise, at most"]
+    messages_max: Annotated[int | None, "int32", "the same, at most"]
     available_permits_min: Annotated[
         int | None,
         "int32",
         "behind such a STATS: at least so many, and available_permits at most; null: that many",
     ]
-    unacked_messages_min: Annotated[int | None, "int32", "likewise, of unacked_messages"]
+    unacked_messages_min: Annotated[int | None, "int32", "the same of unacked_messages"]
     durable: Annotated[
         bool | None,
         "bool",
