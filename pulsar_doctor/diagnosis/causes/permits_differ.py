@@ -7,8 +7,9 @@ two seconds, and for longer than both readings are apart, its permits differ onl
 lost count: it dropped a FLOW (before the SUBSCRIBE had succeeded, or after a close), debited a
 message and did not send it, or the trace is incomplete or mixes two consumers of one name.
 
-Only `stall-check TOPIC --trace DIR` and `tap --compare-broker` can find it, as a warning. All other
-checks use the newer number. Nothing is reported if a limit of unacknowledged messages may apply.
+It is found, as a warning, where both are read: `stall-check --trace DIR` beside statistics, or `tap
+--compare-broker`. All other checks use the newer number. Nothing is reported if a limit of
+unacknowledged messages may apply.
 
 Source: Consumer.flowPermits and sendMessages in the broker; PERMITS in the trace's columns.
 """

@@ -10,7 +10,7 @@ application or, after its time-out (1 min by default), the coordinator aborts it
 If the broker reports open transactions of the subscription, it is information while they are
 younger than `open_for`, and then a warning. If it does not, it is unknown on Shared and Key_Shared
 where entries were read that no consumer holds: they may also be lost on the way. Without a read
-position, one document shows it: the oldest entry was sent, and none is held.
+position, one document shows that if the oldest entry was sent, and none is held.
 
 Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0.8.
 """
