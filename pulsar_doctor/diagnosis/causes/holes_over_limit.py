@@ -10,10 +10,10 @@ unless dispatcherPauseOnAckStatePersistentEnabled is on: see `broker-read-stuck`
 
 It is a warning above the limit that the cluster reports, or else above the default of its version
 (10,000; from 5.0 on 200,000), or above `persisted_ranges` if you set it. Each range beyond has an
-entry or more, so at least as many come again. Ranges stored as bit arrays
-(managedLedgerPersistIndividualAckAsLongArray, since 4.1) make a record that grows with the span of
-the backlog, and the limit means less. About 200,000 ranges make 5 MB, the largest record of a
-bookie.
+entry or more, so at least as many come again. Stored as bit arrays
+(managedLedgerPersistIndividualAckAsLongArray, since 4.1) they make a record that grows with the
+span of the backlog, and the limit means less. About 200,000 ranges make 5 MB, the largest record of
+a bookie.
 
 Source: ManagedCursorImpl.buildIndividualDeletedMessageRanges (it stops after limit + 1, seen on
 4.0.8); SubscriptionStats.nonContiguousDeletedMessagesRanges.

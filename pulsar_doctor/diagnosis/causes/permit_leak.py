@@ -9,10 +9,11 @@ count: of discarded, corrupt or chunked messages, for example. Each loss makes t
 
 The trace proves what is owed: an acknowledged message was taken before, and so was everything that
 came before it; less the permits of all refills. It is found with one permit more than the
-threshold, if the last FLOW is `overdue`: a stall if no permit is left and nothing has come or gone
-for so long, else a warning. Indexes that were skipped inside batches do not count, as not every
-client credits them. A paused Java consumer sends no FLOW either. So it, and a client that reports
-no version, is unknown for `paused_for`, and then less certain. Queues of 0 or 1 are not judged.
+threshold, if the last FLOW is older than `overdue`: a stall if no permit is left and nothing has
+come or gone for so long, else a warning. Indexes that were skipped inside batches do not count, as
+not every client credits them. A paused Java consumer sends no FLOW either. So it, and a client that
+reports no version, is unknown for `paused_for`, and then less certain. Queues of 0 or 1 are not
+judged.
 
 Source: ConsumerBase.increaseAvailablePermits and ConsumerImpl.pause in the Java client,
 ConsumerImpl::increaseAvailablePermits in the C++ client; apache/pulsar issue 26675 (chunks).

@@ -1,6 +1,6 @@
 """Broker and wire report different permits for one consumer, although nothing moves.
 
-You see: `availablePermits` 0 in the broker's statistics, and 5 permits by the trace.
+You see: `availablePermits` 0 from one of the two, and 5 from the other.
 
 A trace and the broker count the same FLOWs and messages. If a consumer has been quiet for more than
 two seconds, and for longer than both readings are apart, its permits differ only if one side has

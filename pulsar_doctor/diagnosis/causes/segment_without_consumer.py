@@ -6,7 +6,7 @@ range of hashes wait, and all others flow, so that the application seems healthy
 When the connection of a stream consumer breaks, the broker keeps its segments for it for 60 s. So
 it is a stall if nobody was there for longer than `taken_within`, and unknown before. A stream
 consumer does not try again if a segment refuses it (seen on 5.0.0-M1): after a split as long as it
-has no schema yet (IncompatibleSchemaException), or as the earlier consumer has not left yet
+has no schema yet (IncompatibleSchemaException), or while the earlier consumer has not left
 (ConsumerBusyException). Only the broker's log shows it.
 
 Source: SubscriptionCoordinator (grace period) and ConsumerSession in the broker.
