@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from pulsar_doctor.broker.stats.cursors import COMPACTION, JUDGED
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
+from pulsar_doctor.broker.stats.positions import entries_by_positions
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.broker.stats.topic import ReplicatorStats, SubscriptionStats
 from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.measures import STATS
@@ -29,7 +31,6 @@ from pulsar_doctor.evidence.stats_circulation import acknowledged_entries, circu
 from pulsar_doctor.evidence.stats_consumer import consumer_view
 from pulsar_doctor.evidence.stats_keys import key_order_of
 from pulsar_doctor.evidence.stats_moved import consumers_of
-from pulsar_doctor.evidence.stats_own_cursor import own_cursor_of
 from pulsar_doctor.evidence.stats_reading import reads_of, sent_less, throttling_of
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
@@ -180,3 +181,53 @@ def _rate(now: SubscriptionStats, name: str) -> float | None:
     own: float | None = getattr(now, name)
     each = (getattr(consumer, name) for consumer in now.consumers or ())
     return (sum(rate or 0 for rate in each) or None) if own is None else own
+
+
+def own_cursor_of(observed: Observed) -> OwnCursor | None:
+    """None of a subscription, and of a cursor that nothing is judged of."""
+    owner, window, name = observed.owner, observed.window, observed.subscription
+    if owner.kind not in JUDGED:
+        return None
+    replicator, last = observed.replicator.values, window.last
+    now, seen = replicator[-1], zip(window.samples, replicator, strict=True)
+    waiting = [_waiting(sample, name, value) for sample, value in seen]
+    span_ms = window.span_ms if len(window.samples) > 1 else None
+    cursor, compaction = observed.cursor_now, last.topic.compaction
+    position = None if cursor is None else cursor.mark_delete_position
+    ended = None if owner.kind != COMPACTION else compaction
+    return OwnCursor(
+        kind=owner.kind,
+        of=owner.of,
+        position=None if position is None else "{}:{}".format(*position),
+        waiting=waiting[-1],
+        waits_throughout=all((entries or 0) > 0 for entries in waiting),
+        moved=_moved(observed),
+        watched_seconds=None if span_ms is None else span_ms / 1000,
+        connected=None if now is None else now.connected,
+        apart_throughout=all(each is not None and each.connected is False for each in replicator),
+        msg_rate_out=None if now is None else now.msg_rate_out,
+        succeeded=last.age(ended.last_compaction_succeed_timestamp or None) if ended else None,
+        failed=last.age(ended.last_compaction_failed_timestamp or None) if ended else None,
+    )
+
+
+def _waiting(sample: Sample, name: str, replicator: ReplicatorStats | None) -> int | None:
+    """Entries behind it: by the broker's counter, otherwise by positions."""
+    stats, internal, cursor = sample.subscription(name), sample.internal, sample.cursor(name)
+    found = replicator.replication_backlog if replicator else stats.msg_backlog if stats else None
+    if found is None and internal and cursor:
+        found = entries_by_positions(internal, cursor)
+    return None if found is None else max(0, found)
+
+
+def _moved(observed: Observed) -> bool | None:
+    by_cursor = observed.cursor.moved(attrgetter("mark_delete_position"))
+    if by_cursor is not None:
+        return by_cursor
+    sent = observed.replicator.growth(attrgetter("msg_out_count"))
+    if sent is not None:
+        return sent > 0
+    less = observed.replicator.change(attrgetter("replication_backlog"))
+    if less is None:
+        return None
+    return True if less < 0 else False if observed.published == 0 else None

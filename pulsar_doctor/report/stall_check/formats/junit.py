@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,9 +23,21 @@ from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.plain import in_detail
-from pulsar_doctor.report.spool import pour, spool
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, cause, full_topic, what_to_do
+
+IN_MEMORY_BYTES = 1 << 20
+
+
+def spool() -> SpooledTemporaryFile[str]:
+    """A place to write text to; it is gone when closed. Line ends stay as they are."""
+    return SpooledTemporaryFile(IN_MEMORY_BYTES, "w+", encoding="utf-8", newline="")
+
+
+def pour(spooled: SpooledTemporaryFile[str], out: TextIO) -> None:
+    spooled.seek(0)
+    shutil.copyfileobj(spooled, out)
+
 
 OBEYED = re.compile("[\t\r\x7f]")
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
