@@ -59,7 +59,7 @@ class Deciding:
     async def run(self) -> None:
         """Makes one step after the other, until all is decided or the time is over."""
         for kind, seconds in self._steps():
-            open_ = self._open()
+            open_ = [w for w in self.windows if any(self._unknown(w))][:TOPICS_MOST]
             if kind == CURSORS:
                 open_ = [each for each in open_ if lacks_something(each)]
                 if not open_:
@@ -85,10 +85,6 @@ class Deciding:
             # What would be left over is no window of its own.
             yield WINDOW, left if left < length + LEAST_SECONDS else length
             length *= 2
-
-    def _open(self) -> list[TopicWindow]:
-        """Windows with a verdict that is unknown, as many as are looked at."""
-        return [w for w in self.windows if any(self._unknown(w))][:TOPICS_MOST]
 
     def _unknown(self, window: TopicWindow) -> Iterator[Diagnosis]:
         return (each for each in self.judge.verdicts(window) if each.status == "unknown")

@@ -118,13 +118,10 @@ class Judge:
     def wanted(self, window: TopicWindow) -> Iterator[Observed]:
         """The requested subscriptions of it."""
         for observed in window.judged():
-            if not self._concerns(observed):
+            if not (self.process is None or self.every or self.process.concerns(observed)):
                 continue
             if self.subscription in (None, observed.subscription):
                 yield observed
-
-    def _concerns(self, observed: Observed) -> bool:
-        return self.process is None or self.every or self.process.concerns(observed)
 
     def verdict(self, observed: Observed, glance: Glance | None = None) -> Diagnosis:
         """On one subscription. glance: at its statistics, where there was one."""

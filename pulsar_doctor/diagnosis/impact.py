@@ -100,12 +100,8 @@ def _left(case: _Case, backlog: int | None) -> Count | None:
 
 
 def _wait(count: Count) -> str:
-    return "waits" if _is_one(count) else "wait"
-
-
-def _is_one(count: Count) -> bool:
-    """Whether the last number of its words is 1."""
-    return (count.least if count.most is None else count.most) == 1
+    last = count.least if count.most is None else count.most  # the last number of its words
+    return "waits" if last == 1 else "wait"
 
 
 def _idle(case: _Case) -> Iterator[str]:

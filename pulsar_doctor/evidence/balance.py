@@ -55,11 +55,6 @@ class FlowRate:
         """The same without an upper bound."""
         return FlowRate(self.about, self.least, None, self.seconds)
 
-    @property
-    def falls(self) -> bool:
-        """Whether it is below 0 for certain."""
-        return self.most is not None and self.most < 0
-
 
 @dataclass(frozen=True, slots=True)
 class Balance:
@@ -170,7 +165,7 @@ def _pace(of: Balance, longest_burst: float) -> tuple[KeepsUp, float | None]:
         return of.pace, None
     if growth is None or waits is None or comes_in is None:
         return "not-known", longest_burst
-    if growth.falls:
+    if growth.most is not None and growth.most < 0:
         return "catches-up", (most(waits) or least(waits) or 0) / -growth.about
     if growth.rises:
         most_seconds = math.inf if of.since_empty is None else of.since_empty

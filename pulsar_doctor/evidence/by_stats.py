@@ -46,7 +46,19 @@ def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
     now, consumers, own = observed.now, consumers_of(observed), own_cursor_of(observed)
     if own is not None and now == NO_STATS:
-        return _of_the_broker(observed, own)
+        return SubscriptionView(  # a cursor of the broker's own, which no consumer uses
+            topic=observed.topic,
+            partition=observed.partition,
+            subscription=observed.subscription,
+            type=own.kind,
+            sources=frozenset({STATS}),
+            consumers=None,
+            cannot_be=observed.cannot_be,
+            moment_ms=observed.window.last.now_ms,
+            persistent=observed.persistent,
+            own=own,
+            watched=len(observed.window.samples) > 1,
+        )
     listed, left = now.consumers is not None, observed.left
     return SubscriptionView(
         topic=observed.topic,
@@ -114,23 +126,6 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         policies=policies_of(observed) if observed.window.last.topic.msg_rate_in else None,
         place=among_segments(observed),
         facts=BrokerFacts(observed),
-    )
-
-
-def _of_the_broker(observed: Observed, own: OwnCursor) -> SubscriptionView:
-    """A cursor of the broker's own, which no consumer uses: only its activity is reported."""
-    return SubscriptionView(
-        topic=observed.topic,
-        partition=observed.partition,
-        subscription=observed.subscription,
-        type=own.kind,
-        sources=frozenset({STATS}),
-        consumers=None,
-        cannot_be=observed.cannot_be,
-        moment_ms=observed.window.last.now_ms,
-        persistent=observed.persistent,
-        own=own,
-        watched=len(observed.window.samples) > 1,
     )
 
 

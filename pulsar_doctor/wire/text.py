@@ -18,7 +18,6 @@ TEXT_BYTES_MOST = 1024
 BEGINNING = 200  # characters of one that is longer
 MARK = "\N{REPLACEMENT CHARACTER}"
 _LONE = re.compile("[\udc80-\udcff]")  # how Python keeps a byte that is no UTF-8
-_MARKED = re.compile(f"{MARK}([0-9A-F]{{2}})")
 _READS_AS_MARKED = re.compile(f"{MARK}(?=[0-9A-F]{{2}})")
 _MARK_ITSELF = "".join(f"{MARK}{byte:02X}" for byte in MARK.encode())
 
@@ -40,9 +39,3 @@ def _decoded(value: bytes) -> str:
     text = value.decode("utf-8", "surrogateescape")
     text = _READS_AS_MARKED.sub(_MARK_ITSELF, text)
     return _LONE.sub(lambda lone: f"{MARK}{ord(lone[0]) - 0xDC00:02X}", text)
-
-
-def bytes_of(text: str) -> bytes:
-    """The other way round: the bytes that `text_of` was given, unless it has shortened them."""
-    lone = _MARKED.sub(lambda marked: chr(0xDC00 + int(marked[1], 16)), text)
-    return lone.encode("utf-8", "surrogateescape")

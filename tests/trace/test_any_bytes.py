@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -33,7 +34,7 @@ from pulsar_doctor.wire.columns import (
 )
 from pulsar_doctor.wire.framing import Cutter, prefixed, varint
 from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_json
-from pulsar_doctor.wire.text import bytes_of, text_of
+from pulsar_doctor.wire.text import MARK, text_of
 from tests.trace.journals import MASK, START_US, Wire, values, write_trace
 from tests.wire import fuzz_wire
 
@@ -142,6 +143,12 @@ def test_names_are_found_as_they_are_shown(tmp_path: Path, run: Run) -> None:
         assert (code, len(out.splitlines())) == (0, 6)
     code, out, _ = run("stall-check", "-s", MARKED, "--trace", path, "-o", "json")
     assert json.loads(out)["subscriptions"][0]["subscription"] == MARKED
+
+
+def bytes_of(text: str) -> bytes:
+    """The bytes that `text_of` was given."""
+    lone = re.sub(f"{MARK}([0-9A-F]{{2}})", lambda marked: chr(0xDC00 + int(marked[1], 16)), text)
+    return lone.encode("utf-8", "surrogateescape")
 
 
 @given(st.binary(max_size=12), st.binary(max_size=12))

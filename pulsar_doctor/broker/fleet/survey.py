@@ -252,7 +252,7 @@ class Fleet:
     async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
         with self.until() as enough:
             watch = Watch(self.keep, progress=self._progress_from(done), enough=enough)
-            sampled = await sample(self.admin, wave, self._as_named(), watch)
+            sampled = await sample(self.admin, wave, replace(self.plan, as_named=True), watch)
         self.stopped = enough is not None and enough.is_set()
         # A topic that no list names has just been deleted.
         self.unread += [
@@ -270,10 +270,6 @@ class Fleet:
     def _waves(self) -> Iterator[tuple[int, list[str]]]:
         for begin in range(0, len(self._suspects), WAVE_TOPICS):
             yield begin, self._suspects[begin : begin + WAVE_TOPICS]
-
-    def _as_named(self) -> SamplingPlan:
-        """The plan, for names that a broker wrote: each partition is one."""
-        return replace(self.plan, as_named=True)
 
     def _keep_of(self, topics: set[str], readings: Sequence[StatsAnswer]) -> None:
         for reading in readings:

@@ -105,12 +105,8 @@ class TreeRows:
         return {name: value for name, value in made.items() if value is not NOTHING}
 
 
-def _camel(name: str) -> str:
-    return re.sub("_([a-z])", lambda letter: letter[1].upper(), name.removesuffix("_ms"))
-
-
 KNOWN = frozenset(
-    _camel(field.name)
+    re.sub("_([a-z])", lambda letter: letter[1].upper(), field.name.removesuffix("_ms"))
     for kind in (ConsumerStats, SubscriptionStats, CursorStats)
     for field in fields(kind)
 )

@@ -166,7 +166,8 @@ def forecast(
     if _too_large(written, ranges, storing):
         return RedeliveryForecast(0, total)
     few = len(written) <= storing.few or storing.limit <= 0
-    places = {False} if few else _either(is_open)
+    either = {False, True} if is_open is None else {is_open}
+    places = {False} if few else either
     found = {
         each
         for to_ledger in places
@@ -177,10 +178,6 @@ def forecast(
     if storing.several_entries and True in places and boundless:
         found.add(0)
     return RedeliveryForecast(min(found), max(found))
-
-
-def _either(known: bool | None) -> set[bool]:
-    return {False, True} if known is None else {known}
 
 
 def _too_large(written: Sequence[Written], ranges: Sequence[Range], storing: Storing) -> bool:

@@ -191,7 +191,7 @@ class CaptureFollowing:
         if not self._clients:
             return True
         text = address_text(client)
-        return not self._clients.isdisjoint((text, _host(text)))
+        return not self._clients.isdisjoint((text, text.rpartition(":")[0].strip("[]")))
 
     def _is_new(self, connection: CapturedConnection, sides: Sides, segment: TcpSegment) -> bool:
         """Whether a SYN begins another connection between the same two ports."""
@@ -299,7 +299,3 @@ class CaptureFollowing:
             totals.retracted_frames += bounds.retracted_frames
             totals.repeated += stream.repeated
             totals.differing += stream.differing
-
-
-def _host(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]")

@@ -189,7 +189,19 @@ class Naming:
             if known_by == "name" and (numbers is None or "permits_min" in numbers):
                 continue
             if numbers or consumer.identity not in seen.reported or (moves and not moves.named):
-                columns = _columns(consumer, number, known_by)
+                columns = {
+                    "consumer_id": number,
+                    "topic": consumer.topic,
+                    "subscription": consumer.subscription,
+                    "subscription_type": consumer.type,
+                    "consumer_name": consumer.name,
+                    "client_version": consumer.client_version,
+                    "permits": None,
+                    "messages": None,
+                    "known_by": known_by,
+                    "last_sign": consumer.last_sign_us,
+                    "last_sent": consumer.last_sent_us,
+                }
                 self._tell(conn_id, columns | (numbers or {}), now_ns)
                 seen.reported.add(consumer.identity)
                 if moves and number is not None:
@@ -225,22 +237,6 @@ class Naming:
         seen.reported.discard(named.identity)
         self.mistaken += 1
         self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
-
-
-def _columns(consumer: StatsConsumer, number: int | None, known_by: str) -> dict[str, Any]:
-    return {
-        "consumer_id": number,
-        "topic": consumer.topic,
-        "subscription": consumer.subscription,
-        "subscription_type": consumer.type,
-        "consumer_name": consumer.name,
-        "client_version": consumer.client_version,
-        "permits": None,
-        "messages": None,
-        "known_by": known_by,
-        "last_sign": consumer.last_sign_us,
-        "last_sent": consumer.last_sent_us,
-    }
 
 
 def _require_room(seen: SeenConnection, consumers: Sequence[StatsConsumer]) -> None:

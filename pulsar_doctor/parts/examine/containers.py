@@ -71,12 +71,7 @@ def listed_processes(processes: list[Process]) -> str:
     return ", ".join(f"{each.pid} ({each.name})" for each in processes)
 
 
-def has_id(cgroups: str, named: str) -> bool:
-    """Whether the innermost container of these lines of /proc/PID/cgroup has an id like this."""
-    return any(True for _ in _with_id(cgroups, named))
-
-
-def _with_id(cgroups: str, named: str) -> Iterator[Path]:
+def with_id(cgroups: str, named: str) -> Iterator[Path]:
     """Below /sys/fs/cgroup: the folder in which the cgroup with the id lies."""
     if len(named) < SHORTEST_ID or not re.fullmatch(r"[0-9a-f]+", named):
         return
@@ -94,7 +89,7 @@ def _processes(named: str) -> Iterator[tuple[Process, bool]]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             cgroups = (folder / "cgroup").read_text("utf-8", "replace")
-            by_id = [_is_roots(each) for each in _with_id(cgroups, named)]
+            by_id = [_is_roots(each) for each in with_id(cgroups, named)]
             namespace = (folder / "ns/uts").readlink()
             if namespace not in names:
                 names[namespace] = _host_name(namespace, int(folder.name))

@@ -46,7 +46,9 @@ SEEN = "seen"
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
     """The lines of a verdict, no longer than the console. before, beside: in the headline."""
     rows = () if alike.status == "healthy" else (*block_rows(pen, alike), *slow_rows(alike))
-    lines = [line for row in rows for line in row_lines(pen, row, _indent(row))]
+    lines = [
+        line for row in rows for line in row_lines(pen, row, 0 if row.name == SEEN else NAME_WIDTH)
+    ]
     return [*_heading(pen, alike, before, beside), *lines]
 
 
@@ -55,11 +57,6 @@ def slow_rows(alike: Alike) -> Iterator[ScreenRow]:
     pace = alike.shown.pace
     if alike.status == "warning" and pace is not None and pace.levers:
         yield from (ScreenRow(*row) for row in pace_rows(pace))
-
-
-def _indent(row: ScreenRow) -> int:
-    """What was seen needs no name below the headline."""
-    return 0 if row.name == SEEN else NAME_WIDTH
 
 
 def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:

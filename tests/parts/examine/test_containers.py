@@ -15,13 +15,17 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.parts.examine.containers import has_id, in_container
+from pulsar_doctor.parts.examine.containers import in_container, with_id
 from pulsar_doctor.parts.examine.identity import process
 from tests.support import eventually
 from tests.support.command_line import answered, pulsar_doctor
 from tests.support.wanting import wanting
 
 INNER, OUTER = "4f5e" * 16, "aa" * 32
+
+
+def has_id(cgroups: str, named: str) -> bool:
+    return next(with_id(cgroups, named), None) is not None
 
 
 @pytest.mark.parametrize(

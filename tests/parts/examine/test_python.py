@@ -11,9 +11,17 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.evidence.dumps.python import sitting
-from pulsar_doctor.parts.examine.py_spy import CALLS, FILES, LOCK, READ, SLEEP, waits_in, word
 from pulsar_doctor.parts.examine.child import CannotAttach, in_time
-from pulsar_doctor.parts.examine.py_spy import _output
+from pulsar_doctor.parts.examine.py_spy import (
+    CALLS,
+    FILES,
+    LOCK,
+    READ,
+    SLEEP,
+    _output,
+    waits_in,
+    word,
+)
 from tests.support import eventually
 from tests.support.wanting import wanting
 

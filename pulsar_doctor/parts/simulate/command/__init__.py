@@ -108,7 +108,7 @@ def _of_numbers(request: SimulateRequest) -> Given:
     seconds = request.process_times or (PROCESS_SECONDS,)
     stop, unreached = request.duration, 0
     if stop is None and request.rate and request.messages is None:
-        stop = _long_enough(request, seconds)
+        stop = max(RATE_SECONDS, REFILLED * _largest_queue(request) * min(seconds))
         within = messages + round(request.rate * (stop - RATE_SECONDS))
         reached = _reached(request, seconds, stop)
         messages = max(1, min(within, reached))
@@ -134,11 +134,6 @@ def _largest_queue(request: SimulateRequest) -> int:
     from pulsar_doctor.parts.simulate.outcome import sizes_to_compare
 
     return sizes_to_compare(request.queues)[-1]
-
-
-def _long_enough(request: SimulateRequest, seconds: Sequence[float]) -> float:
-    """Until the largest queue was refilled twice, at the pace of the fastest consumer."""
-    return max(RATE_SECONDS, REFILLED * _largest_queue(request) * min(seconds))
 
 
 def _reached(request: SimulateRequest, seconds: Sequence[float], stop: float) -> int:

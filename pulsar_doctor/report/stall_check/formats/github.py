@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.tree import Alike, tree_of
@@ -37,7 +36,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     The summary is a table on the page of the job, too, where GITHUB_STEP_SUMMARY names a file.
     """
     unmet = [each for each in checkup.expectations if not each.met]
-    out.writelines(_annotation("error", each.sentence, _first(each)) for each in unmet)
+    out.writelines(_annotation("error", each.sentence, f"Remedy: {each.action}") for each in unmet)
     entries = tree_of(checkup.examined(), wanted.worst).entries
     errors = (one for one in entries if _is_error(one, wanted))
     warnings = (one for one in entries if not _is_error(one, wanted))
@@ -52,10 +51,6 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     if file := os.environ.get(SUMMARY_FILE):
         with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as page:
             page.writelines(_page(checkup, entries, wanted))
-
-
-def _first(each: Expectation) -> str:
-    return f"Remedy: {each.action}"
 
 
 def _page(checkup: Checkup, entries: Sequence[Alike], wanted: Wanted) -> Iterator[str]:
