@@ -5,15 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from pulsar_doctor.checkup.one_by_one import Progress
+from pulsar_doctor.checkup.result import Checkup, Tally
 from pulsar_doctor.cli._calls import say
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.wording.gate import complain
-
-if TYPE_CHECKING:
-    from pulsar_doctor.checkup.one_by_one import Progress
-    from pulsar_doctor.checkup.result import Checkup, Tally
 
 Say = Callable[[str], None]
 Check = Callable[[Say, "Progress | None"], "Checkup"]

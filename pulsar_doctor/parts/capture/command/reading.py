@@ -11,14 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.capture.command.options import PIPE, CaptureRequest
-
-if TYPE_CHECKING:
-    from pulsar_doctor.parts.capture.files import FileCounts, Packet
-    from pulsar_doctor.parts.capture.interface import Interface
+from pulsar_doctor.parts.capture.files import FileCounts, Packet, packets_of
+from pulsar_doctor.parts.capture.interface import Interface
 
 READ_BYTES = 256 * 1024
 IDLE_SECONDS = 0.25
@@ -41,8 +39,6 @@ class PacketSource:
 
 def source_of(request: CaptureRequest, stack: ExitStack) -> PacketSource:
     """Files, or the interface that is named; open until the stack ends. Raises DoctorError."""
-    from pulsar_doctor.parts.capture.files import FileCounts
-
     seconds = request.seconds
     if request.interface is not None:
         from pulsar_doctor.parts.capture.interface import Interface
@@ -85,8 +81,6 @@ def _of_files(
     seconds: float | None,
 ) -> Iterator[Packet]:
     """Packets of all of them, by time; of the first so many seconds."""
-    from pulsar_doctor.parts.capture.files import packets_of
-
     each = [
         packets_of(_chunks(file, name, idle, seconds), name, counted)
         for file, name, counted in zip(files, names, counts, strict=True)

@@ -7,15 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from pulsar_doctor.parts.capture.command.options import CaptureRequest
-
-if TYPE_CHECKING:
-    from pulsar_doctor.parts.capture.command.reading import Idle
-    from pulsar_doctor.parts.capture.running import RunningCapture
-    from pulsar_doctor.parts.capture.watching import Watching
-    from pulsar_doctor.parts.capture.writing import TraceWriter
+from pulsar_doctor.parts.capture.command.reading import Idle
+from pulsar_doctor.parts.capture.running import RunningCapture
+from pulsar_doctor.parts.capture.watching import Watching
+from pulsar_doctor.parts.capture.writing import TraceWriter
 
 Handlers = Mapping[int, Callable[[int, FrameType | None], None]]  # by the signal's number
 

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pulsar_doctor.diagnosis.answers import SEVERITIES
+from pulsar_doctor.broker.settings import Settings
+from pulsar_doctor.checkup.expected import Expectation
+from pulsar_doctor.checkup.expecting import expectations, seen_in, unreadable
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.diagnosis.answers import SEVERITIES, Finding
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.parts.tap.command.options import TapRequest
+from pulsar_doctor.parts.tap.ending import CommandEnd, EndPlan
+from pulsar_doctor.parts.tap.events import Listening, now_us
+from pulsar_doctor.parts.tap.relaying import Relay
+from pulsar_doctor.parts.tap.running import TROUBLES, TapOutcome
+from pulsar_doctor.report.stall_check import formats
+from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.gate import stdout
 from pulsar_doctor.wording.printable import printable
-
-if TYPE_CHECKING:
-    from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.checkup.expected import Expectation
-    from pulsar_doctor.diagnosis.answers import Finding
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
-    from pulsar_doctor.parts.tap.command.options import TapRequest
-    from pulsar_doctor.parts.tap.ending import CommandEnd, EndPlan
-    from pulsar_doctor.parts.tap.events import Listening
-    from pulsar_doctor.parts.tap.relaying import Relay
-    from pulsar_doctor.parts.tap.running import TapOutcome
 
 CLOSED = "closed-unacknowledged"  # the cause that speaks of a consumer's end
 GONE = "its process has ended; `trace summary` shows what each consumer did"
@@ -32,9 +32,6 @@ GONE = "its process has ended; `trace summary` shows what each consumer did"
 
 def end_plan(relay: Relay, listening: Listening, request: TapRequest) -> EndPlan:
     """When the tap ends by itself."""
-    from pulsar_doctor.checkup.expecting import expectations, seen_in
-    from pulsar_doctor.parts.tap.ending import EndPlan
-
     def has_failed() -> bool:
         try:
             relay.flush()
@@ -57,9 +54,6 @@ def expectations_of(
     where: Settings,
 ) -> list[Expectation]:
     """What came of each; none where the trace cannot be read, which has been reported."""
-    from pulsar_doctor.checkup.expecting import expectations, seen_in, unreadable
-    from pulsar_doctor.parts.tap.running import TROUBLES
-
     if not request.expected.anything:
         return []
     unread = TROUBLES["unparsed"] in outcome.seen
@@ -142,11 +136,6 @@ def report(
     since_us: int,
 ) -> None:
     """The document of -o junit or github. since_us: when clients could come."""
-    from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.parts.tap.events import now_us
-    from pulsar_doctor.report.stall_check import formats
-    from pulsar_doctor.report.stall_check.wanted import Wanted
-
     seconds = (now_us() - since_us) / 1e6
     checkup = Checkup("trace", diagnoses, seconds, expectations=tuple(expectations))
     wanted = Wanted(request.fail_on, program="pulsar-doctor tap")
