@@ -32,6 +32,7 @@ GONE = "its process has ended; `trace summary` shows what each consumer did"
 
 def end_plan(relay: Relay, listening: Listening, request: TapRequest) -> EndPlan:
     """When the tap ends by itself."""
+
     def has_failed() -> bool:
         try:
             relay.flush()
