@@ -87,10 +87,10 @@ def test_the_own_time_of_a_file_is_in_the_header_and_decides_nothing(
         told.append(judged(check, [name]))
     assert told[0] == told[1]
     head = " ".join(check(None, "orders", "--stats", name).out.split())
-    newest = re.search(r"; (\S+ \S+) UTC or later (its newest event); saved at", head)
+    newest = re.search(r"; (\S+ \S+) UTC or later \(its newest event\); saved at", head)
     assert newest
     assert newest[1] < "2027"
-    assert "; saved at 2033-03-24 07:31:40 UTC; --at gives the time" in head
+    assert "; saved at 2033-03-24 07:31:40 UTC; --at TIME makes ages exact" in head
     given = check(None, "orders", "--stats", name, "--at", "2033-03-24T07:31:40Z")
     assert "saved at" not in given.out
 
