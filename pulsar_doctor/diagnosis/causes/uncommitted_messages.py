@@ -1,21 +1,19 @@
 """Messages wait behind a producer's transaction that is open.
 
-Until a transaction is committed or aborted, the broker delivers nothing that was published after
-its first message, whoever published it: consumers have permits, the cursor waits as if the topic
-had ended, and nothing is sent. That is by design. A coordinator aborts a transaction after its
-time-out (1 min by default, longer where the application says so). An unload does not help: the
-broker recovers the same position.
+You see: `ongoingTxnCount` 1, `msgBacklog` 210, `availablePermits` above 0, and nothing is sent.
 
-The statistics count open transactions of producers (ongoingTxnCount). From the internal statistics
-and `pulsar-admin transactions transaction-buffer-stats` follows that all that is unread lies behind
-the last readable position (maxReadPosition): then it is found. It is information while the
-transaction is younger than `open_for`, a warning beyond that, and stalled where its time-out has
-passed and it is still open. Without that position, or without its age, it is unknown once nothing
-was sent for half a minute. Where transactions are long by design, as between two checkpoints, set
-`open_for` to that time.
+Until the transaction is committed or aborted, the broker delivers nothing that was published after
+its first message, whoever published it. The cursor waits as if the topic had ended. That is by
+design. A coordinator aborts a transaction after its time-out (1 min by default, longer if the
+application says so). An unload does not help: the broker recovers the same position.
 
-Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEntriesWithSkipOrWait;
-seen on 4.0.8.
+It is found if all that is unread lies after the last readable position (maxReadPosition, in the
+internal statistics or `pulsar-admin transactions transaction-buffer-stats`): information while the
+transaction is younger than `open_for`, then a warning, and a stall if its time-out has passed.
+Without that position or its age it is unknown, once nothing was sent for half a minute. If
+transactions are long by design, as between two checkpoints, set `open_for` to that time.
+
+Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEntriesWithSkipOrWait.
 """
 
 from __future__ import annotations
