@@ -164,6 +164,7 @@ OF_SUBSCRIPTION = {
         "filter_rescheduled_msg_count", "an entry filter has put messages back {put_back:times}"),
     "open_transaction": Wording(
         "ongoing_txn_count", "the topic has {open_transactions:open transactions} of a producer"),
+    "none_open": Wording("ongoing_txn_count", "no transaction of a producer is open"),
     "none_pending": Wording("pending_acks", "no acknowledgement is in an open transaction"),
     "reads": Wording("read_position", "the broker is reading, or has tried to"),
     "read_waits": Wording("read_state", "the broker has read all and waits for new entries"),

@@ -179,8 +179,8 @@ def _at_the_broker(view: SubscriptionView) -> Found:
         yield "waits_by_design"
     if view.pending_acks == 0:
         yield "none_pending"
-    if view.open_transactions:
-        yield "open_transaction"
+    if view.open_transactions is not None:
+        yield "open_transaction" if view.open_transactions else "none_open"
 
 
 def _read_state(face: Face, unread: int | None) -> Found:

@@ -1,17 +1,20 @@
-"""What to do about a transaction that stays open: find it, wait for its time-out, or abort it."""
+"""A transaction that stays open: what is found, and what to do: find it, wait, or abort it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.transactions import SlowTransaction
-from pulsar_doctor.diagnosis.actions.commands import cluster_line
-from pulsar_doctor.diagnosis.answers import Action, Probe
+from pulsar_doctor.diagnosis.actions.commands import check, cluster_line
+from pulsar_doctor.diagnosis.answers import Action, Finding, Probe, Severity
+from pulsar_doctor.diagnosis.thresholds import Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence, say
 
+OPEN_FOR = Threshold("open_for", 60.0, "seconds", "a younger transaction is information")
 LATE_SECONDS = 10.0  # a coordinator aborts within a second after the time-out, if it is not busy
 LIST = cluster_line("transactions slow-transactions", "-t", "10s")
 SHOWS = (
@@ -33,10 +36,25 @@ def list_slow(view: SubscriptionView, each: ConsumerView | None) -> Probe:
     return Probe(SHOWS, LIST, 2)
 
 
-def end_of(
-    known: SlowTransaction | None, check: str | None, *, publishes: bool
+def found(
+    view: SubscriptionView, severity: Severity, text: Sentence, *counts: Measure, publishes: bool
+) -> Finding:
+    """What waits for the end of a transaction. publishes: of a producer, else it acknowledges."""
+    known = oldest(view, publishes=publishes)
+    return Finding(
+        severity=severity,
+        confidence=0.95 if publishes else 0.9,
+        summary=say("{}{}", text, _lasts(view, known)),
+        evidence=(*counts, backlog_measure(view)),
+        actions=tuple(_end_of(view, known, publishes=publishes)),
+    )
+
+
+def _end_of(
+    view: SubscriptionView, known: SlowTransaction | None, *, publishes: bool
 ) -> Iterator[Action]:
     """How the transaction is ended. known: its number, where that is reported."""
+    shows = check(view, "healthy, and messages are sent" if publishes else "the backlog falls")
     yield Action("now", SHOWS, command=LIST)
     first = "Drop what it has published, and abort it," if publishes else "Abort it"
     most, _, least = known.number.partition(",") if known else ("", "", "")
@@ -48,15 +66,15 @@ def end_of(
         if least
         else None,
         side_effect=ABORTED,
-        check=check,
+        check=shows,
     )
-    yield Action("later", SHORTER, check=check)
+    yield Action("later", SHORTER, check=shows)
 
 
-def oldest(view: SubscriptionView, subscription: str | None) -> SlowTransaction | None:
-    """The one that has been open for longest. subscription: it acknowledges; None: it publishes."""
-    slow = (each for each in view.slow_transactions if each.subscription == subscription)
-    return next(slow, None)
+def oldest(view: SubscriptionView, *, publishes: bool) -> SlowTransaction | None:
+    """The one that has been open for longest: of producers, or of the subscription."""
+    of = None if publishes else view.subscription
+    return next((each for each in view.slow_transactions if each.subscription == of), None)
 
 
 def age_of(view: SubscriptionView, known: SlowTransaction) -> float:
@@ -64,12 +82,12 @@ def age_of(view: SubscriptionView, known: SlowTransaction) -> float:
     return known.open_seconds(view.moment_ms or known.opened_ms)
 
 
-def is_over(view: SubscriptionView, known: SlowTransaction | None) -> bool:
+def is_over(view: SubscriptionView, known: SlowTransaction) -> bool:
     """Whether its coordinator should have aborted it."""
-    return known is not None and age_of(view, known) > known.timeout_seconds + LATE_SECONDS
+    return age_of(view, known) > known.timeout_seconds + LATE_SECONDS
 
 
-def lasts(view: SubscriptionView, known: SlowTransaction | None) -> str | Sentence:
+def _lasts(view: SubscriptionView, known: SlowTransaction | None) -> str | Sentence:
     """For how long it has been open, and when it ends at the latest; nothing where not reported."""
     if known is None:
         return ""

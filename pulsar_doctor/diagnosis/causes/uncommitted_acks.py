@@ -17,18 +17,17 @@ Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.transactions import age_of, end_of, lasts, list_slow, oldest
-from pulsar_doctor.diagnosis.answers import Answers, Finding, Severity, Unknown
+from pulsar_doctor.diagnosis.actions.transactions import OPEN_FOR, age_of, found, list_slow, oldest
+from pulsar_doctor.diagnosis.answers import Answers, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
+THRESHOLDS = (OPEN_FOR,)
 NEEDS = frozenset({STATS})
 SYMPTOM = "wrong backlog"
 REMEDY = (
@@ -43,39 +42,29 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where acknowledgements of the subscription are in an open transaction."""
     entries = left_with_nobody(view)
     if view.pending_acks:
-        yield _finding(view, _severity(view, limits), entries)
+        text = (
+            "{} acknowledged in {:open transactions}: until that is committed they stay in the "
+            "backlog, and no consumer holds them or is sent them"
+        )
+        what = say("{:entries} are", entries) if entries else "some of the messages are"
+        counts = (
+            Measure("pending_ack_transactions", view.pending_acks, "transactions"),
+            Measure("entries_with_nobody", entries or None, "entries", "at least"),
+        )
+        text = say(text, what, view.pending_acks)
+        yield found(view, _severity(view, limits["open_for"]), text, *counts, publishes=False)
     elif view.pending_acks is None and entries:
         yield Unknown(worded("with_nobody", view, entries=entries, where=MAYBE_PENDING))
 
 
-def _severity(view: SubscriptionView, limits: Limits) -> Severity:
+def _severity(view: SubscriptionView, within: float) -> Severity:
     """By the transaction's age, else by that of the last acknowledgement, which is no older."""
-    within, known = limits["open_for"], oldest(view, view.subscription)
+    known = oldest(view, publishes=False)
     if known is not None:
         old = age_of(view, known) >= within
     else:
         old = bool(view.served) and all(each.quiet_at_least(within) for each in view.served)
     return "warning" if old else "info"
-
-
-def _finding(view: SubscriptionView, severity: Severity, entries: int) -> Finding:
-    known = oldest(view, view.subscription)
-    what = say("{:entries} are", entries) if entries else "some of the messages are"
-    return Finding(
-        severity=severity,
-        confidence=0.9,
-        summary=say(
-            "{} acknowledged in {:open transactions}: until that is committed they stay in the "
-            "backlog, and no consumer holds them or is sent them{}",
-            *(what, view.pending_acks, lasts(view, known)),
-        ),
-        evidence=(
-            Measure("pending_ack_transactions", view.pending_acks, "transactions"),
-            Measure("entries_with_nobody", entries or None, "entries", "at least"),
-            backlog_measure(view),
-        ),
-        actions=tuple(end_of(known, check_line(view, "the backlog falls"), publishes=False)),
-    )
 
 
 HYPOTHESIS = Hypothesis(

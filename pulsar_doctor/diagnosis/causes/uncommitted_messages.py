@@ -19,16 +19,15 @@ Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEn
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions import transactions
-from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.answers import Answers, Finding, NothingMoves, Severity
+from pulsar_doctor.diagnosis.answers import Answers, NothingMoves, Severity
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
+from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.sentences import say
 
-THRESHOLDS = (Threshold("open_for", 60.0, "seconds", "a younger transaction is information"),)
+THRESHOLDS = (transactions.OPEN_FOR,)
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
 REMEDY = (
@@ -42,61 +41,42 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where all that is unread lies behind an open transaction, and a consumer is ready."""
     waits = least(view.unread) if view.unread else least(view.left)
     ready = any(each.may_receive for each in view.served)
-    if not (view.held_by_transaction and waits and ready) or _excluded(view):
+    reads = view.reads is not None and view.reads.moved
+    if not (view.held_by_transaction and waits and ready) or view.nothing_left or reads:
         return
-    severity = _severity(view, limits) if least(view.unreadable) else None
+    behind, lately = least(view.unreadable), _sent_lately(view)
+    severity = _severity(view, limits["open_for"], lately=lately) if behind else None
     if severity is not None:
-        yield _finding(view, severity, waits)
-        return
-    if _sent_lately(view) or view.sent_by_rate:
-        return
-    are = "are" if least(view.unreadable) else "may be"
-    text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
-    yield NothingMoves(say(text, waits, are, view.open_transactions))
+        text = (
+            "{:entries} are behind {:open transactions} of a producer: the broker sends none of "
+            "them before that is committed or aborted"
+        )
+        counts = (
+            Measure("ongoing_txn_count", view.open_transactions, "transactions"),
+            Measure("unreadable_entries", behind, "entries"),
+        )
+        text = say(text, waits, view.open_transactions)
+        yield transactions.found(view, severity, text, *counts, publishes=True)
+    elif not (lately or view.sent_by_rate):
+        text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
+        are = "are" if behind else "may be"
+        yield NothingMoves(say(text, waits, are, view.open_transactions))
 
 
-def _severity(view: SubscriptionView, limits: Limits) -> Severity | None:
+def _severity(view: SubscriptionView, within: float, *, lately: bool) -> Severity | None:
     """By how old it is; None where that is not reported, and no movement shows that it is young."""
-    known = transactions.oldest(view, None)
-    if known is not None:
-        old = transactions.age_of(view, known) >= limits["open_for"]
-        return "stalled" if transactions.is_over(view, known) else "warning" if old else "info"
-    if (view.watched_seconds or 0) >= limits["open_for"]:
+    known = transactions.oldest(view, publishes=True)
+    if known is not None and transactions.is_over(view, known):
+        return "stalled"
+    seconds = view.watched_seconds if known is None else transactions.age_of(view, known)
+    if (seconds or 0) >= within:
         return "warning"
-    return "info" if _sent_lately(view) else None
+    return "info" if known is not None or lately else None
 
 
 def _sent_lately(view: SubscriptionView) -> bool:
     sent = view.since_delivery
     return sent is not None and sent.exact and sent.seconds < PAUSE_SECONDS
-
-
-def _finding(view: SubscriptionView, severity: Severity, waits: int) -> Finding:
-    known = transactions.oldest(view, None)
-    ends = check_line(view, "healthy, and messages are sent")
-    return Finding(
-        severity=severity,
-        confidence=0.95,
-        summary=say(
-            "{:entries} are behind {:open transactions} of a producer: the broker sends none of "
-            "them before that is committed or aborted{}",
-            *(waits, view.open_transactions, transactions.lasts(view, known)),
-        ),
-        evidence=(
-            Measure("ongoing_txn_count", view.open_transactions, "transactions"),
-            Measure("unreadable_entries", least(view.unreadable), "entries"),
-            backlog_measure(view),
-        ),
-        actions=tuple(transactions.end_of(known, ends, publishes=True)),
-    )
-
-
-def _excluded(view: SubscriptionView) -> str | None:
-    if view.open_transactions == 0:
-        return "no transaction of a producer is open"
-    if view.nothing_left:
-        return "nothing is left to send"
-    return "the broker reads" if view.reads is not None and view.reads.moved else None
 
 
 HYPOTHESIS = Hypothesis(
@@ -105,7 +85,7 @@ HYPOTHESIS = Hypothesis(
         "undecided", "open_transaction", "somebody_ready", "waits", "unread", "nobody_holds",
         "read_asleep", "backlog_grows", "rate_none", "delivered_long_ago",
     ),
-    excluded=(_excluded,),
+    excluded=("none_open", "nothing_left", "reads"),
     missing=("read_position",),
     if_undecided=True,
     probe=transactions.list_slow,
