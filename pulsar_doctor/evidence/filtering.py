@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pulsar_doctor.evidence.measures import Measure
+
 SEVERAL = 2  # times: each message that waits was put back so often, on average
 
 
@@ -20,3 +22,12 @@ class Filtering:
         """Whether the filter puts this many waiting messages back again and again."""
         again = waiting > 0 and self.put_back >= SEVERAL * waiting
         return again and self.put_back > self.accepted and self.lately != 0
+
+    def measures(self) -> tuple[Measure, ...]:
+        """Its counts, as what a finding rests on."""
+        counts = {
+            "filter_processed_msg_count": self.processed,
+            "filter_rescheduled_msg_count": self.put_back,
+            "put_back_in_the_window": self.lately,
+        }
+        return tuple(Measure(name, count, "messages") for name, count in counts.items())

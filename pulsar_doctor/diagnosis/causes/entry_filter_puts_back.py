@@ -6,9 +6,9 @@ again after a delay. What no consumer's selector accepts so waits for ever: cons
 the backlog stays, and the broker is busy reading. An unload alone changes nothing; a filter that is
 removed from the topic's policies is still used until the topic is loaded anew.
 
-The broker counts what the filter did since the topic was loaded. It is found where that is more
-than twice what waits and the filter put back more in the window than was sent. One document alone
-does not show whether it still does.
+The broker counts what the filter did since the topic was loaded. It is found where it put back
+twice as many as wait or more, and more in the window than were sent. One document shows it where
+nothing was sent for `sent_none_for`, though a consumer has permits and messages wait; else not.
 
 Source: AbstractBaseDispatcher.filterEntriesForConsumer (RESCHEDULE), SubscriptionStats.filter…;
 seen on 4.0.8.
@@ -20,12 +20,12 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import policy_admin
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.thresholds import Limits
-from pulsar_doctor.evidence.filtering import Filtering
-from pulsar_doctor.evidence.measures import STATS, Measure
+from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
-from pulsar_doctor.wording.sentences import Sentence, say
+from pulsar_doctor.wording.sentences import say
 
+THRESHOLDS = (Threshold("sent_none_for", 300.0, "seconds", "one document finds it beyond that"),)
 NEEDS = frozenset({STATS})
 SYMPTOM = "again and again"
 EXPLAINS = frozenset({"redelivery-storm", "ack-hole", "broker-read-stuck"})
@@ -41,33 +41,30 @@ REMOVE = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where a filter keeps putting back what waits."""
-    filtering, sent = view.filtering, view.delivered or 0
+    filtering, sent, since = view.filtering, view.delivered or 0, view.since_delivery
     if filtering is None or not view.filter_keeps:
         return
-    waits = (view.backlog.entries if view.backlog else None) or 1
+    ready = any(each.may_receive for each in view.served)
+    waits, lately = (view.backlog.entries if view.backlog else None) or 1, filtering.lately
     text = "an entry filter has put messages back {} times, about {} times each of {} that wait"
-    seen = say(text, filtering.put_back, filtering.put_back // waits, waits)
-    if filtering.lately is None:
-        yield Rests(f"{seen}; one sample does not show whether it still does")
-    elif filtering.lately > sent:
-        text = "{}: {} times in the window, while {:messages} were sent"
-        yield _finding(view, filtering, say(text, seen, filtering.lately, sent))
+    text = say(text, filtering.put_back, filtering.put_back // waits, waits)
+    if lately is not None:
+        seen = say("{}: {} times in the window, while {:messages} were sent", text, lately, sent)
+        if lately > sent:
+            yield _finding(view, seen, 0.9)
+    elif since is not None and since.seconds >= limits["sent_none_for"] and ready:
+        none = "{}: none was sent for {}, though a consumer has permits"
+        yield _finding(view, say(none, text, since), 0.75)
+    else:
+        yield Rests(f"{text}; one sample does not show whether it still does")
 
 
-def _finding(view: SubscriptionView, filtering: Filtering, summary: Sentence) -> Finding:
-    counts = {
-        "filter_processed_msg_count": filtering.processed,
-        "filter_rescheduled_msg_count": filtering.put_back,
-        "put_back_in_the_window": filtering.lately,
-    }
+def _finding(view: SubscriptionView, summary: str, confidence: float) -> Finding:
     return Finding(
         severity="warning",
-        confidence=0.9,
+        confidence=confidence,
         summary=summary,
-        evidence=(
-            *(Measure(name, count, "messages") for name, count in counts.items()),
-            backlog_measure(view),
-        ),
+        evidence=(*(view.filtering.measures() if view.filtering else ()), backlog_measure(view)),
         actions=(
             Action("now", REMEDY, policy_admin(view, "get-entry-filters-per-topic", "-ap")),
             Action(
