@@ -280,6 +280,17 @@ class SubscriptionView:
         return self.filtering is not None and self.filtering.keeps(waiting or 0)
 
     @property
+    def held_back(self) -> bool:
+        """Whether it is known what keeps the broker from reading what waits."""
+        limit, throttling, keys = self.unacked_limit, self.throttling, self.key_order
+        limited = (limit and limit.blocked) or (throttling and throttling.lately)
+        if limited or self.pauses_by_design or self.filter_keeps:
+            return True
+        if keys is None or not exact(self.replay):
+            return False
+        return keys.draining or not all(each.may_receive for each in self.consumers or ())
+
+    @property
     def just_delivered(self) -> bool:
         """Whether the broker sent just now, as far as its clock tells."""
         since = self.since_delivery

@@ -2,8 +2,7 @@
 
 Not among them, because no healthy broker with real clients can be brought there:
 - broker-read-stuck: the broker would have to lose a read of its own;
-- permit-leak: the stats do not show what the application has taken;
-- left-in-replay: the broker would have to forget entries of its own replay queue.
+- permit-leak: the stats do not show what the application has taken.
 Hand-made documents (tests/causes/*.yaml) stand for these.
 """
 

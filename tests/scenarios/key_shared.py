@@ -86,6 +86,36 @@ def _asks_at_last(scene: Scene) -> None:
     scene.until(lambda: scene.stats()["msgBacklog"] < 20)
 
 
+@scenario(
+    "left-in-replay", stalled("left-in-replay"), settings=("left-in-replay.silent_for=5s",),
+    since=(4, 0),
+)  # fmt: skip
+def _left_in_replay(scene: Scene) -> None:
+    """One of two has never asked, and is closed: nobody is sent what waits for its keys."""
+    closed_before_it_asks(scene)
+    scene.until_quiet()
+
+
+@scenario("healthy-key-shared-sent-on", HEALTHY, since=(4, 0))
+def _sent_on(scene: Scene) -> None:
+    """The same, and one message more takes all of that along."""
+    closed_before_it_asks(scene)
+    scene.produce(1, keys=KEYS)
+    scene.until(lambda: scene.stats()["msgBacklog"] == 0)
+
+
+def closed_before_it_asks(scene: Scene) -> None:
+    """What waited for the keys of who has left is in the replay queue, beside one with permits."""
+    scene.begin("key_shared")
+    scene.work(scene.consume("works", "key_shared", 1000))
+    consumer = scene.consume("never-asks", "key_shared", 0)
+    scene.produce(100, keys=KEYS)
+    scene.until(lambda: scene.consumer("works").get("unackedMessages") == 0)
+    scene.until(lambda: 20 < scene.stats()["msgBacklog"] == scene.stats()["msgInReplay"])
+    scene.without_queue.remove(consumer)
+    consumer.close()
+
+
 def never_asks(scene: Scene) -> Any:
     """A consumer that has not asked for any, beside one that works; messages come on."""
     scene.begin("key_shared")

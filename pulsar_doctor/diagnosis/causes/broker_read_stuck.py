@@ -98,7 +98,7 @@ OVER_LIMIT = (
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found where the broker should read and does not; unknown where that is not certain."""
     reads = view.reads
-    if reads is None or _moves(view, reads) or _held_back(view):
+    if reads is None or _moves(view, reads) or view.held_back:
         return
     active = view.served
     permits_unknown = view.consumers is None or (
@@ -173,20 +173,6 @@ def _standstill(view: SubscriptionView) -> str:
     if (view.msg_rate_out or 0) > 0:
         return f"{view.msg_rate_out:.4g} messages a second went out within the last minutes"
     return "nothing moves" if view.delivered == 0 else "nothing moved"
-
-
-def _held_back(view: SubscriptionView) -> bool:
-    """Whether it is known what keeps the broker from reading; other causes speak of these."""
-    if view.unacked_limit is not None and view.unacked_limit.blocked:
-        return True
-    if view.throttling is not None and view.throttling.lately:
-        return True
-    if view.pauses_by_design or view.filter_keeps:
-        return True
-    keys, replay = view.key_order, exact(view.replay) or 0
-    if keys is None or replay <= 0:
-        return False
-    return keys.draining or not all(consumer.may_receive for consumer in view.consumers or ())
 
 
 def _who(ready: Sequence[ConsumerView]) -> str:
