@@ -94,13 +94,17 @@ def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
         return AckHole(0, None)
     position, holder = min(first, key=lambda each: each[0])
     open_entry = holder.deliveries[position]
-    later = holder.messages - open_entry.number - (holder.unacked - open_entry.messages)
-    passed = (open_entry.number > 0 and later > 0) or any(
+    before = [each.given_back[position][0] for each in ledgers if position in each.given_back]
+    number = holder.given_back.get(position, (0, open_entry.number))[1]
+    again = holder.redelivered if before else 0  # at most so many of the later ones came before
+    later = holder.messages - again - number - (holder.unacked - open_entry.messages)
+    passed = (number > 0 and later > 0) or any(
         other.highest > position and not other.unacked for other in ledgers if other is not holder
     )
-    stood = Age(max(0, now_ns - open_entry.at_ns) // 1_000_000, exact=False)
+    since_ns = min((open_entry.at_ns, *before))
+    stood = Age(max(0, now_ns - since_ns) // 1_000_000, exact=False)
     resting = now_ns < holder.due_ns
-    own = max(0, later) if open_entry.number > 0 else 0
+    own = max(0, later) if number > 0 else 0
     return AckHole(
         int(passed), stood, proven=passed, passed=own, held=holder.unacked, delayed=resting
     )

@@ -159,6 +159,8 @@ class Ledger:
     unacked_most: int = 0  # that it ever held
     deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
     in_order: bool = True  # of the deliveries
+    # What it gave back by its id, the newest: when it was first sent, and its number then.
+    given_back: dict[Position, tuple[int, int]] = field(default_factory=dict)
     newest: Position = NOWHERE
     highest: Position = NOWHERE
     highest_age_us: int | None = None  # since it was published or due, as it came
@@ -378,7 +380,7 @@ class Ledger:
 
 
 def as_of_now(ledger: Ledger) -> Ledger:
-    """A copy that does not change, without its long lists: deliveries, FLOWs, transactions."""
+    """A copy that does not change, without long lists: deliveries, FLOWs, transactions, nacks."""
     return replace(
         ledger,
         deliveries=OrderedDict(),
@@ -390,6 +392,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         dead_letters=[list(bucket) for bucket in ledger.dead_letters],
         awaited=dict(ledger.awaited),
         undecided={},
+        given_back={},
     )
 
 
@@ -409,6 +412,7 @@ def state_of(ledger: Ledger) -> dict[str, Any]:
     ]
     state["awaited"] = [[*position, hex(bits)] for position, bits in ledger.awaited.items()]
     state["undecided"] = [[*position, messages] for position, messages in ledger.undecided.items()]
+    state["given_back"] = [[*position, *first] for position, first in ledger.given_back.items()]
     return state
 
 
@@ -430,6 +434,10 @@ def from_state(state: dict[str, Any]) -> Ledger:
     }
     ledger.undecided = {
         (ledger_id, entry_id): left for ledger_id, entry_id, left in state["undecided"]
+    }
+    ledger.given_back = {
+        (ledger_id, entry_id): (at_ns, number)
+        for ledger_id, entry_id, at_ns, number in state["given_back"]
     }
     for name in ("newest", "highest", "had_before", "cumulative_highest", "epoch_highest"):
         setattr(ledger, name, tuple(getattr(ledger, name)))

@@ -60,6 +60,7 @@ from pulsar_doctor.wire.columns import MessageId, Row, ids_of
 
 BUCKETS_MOST = 60
 UNDECIDED_MOST = 10_000  # entries that transactions have acknowledged
+GIVEN_BACK_MOST = 1000  # entries that are to be sent again
 FLOWS_SHOWN_MOST = 1000  # sizes of FLOW that are kept one by one
 
 
@@ -382,6 +383,8 @@ def acknowledge(
     for ledger_id, entry_id, ack_set in ids:
         position = (ledger_id, entry_id)
         delivery = deliveries.get(position)
+        if ledger.given_back and ack_set is None:
+            ledger.given_back.pop(position, None)
         if delivery is None:
             if ledger.held_before and not by_another:  # an entry of several counts as one
                 ledger.held_before -= 1
@@ -461,9 +464,13 @@ def _redeliver(ledger: Ledger, row: Row) -> None:
     _worked(ledger, row.mono_ns)
     if row.messages:
         for message_id in ids_of(row):
-            delivery = _close_delivery(ledger, (message_id.ledger_id, message_id.entry_id))
+            position = (message_id.ledger_id, message_id.entry_id)
+            delivery = _close_delivery(ledger, position)
             if delivery is not None:
                 _proves(ledger, delivery.proves + 1)
+                ledger.given_back.setdefault(position, (delivery.at_ns, delivery.number))
+                if len(ledger.given_back) > GIVEN_BACK_MOST:
+                    del ledger.given_back[next(iter(ledger.given_back))]
             elif ledger.held_before:
                 ledger.held_before -= 1
                 ledger.unacked -= 1

@@ -12,7 +12,7 @@ lists what does). It is a warning while newer messages pass, and stalled where n
 through the queue, unless none was given back in the last full minute, in which others were sent.
 
 Source: PersistentDispatcherMultipleConsumers.getMessagesToReplayNow, MessageRedeliveryController;
-seen on 4.0.8 once one of two consumers was closed that had never asked for a message.
+seen on 4.0.8 once one of two consumers was closed that had never requested a message.
 """
 
 from __future__ import annotations
