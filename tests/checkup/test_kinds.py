@@ -1,7 +1,8 @@
 """What people bring together: a broker's statistics, and dumps of the threads of their clients.
 
-incidents/ has what real clients and a real broker (4.0.8) have printed: Java 17 and 25, py-spy,
-faulthandler, Go; of Java's dumps the threads of the JVM itself are left out.
+incidents/ has what real clients and a real broker (4.0.8) have printed: Java 11 to 25, py-spy,
+faulthandler, Go; of Java's dumps the threads of the JVM itself are left out. java11-* and
+java21-* are of one program on both versions, by jstack, `jcmd -l` and SIGQUIT in its log.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ INCIDENTS = Path(__file__).parent / "incidents"
 DUMPS = sorted(each for each in INCIDENTS.glob("*/*") if not each.name.startswith("stats"))
 EACH = ("-q", "stall-check", "-o", "json")
 LISTENER, SLEEPS = "pulsar-external-listener-5-1", "java.lang.Thread.sleep under com.acme.App"
+OF_EACH_JAVA = [
+    ("hang", ["jstack1.txt", "jstack2.txt"], (), "warning", "nobody-receives", ["main", SLEEPS]),
+    ("deadlock", ["app.log"], (), "stalled", "receive-deadlock",
+     ["bookkeeper", LISTENER, "wait for each other"]),
+    ("pool", ["jcmd1.txt", "jcmd2.txt"], (), "warning", "nobody-receives",
+     ["main", "Semaphore.acquire", "a pool of 4 threads; pool-2-thread-1 has been in " + SLEEPS]),
+    ("io", ["app.log"], (), "warning", "nobody-receives",
+     ["pulsar-client-internal-7-1", "the client's own thread", SLEEPS]),
+]  # fmt: skip
 
 
 def judged(*files: Path, more: tuple[str, ...] = ()) -> tuple[int, dict[str, Any]]:
@@ -32,6 +42,10 @@ def judged(*files: Path, more: tuple[str, ...] = ()) -> tuple[int, dict[str, Any
     done = answered(*EACH, *options, *more)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
+
+
+def stats2(incident: str) -> str:
+    return (INCIDENTS / incident / "stats2.json").read_text()
 
 
 def of(incident: str, *names: str) -> list[Path]:
@@ -57,6 +71,7 @@ def of(incident: str, *names: str) -> list[Path]:
          "listener-stuck", ["charge (app.py:6) for 20 s"]),
         ("go-hang", ["goroutine1.txt", "goroutine2.txt"], ("--interval", "20s"), "warning",
          "nobody-receives", ["goroutine 1", "time.Sleep under main.charge"]),
+        *((f"java{version}-{each[0]}", *each[1:]) for version in (11, 21) for each in OF_EACH_JAVA),
     ],
 )  # fmt: skip
 def test_the_dump_names_the_thread_that_statistics_alone_cannot(
@@ -70,6 +85,7 @@ def test_the_dump_names_the_thread_that_statistics_alone_cannot(
     assert (verdict["status"], verdict["findings"][0]["code"]) == (status, code)
     assert [each for each in shows if each not in verdict["findings"][0]["summary"]] == []
     assert rc == (1 if status == "stalled" else 3)
+    assert f'"consumerName":"{verdict["findings"][0]["consumer"]}"' in stats2(incident)
     assert "process" in document["sources"]
 
 
@@ -93,7 +109,8 @@ def test_a_dump_alone_is_no_verdict(incident: str, brought: str, shows: str) -> 
 
 @pytest.mark.parametrize(
     ("incident", "brought"),
-    [("java-healthy", "jstack2.txt"), ("python-healthy", "pyspy2.txt"),
+    [("java-healthy", "jstack2.txt"), ("java11-healthy", "jstack2.txt"),
+     ("java21-healthy", "jstack2.txt"), ("python-healthy", "pyspy2.txt"),
      ("go-healthy", "goroutine2.txt")],
 )  # fmt: skip
 def test_a_client_that_works_stays_healthy_beside_its_dump(incident: str, brought: str) -> None:
