@@ -69,6 +69,10 @@ def of(incident: str, *names: str) -> list[Path]:
          ["thread 21", "VirtualThread.parkNanos under com.acme.App.charge"]),
         ("python-listener", ["pyspy1.txt", "pyspy2.txt"], ("--interval", "20s"), "warning",
          "listener-stuck", ["charge (app.py:6) for 20 s"]),
+        ("pyspy-hang", ["pyspy1.json", "pyspy2.json"], ("--interval", "20s"), "warning",
+         "nobody-receives", ["MainThread has been in charge (app.py:5) for 20 s"]),
+        ("pyspy-listener", ["pyspy1.json", "pyspy2.json"], ("--interval", "20s"), "warning",
+         "listener-stuck", ["charge (app.py:5) for 20 s"]),
         ("go-hang", ["goroutine1.txt", "goroutine2.txt"], ("--interval", "20s"), "warning",
          "nobody-receives", ["goroutine 1", "time.Sleep under main.charge"]),
         *((f"java{version}-{each[0]}", *each[1:]) for version in (11, 21) for each in OF_EACH_JAVA),
@@ -111,7 +115,7 @@ def test_a_dump_alone_is_no_verdict(incident: str, brought: str, shows: str) -> 
     ("incident", "brought"),
     [("java-healthy", "jstack2.txt"), ("java11-healthy", "jstack2.txt"),
      ("java21-healthy", "jstack2.txt"), ("python-healthy", "pyspy2.txt"),
-     ("go-healthy", "goroutine2.txt")],
+     ("pyspy-healthy", "pyspy2.json"), ("go-healthy", "goroutine2.txt")],
 )  # fmt: skip
 def test_a_client_that_works_stays_healthy_beside_its_dump(incident: str, brought: str) -> None:
     files = of(incident, "stats1.json", "stats2.json")
@@ -217,17 +221,28 @@ def test_a_dump_that_is_cut_off_is_never_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("incident", "name", "last"),
-    [("python-healthy", "pyspy2.txt", ")"), ("python-pool", "faulthandler.txt", " in <module>")],
-)
-def test_a_dump_of_python_whose_last_line_is_cut_is_partial(
-    incident: str, name: str, last: str
+    ("incident", "name", "between"),
+    [("python-healthy", "pyspy2.txt", False), ("python-pool", "faulthandler.txt", True),
+     ("pyspy-healthy", "pyspy2.json", True)],
+)  # fmt: skip
+def test_a_dump_of_python_whose_end_is_cut_is_partial(
+    incident: str, name: str, *, between: bool
 ) -> None:
+    """Within its last line always; between two lines where the program prints an end."""
     text = of(incident, name)[0].read_text().rstrip("\n")
-    assert all(each.whole for each in (*dumps(text), *dumps(f"{text}\n")))
+    assert dumps(f"{text}\n")[-1].whole
     begins = text.rindex("\n") + 5
-    for end in range(begins + 1, text.rindex(last)):
-        assert not dumps(text[:end])[-1].whole, text[begins:end]
+    ends = [*range(begins + 1, len(text) - 1)] if not text.endswith("]") else []
+    ends += [match.start() for match in re.finditer("\n", text)] if between else []
+    first = text.find("most recent call first", 30)
+    for end in (each for each in ends if each > first):
+        read = dumps(text[:end])
+        assert not read or not read[-1].whole or len(read) < len(dumps(text)), text[:end][-80:]
+
+
+def test_a_dump_of_py_spy_in_json_that_is_cut_is_never_whole() -> None:
+    text = of("pyspy-healthy", "pyspy2.json")[0].read_text()
+    assert [each.whole for each in dumps(text + text[: len(text) // 2])] == [False]
 
 
 def two_consumers(incident: str, address: str, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Reads JSON from another process with limits on size and types.
+"""Reads JSON from another process, or within a text, with limits on size and types.
 
 What is too large or too deep is refused before it costs memory, and each value is checked before
 anything is concluded from it. Fields that are not known here are passed over; null is a field that
@@ -8,6 +8,7 @@ is not there.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -33,6 +34,19 @@ def parsed(answer: bytes) -> object:
         raise
     except (ValueError, RecursionError):
         raise Unreadable("it is not JSON, or too deep") from None
+
+
+def documents_in(text: str, begins: re.Pattern[str]) -> tuple[list[Any], bool]:
+    """The JSON documents of a text that begin so, and whether one of them cannot be read to its
+    end: then nothing behind it is read."""
+    decoder, found, at = json.JSONDecoder(), list[Any](), 0
+    while (begin := begins.search(text, at)) is not None:
+        try:
+            document, at = decoder.raw_decode(text, begin.start())
+        except (ValueError, RecursionError):
+            return found, True
+        found.append(document)
+    return found, False
 
 
 def checked(value: object, schema: Schema, needed: tuple[str, ...] = ()) -> dict[str, Any]:

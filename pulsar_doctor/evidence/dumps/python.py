@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pulsar_doctor.evidence.dumps.answers import Schema, checked, parsed
+from pulsar_doctor.evidence.dumps.answers import Schema, checked
 from pulsar_doctor.evidence.process_report import Pool, Role, Sitting, method
 from pulsar_doctor.wire.redaction import redact_version
 
@@ -23,7 +23,9 @@ LIBRARY = (
 )
 RECEIVES = frozenset({"receive", "batch_receive", "read_next"})
 FRAME: Schema = {"name": str, "filename": str, "short_filename": str, "line": int}
-THREAD: Schema = {"thread_name": str, "os_thread_id": int, "active": bool, "frames": [dict]}
+THREAD: Schema = {
+    "thread_name": str, "os_thread_id": int, "active": bool, "frames": [dict], "pid": int
+}  # fmt: skip
 ACKNOWLEDGES = frozenset({"acknowledge", "acknowledge_cumulative", "negative_acknowledge"})
 WORKS_IN_POOL = "_worker", "concurrent/futures/thread.py"
 
@@ -36,14 +38,11 @@ class PythonThread:
     pool: str | None  # how the names of all threads of the ThreadPoolExecutor begin; None: none
 
 
-def checked_threads(answer: bytes) -> list[dict[str, Any]]:
-    """The threads of an answer of py-spy, checked. Raises Unreadable."""
-    found = []
-    for each in checked({"threads": parsed(answer)}, {"threads": [dict]}, ("threads",))["threads"]:
-        thread = checked(each, THREAD)
-        thread["frames"] = [checked(frame, FRAME) for frame in thread.get("frames", ())]
-        found.append(thread)
-    return found
+def checked_threads(document: object) -> list[dict[str, Any]]:
+    """The threads of a document of `py-spy dump --json`, checked. Raises Unreadable."""
+    threads = checked({"threads": document}, {"threads": [dict]}, ("threads",))["threads"]
+    found = [checked(each, THREAD) for each in threads]
+    return [e | {"frames": [checked(one, FRAME) for one in e.get("frames", ())]} for e in found]
 
 
 def thread(

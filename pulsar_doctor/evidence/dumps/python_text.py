@@ -21,7 +21,8 @@ PLACE = re.compile(r"(.{1,1000}):(\d{1,9})\)$")
 FAULT_FRAME = re.compile(r'  File "(.{1,1000})", line (\d{1,9}) in (.{1,300})$')
 PROCESS = re.compile(r"Process \d{1,10}: ")
 MARK = re.compile(rf"^(?:{PY_SPY.pattern}|{FAULT.pattern})", re.MULTILINE)
-BEGINS = "    ", '  File "', "Thread ", "Current thread ", "Process "  # of lines of a dump
+BEGINS = "    ", "Thread ", "Process "  # of lines of py-spy
+OUTERMOST = "<module>", "_run_module_as_main"  # of the main thread
 OWN = ("pulsar", "_pulsar", *sys.stdlib_module_names)
 THREADS, FRAMES = 20_000, 500
 
@@ -41,11 +42,14 @@ def dumps(lines: Iterator[str]) -> list[list[dict[str, Any]]]:
     return [each for each in found if each]
 
 
-def is_cut(text: str) -> bool:
-    """Whether it ends in the middle of a line of a dump, or where a thread's frames are missing."""
-    line = text.rpartition("\n")[2]
+def is_whole(threads: list[dict[str, Any]], text: str) -> bool:
+    """Whether a dump, the text of which has this end, is not cut within a line. Of faulthandler's,
+    which has the main thread last, whether that is there to its outermost frame."""
+    line, last = text.rpartition("\n")[2], threads[-1]
+    if last["of_faulthandler"]:
+        return any(each["name"] in OUTERMOST for each in last["frames"][-1:])
     begins = any(each.startswith(line) or line.startswith(each) for each in BEGINS)
-    return bool(line.strip()) and begins and _frame(line) is None
+    return not (line.strip() and begins) or _frame(line) is not None
 
 
 def _threads(lines: Iterator[str]) -> Iterator[dict[str, Any] | None]:
@@ -70,7 +74,8 @@ def _head(match: re.Match[str]) -> dict[str, Any]:
     state = match[2] if match.re is PY_SPY else None
     number = int(key, 16) if key.startswith("0x") else int(key)
     return {"key": key, "thread_name": name or key, "os_thread_id": number, "frames": [],
-            "active": state is not None and state.startswith("active")}  # fmt: skip
+            "active": state is not None and state.startswith("active"),
+            "of_faulthandler": match.re is FAULT}  # fmt: skip
 
 
 def _frame(line: str) -> dict[str, Any] | None:

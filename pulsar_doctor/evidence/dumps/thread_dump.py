@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pulsar_doctor.evidence.dumps import goroutines, hotspot, python, python_text, to_file
+from pulsar_doctor.evidence.dumps.answers import Unreadable, documents_in
 from pulsar_doctor.evidence.dumps.goroutines import Goroutine
 from pulsar_doctor.evidence.dumps.hotspot import Dump
 from pulsar_doctor.evidence.dumps.java import JavaThread
@@ -26,10 +27,11 @@ PREFIX = re.compile(
     r"|\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )",
     re.MULTILINE,
 )
+PY_SPY = re.compile(r'\[\s{0,20}\{\s{0,20}"pid"\s{0,20}:')
 # One of these is in every dump; to look for them takes no time.
 WORDS = (
     "Full thread dump ", "java.lang.Thread.State: ", '"threadDump"', "java.base/java.lang.",
-    "goroutine ", "(most recent call first):", " (idle", " (active",
+    "goroutine ", "(most recent call first):", " (idle", " (active", '"os_thread_id"',
 )  # fmt: skip
 CHARACTERS_MOST = 32 << 20
 END = re.compile(
@@ -119,11 +121,27 @@ def _goroutines(text: str) -> list[ThreadDump]:
 
 def _python(text: str) -> list[ThreadDump]:
     read = python_text.dumps(line for line in text.splitlines() if line)
-    whole = not python_text.is_cut(text)
     return [
         ThreadDump("python", "Python", frozenset((each["key"],) for each in one),
-                   tuple(map(python.thread, one)), whole)
+                   tuple(map(python.thread, one)), python_text.is_whole(one, text))
         for one in read
+    ]  # fmt: skip
+
+
+def _py_spy(text: str) -> list[ThreadDump]:
+    """Of `py-spy dump --json`, each process by itself."""
+    documents, cut = documents_in(text, PY_SPY)
+    processes: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
+    for at, document in enumerate(documents):
+        try:
+            for each in python.checked_threads(document):
+                processes.setdefault((at, each.get("pid")), []).append(each)
+        except Unreadable:
+            cut = True
+    return [
+        ThreadDump("python", "Python", frozenset((each.get("os_thread_id"),) for each in threads),
+                   tuple(map(python.thread, threads)), not cut)
+        for threads in processes.values()
     ]  # fmt: skip
 
 
@@ -183,6 +201,7 @@ READERS: Mapping[Callable[[str], list[ThreadDump]], tuple[re.Pattern[str], ...]]
     _hotspot: (hotspot.MARK, to_file.MARK),
     _goroutines: (goroutines.MARK,),
     _python: (python_text.MARK,),
+    _py_spy: (PY_SPY,),
 }
 PROCESS_OF: Mapping[str, Callable[[ProcessReport, Any, Any, float | None], ProcessReport]] = {
     "jvm": _java_process, "go": _go_process, "python": _python_process,

@@ -8,13 +8,14 @@ Source: jdk.internal.vm.ThreadDumper.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from pulsar_doctor.evidence.dumps import hotspot
+from pulsar_doctor.evidence.dumps.answers import documents_in
 from pulsar_doctor.evidence.dumps.hotspot import Dump
 
 BEGINS = re.compile(r"^(\d{1,10})\n(\d{4}-\d\d-\d\dT[\d:.]{8,20}Z)\n[\w.+-]{1,60}\n\n(?=#\d)", re.M)
@@ -26,15 +27,16 @@ WAITS = {"blockedOn": "waiting to lock ", "waitingOn": "waiting on "}
 
 
 def dumps(text: str) -> list[Dump]:
-    """Each dump of a text; one in JSON that does not end counts as none."""
+    """Each dump of a text. Behind one in JSON that does not end nothing is read."""
     begins = list(BEGINS.finditer(text))
     ends = [*(each.start() for each in begins[1:]), len(text)][: len(begins)]
     plain = (
         hotspot.dump("\n".join(_of_text(text[begin.end() : end], begin[1], begin[2])))
         for begin, end in zip(begins, ends, strict=True)
     )
-    found = (hotspot.dump("\n".join(_of_json(each))) for each in _documents(text))
-    return [each for each in (*plain, *found) if each.threads]
+    documents, cut = documents_in(text, IN_JSON)
+    found = (hotspot.dump("\n".join(_of_json(each["threadDump"]))) for each in documents)
+    return [replace(e, whole=e.whole and not cut) for e in (*plain, *found) if e.threads]
 
 
 def _of_text(text: str, process: str, moment: str) -> Iterator[str]:
@@ -67,17 +69,6 @@ def _lock(place: str) -> str:
     how, _, of = place.rpartition(" ")
     match = OBJECT.match(of)
     return f"\t{place}" if match is None else f"\t{how} <0x{match[2]}> (a {match[1]})"
-
-
-def _documents(text: str) -> Iterator[Mapping[str, Any]]:
-    decoder = json.JSONDecoder()
-    at = 0
-    while (begin := IN_JSON.search(text, at)) is not None:
-        try:
-            document, at = decoder.raw_decode(text, begin.start())
-        except (ValueError, RecursionError):
-            return
-        yield document["threadDump"]
 
 
 def _of_json(dump: Mapping[str, Any]) -> Iterator[str]:

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pulsar_doctor.evidence.dumps.answers import Unreadable
+from pulsar_doctor.evidence.dumps.answers import Unreadable, parsed
 from pulsar_doctor.evidence.dumps.python import PythonThread, checked_threads, thread
 from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach, in_time
 from pulsar_doctor.parts.examine.identity import Process
@@ -94,7 +94,7 @@ class PySpy:
             raise CannotAttach(MISSING)
         command = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
         try:
-            return checked_threads(in_time(lambda: _output(command)))
+            return checked_threads(parsed(in_time(lambda: _output(command))))
         except TimeoutError:
             why = f"it takes longer than {STEP_SECONDS:g} s"
         except (OSError, CannotAttach, Unreadable) as error:

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from pulsar_doctor.evidence.dumps.answers import Unreadable
+from pulsar_doctor.evidence.dumps.answers import Unreadable, parsed
 from pulsar_doctor.evidence.dumps.hotspot import LINE_CHARACTERS, THREADS, dump
 from pulsar_doctor.evidence.dumps.python import checked_threads
 from pulsar_doctor.evidence.process_report import WaitingThread
@@ -127,7 +127,7 @@ def test_half_a_character_is_replaced():
 )
 def test_stacks_that_make_no_sense_are_misread(text):
     with pytest.raises(Unreadable):
-        checked_threads(text)
+        checked_threads(parsed(text))
 
 
 @pytest.mark.parametrize(
