@@ -896,7 +896,7 @@ def test_options_that_do_not_fit(put: Put) -> None:
         ("5", "FILE is not an object of JSON; --stats takes"),
         ("{}", "FILE is an empty object; --stats takes"),
         ({"reason": "Topic not found"}, "FILE is a broker's refusal: Topic not found; --stats"),
-        ({"public/default": {"0x0_0xf": {}}}, "FILE looks like the output of `broker-stats "),
+        ({"a/b": {"0x0_0xf": {"persistent": 1}}}, "FILE: something in it is not as `broker-stats"),
         ({"schema": "pulsar-doctor/stall-check/1"},
          "FILE is a document of pulsar-doctor itself, pulsar-doctor/stall-check/1, and holds no "),
         ('{\n"schema": "pulsar-doctor/stall-check/1"}',

@@ -86,15 +86,20 @@ def test_topics_that_are_not_there_any_more_leave_the_verdict_incomplete(check: 
     assert "has 1 topic less than before" in found.document["unreachable"][0]["reason"]
 
 
-def test_metrics_beside_statistics_are_named_as_not_read(check: Check, tmp_path: Path) -> None:
+def test_statistics_of_a_topic_count_before_the_metrics_of_its_broker(
+    check: Check, tmp_path: Path
+) -> None:
     stats = json.loads(gzip.decompress((FOLDER / "statistics.json.gz").read_bytes()))
-    (tmp_path / "stats.json").write_text(json.dumps(stats["healthy-idle"][0]["stats"]), "utf-8")
     (tmp_path / "metrics.txt").write_bytes(FIRST)
-    files = [str(tmp_path / name) for name in ("stats.json", "metrics.txt")]
-    found = check(None, "--stats", files[0], "--stats", files[1], "-o", "json")
-    assert (found.code, list(found.statuses.values())) == (3, ["healthy"])
-    reason = found.document["unreachable"][0]["reason"]
-    assert reason.startswith(f"metrics are not read beside statistics: give {files[1]} alone")
+    metrics, file = str(tmp_path / "metrics.txt"), str(tmp_path / "stats.json")
+    alone = check(None, "--stats", metrics, "-o", "json")
+    topics = [each["topic"] for each in alone.document["subscriptions"]]
+    (topic,) = (each for each in topics if "healthy-idle" in each)
+    document = {topic: stats["healthy-idle"][0]["stats"]}
+    (tmp_path / "stats.json").write_text(json.dumps(document), "utf-8")
+    both = check(None, "--stats", file, "--stats", metrics, "-o", "json")
+    assert sorted(each["topic"] for each in both.document["subscriptions"]) == sorted(topics)
+    assert both.statuses == alone.statuses | {topic.rpartition("/")[2]: "healthy"}
 
 
 def test_what_metrics_cannot_do_is_refused(check: Check) -> None:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
 from typing import BinaryIO
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.files import (
+    BROKER,
     METRICS,
     STDIN,
+    TOPIC,
     called,
     changed_ms,
     first_line,
@@ -24,6 +27,7 @@ from pulsar_doctor.broker.samples.files import (
 from pulsar_doctor.broker.samples.parts import AS_TEXTS, with_numbers
 from pulsar_doctor.broker.samples.pasted import Pasted, document_in
 from pulsar_doctor.broker.samples.plain import (
+    UNNAMED,
     Plain,
     cursors_alone,
     of_document,
@@ -36,14 +40,15 @@ from pulsar_doctor.broker.samples.plain_windows import (
     plain_windows,
     timed,
 )
+from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.samples.saved import Saved, read_saved
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.values import epoch_ms
-from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.broker.stats.window import Window, connections
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.wording.printable import listed, many
+from pulsar_doctor.wording.printable import many
 
 ReadsFile = Callable[[bytes, str], list[Plain]]  # of the content of a file, and its name
 
@@ -84,6 +89,16 @@ class ReadSamples:
         """From the first to the last sample of the longest window; None where not reported."""
         spans = [each.window.span_ms for each in self.windows]
         return max((span for span in spans if span is not None), default=None)
+
+    def and_of_less(self, other: ReadSamples) -> ReadSamples:
+        """With the topics that only a source has which reports less."""
+        here = {(each.topic, each.partition) for each in self.windows}
+        more = (each for each in other.windows if (each.topic, each.partition) not in here)
+        notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
+        why = (*self.incomplete, *other.incomplete)
+        others = self.others or other.others
+        return replace(self, windows=(*self.windows, *more), notes=notes, incomplete=why,
+                       others=others)  # fmt: skip
 
 
 def answers_in(content: bytes, name: str) -> list[Plain]:
@@ -135,19 +150,55 @@ def read(files: SampleFiles, reader: ReadsFile = answers_in) -> ReadSamples:
 def of_plain(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) -> ReadSamples:
     """Samples of several moments, as one window a topic. at_ms: when the last was taken.
 
-    Raises InputError, and DoctorError where a topic that is requested is not there.
+    A topic that several sources have is judged by the one that reports most. Raises InputError,
+    and DoctorError where a topic that is requested is not there.
     """
     if len(request.named) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
+    sources = [[each for each in given if _source(each) == source] for source in range(3)]
+    sources = list(filter(None, sources))
+    if not request.named:
+        sources[0] = _named_by(sources[1:], sources[0])
+    sources = [each for each in sources if _has(each[-1], request.named)] or sources[:1]
+    read = [_of_source(each, request, at_ms if given[-1] in each else None) for each in sources]
+    return reduce(ReadSamples.and_of_less, read)
+
+
+def _source(plain: Plain) -> int:
+    """The one that reports least is the last."""
+    return {BROKER: 1, METRICS: 2}.get(plain.kind, 0)
+
+
+def _has(plain: Plain, topics: Sequence[str]) -> bool:
+    names = [*plain.samples]
+    return not topics or UNNAMED in names or any(is_called(e, topics[0]) for e in names)
+
+
+def _named_by(others: Sequence[Sequence[Plain]], given: Sequence[Plain]) -> Sequence[Plain]:
+    """Statistics without the name of their topic; with it where others have its connections."""
+    sample = given[-1].samples.get(UNNAMED)
+    if sample is None or given[-1].kind != TOPIC:
+        return given
+    of_it = {*connections(sample.topic)}
+    found = {
+        name
+        for source in others
+        for name, other in source[-1].samples.items()
+        if not of_it.isdisjoint(connections(other.topic))
+    }
+    return [each.named(*found) for each in given] if len(found) == 1 else given
+
+
+def _of_source(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) -> ReadSamples:
+    """The same of files of one source."""
     interval_ms = None if request.apart_seconds is None else round(request.apart_seconds * 1000)
-    given, why = without_metrics(given)
     sorted_ = in_time(given)
     files = once(sorted_) if interval_ms is None else sorted_
     placed = files if at_ms is None else timed(files, at_ms, interval_ms)
     windows = plain_windows(placed, request.named, interval_ms)
-    gone = left_out(files)
+    gone, why = left_out(files), files[-1].incomplete
     notes = [note for plain in files for note in plain.notes]
-    if gone and files[-1].kind == METRICS:  # another broker may have them now
+    if gone and _source(files[-1]):  # another broker may have them now
         why = (*why, f"{called(files[-1].name)} has {many(len(gone), 'topic')} less than before")
     elif gone:
         notes.append(f"{called(files[-1].name)} has no {', '.join(gone)}: left out")
@@ -163,20 +214,9 @@ def of_plain(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) ->
         notes.append(NO_DISTANCE)
     if not all(each.window.last.now_known for each in windows):
         notes.append(NO_TIME if at_ms is None else AT_IS_EARLY)
-    another = (
-        f"{called(each.name)} has another answer, not read" for each in given if each.another
-    )
-    why, others = (*files[-1].incomplete, *another, *why), len(windows) < len(files[-1].samples)
+    why += tuple(f"{called(e.name)} has another answer, not read" for e in given if e.another)
+    others = len(windows) < len(files[-1].samples)
     return ReadSamples(tuple(windows), tuple(notes), why, others=others)
-
-
-def without_metrics(given: Sequence[Plain]) -> tuple[Sequence[Plain], tuple[str, ...]]:
-    """Beside statistics metrics are not read: they report less. Why topics are missing so."""
-    stats = [each for each in given if each.kind != METRICS]
-    if not stats or len(stats) == len(given):
-        return given, ()
-    left = dict.fromkeys(called(each.name) for each in given if each.kind == METRICS)
-    return stats, (f"metrics are not read beside statistics: give {listed([*left], 3)} alone",)
 
 
 def _several(windows: Sequence[TopicWindow]) -> Iterator[Window]:

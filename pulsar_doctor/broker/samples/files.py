@@ -7,7 +7,7 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -28,12 +28,17 @@ PARTITIONS = "`topics partitioned-stats --per-partition`"
 INTERNAL = "`topics stats-internal`"
 PARTITIONED_INTERNAL = "`topics partitioned-stats-internal`"
 METRICS = "`/metrics/`"
+BROKER = "`broker-stats topics`"
 INTERNAL_FIELDS = frozenset({"cursors", "ledgers", "lastConfirmedEntry", "entriesAddedCounter"})
 SUBSCRIPTION_FIELDS = frozenset(
     {"msgBacklog", "consumers", "unackedMessages", "msgRateRedeliver", "msgRateExpired"}
 )
 ANSWER_FIELDS = INTERNAL_FIELDS | {"subscriptions", "publishers", "msgRateIn"}
 NOT_NAMES = ANSWER_FIELDS | {"partitions", "replication", "metadata"}  # of topics
+# As `broker-stats topics` calls what `topics stats` reports as well.
+OF_BROKER = {"msgInCount": "msgInCounter", "msgOutCount": "msgOutCounter",
+             "bytesInCount": "bytesInCounter", "bytesOutCount": "bytesOutCounter"}  # fmt: skip
+DOMAINS = frozenset({"persistent", "non-persistent"})
 CURSOR_FIELDS = frozenset({"markDeletePosition", "readPosition", "individuallyDeletedMessages"})
 
 
@@ -158,6 +163,38 @@ def by_topic(document: Any) -> bool:
     )
 
 
+def of_broker(document: Any) -> dict[str, Any] | None:
+    """The users' topics of `broker-stats topics`, which has them by namespace, bundle and domain;
+    None of another document. Raises InputError where a part of it is no such thing."""
+    domains = list(_inner(_inner([document])))
+    if not any(isinstance(each, Mapping) and each.keys() & DOMAINS for each in domains):
+        return None
+    topics = list(_inner(domains))
+    if not all(isinstance(each, Mapping) for each in (*domains, *topics)):
+        raise InputError(f"something in it is not as {BROKER} prints it")
+    named = ((name, stats) for each in topics for name, stats in each.items() if is_users(name))
+    return {name: _renamed(stats) for name, stats in named}
+
+
+def _inner(documents: Iterable[Any]) -> Iterator[Any]:
+    return (inner for e in documents if isinstance(e, Mapping) for inner in e.values())
+
+
+def _renamed(stats: Any) -> Any:
+    if not isinstance(stats, Mapping):
+        return stats
+    return {OF_BROKER.get(name, name): value for name, value in stats.items()}
+
+
+def is_users(topic: str) -> bool:
+    """Whether it is none of Pulsar's own. Raises InputError where it is no name of a topic."""
+    # Here, as they import what sends requests.
+    from pulsar_doctor.broker.admin.topics import topic_name
+    from pulsar_doctor.broker.fleet.scope import is_system
+
+    return not is_system(topic_name(topic))
+
+
 def subscriptions_of(document: Any) -> Any:
     """The document, as of a topic where it is of its subscriptions alone, by their names."""
     return {"subscriptions": document} if _each_has(document, SUBSCRIPTION_FIELDS) else document
@@ -205,6 +242,4 @@ def stranger(document: Any) -> str | None:
         return f"is a broker's refusal: {reason}"
     if not document:
         return "is an empty object"
-    if all(name.count("/") in (1, 2) for name in document):
-        return "looks like the output of `broker-stats topics`, which tells no times"
     return None

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from pulsar_doctor.broker.samples.files import (
+    BROKER,
     INTERNAL,
     PARTITIONED_INTERNAL,
     PARTITIONS,
@@ -18,6 +19,7 @@ from pulsar_doctor.broker.samples.files import (
     cursors_of,
     kind_of,
     located,
+    of_broker,
     stranger,
     subscriptions_of,
 )
@@ -40,9 +42,7 @@ from pulsar_doctor.broker.stats.reading import (
 )
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
-from pulsar_doctor.broker.stats.window import (
-    connections,
-)
+from pulsar_doctor.broker.stats.window import connections
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.consumers import UNNAMED_TOPIC
 
@@ -102,6 +102,10 @@ class Plain:
         }
         return replace(self, samples=samples, notes=(*self.notes, *notes))
 
+    def named(self, topic: str) -> Plain:
+        """The same; topic: what one is called that it does not name."""
+        return replace(self, samples={name or topic: e for name, e in self.samples.items()})
+
     def at(self, taken_ms: int | None) -> Plain:
         """The same, taken then; None: not known."""
         samples = {t: replace(sample, taken_ms=taken_ms) for t, sample in self.samples.items()}
@@ -149,11 +153,14 @@ def _of_one_topic(before: Plain, after: Plain) -> bool:
 
 def plain_stats(document: Any, name: str) -> Plain:
     """One answer of a file of `--stats`, from decoded JSON. Raises InputError that names it."""
-    document = subscriptions_of(stats_around(document))
-    if by_topic(document):
+    with located(called(name)):
+        of_cluster = of_broker(document)
+    document = subscriptions_of(stats_around(document)) if of_cluster is None else of_cluster
+    if of_cluster is not None or by_topic(document):
         with located(called(name)):
             named = {topic: completed(topic_stats(document[topic])) for topic in document}
-        return Plain(name, PARTITIONS, {t: Sample(None, reported) for t, reported in named.items()})
+        kind = PARTITIONS if of_cluster is None else BROKER
+        return Plain(name, kind, {t: Sample(None, reported) for t, reported in named.items()})
     strange, kind = stranger(document), kind_of(document)
     if strange:
         raise InputError(f"{called(name)} {strange}; --stats takes the output of {TOPIC}")

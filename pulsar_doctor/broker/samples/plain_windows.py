@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cmp_to_key
 from itertools import pairwise, takewhile
 
-from pulsar_doctor.broker.samples.files import METRICS, TOTALS, called
+from pulsar_doctor.broker.samples.files import BROKER, METRICS, TOTALS, called
 from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, Plain
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
@@ -148,7 +148,7 @@ def check_alike(files: Sequence[Plain]) -> None:
                 f"{called(first.name)} is the output of {first.kind} and {called(plain.name)} that "
                 f"of {plain.kind}; give samples of one kind"
             )
-    if first.kind == METRICS:
+    if first.kind in (BROKER, METRICS):
         return  # which name each topic
     names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
     if len(names) > 1 and len(files) > 1:
