@@ -25,6 +25,7 @@ from pulsar_doctor.broker.samples.files import called, opened
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.fields import document_of as read_json
 from pulsar_doctor.checkup.judge import Judge, named
+from pulsar_doctor.checkup.logged import LogClue, clues_in, with_clues
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.decide_step import DecideStep
@@ -53,6 +54,7 @@ class Judged:
     sources: tuple[ReportedBy, ...]
     decide_steps: tuple[DecideStep, ...] | None = field(default=None, metadata=written_as("looks"))
     after: After | None = None
+    clues: tuple[LogClue, ...] | None = None  # of logs
     facts: tuple[Fact, ...] | None = None  # None: no broker's statistics were read
 
     @property
@@ -176,7 +178,8 @@ def _judged(diagnosis: Diagnosis) -> Judged:
     facts = None
     if view.facts is not None:
         facts = tuple((*place, *row) for place, row in view.facts.kept().rows.items())
-    return Judged(view, diagnosis.sources, diagnosis.decide_steps, diagnosis.after, facts)
+    clues = clues_in(diagnosis) or None
+    return Judged(view, diagnosis.sources, diagnosis.decide_steps, diagnosis.after, clues, facts)
 
 
 def _same_head(case: SavedCase) -> Checkup:
@@ -193,7 +196,8 @@ def _diagnosed(judged: Judged, judge: Judge, name: str) -> Diagnosis:
 
 def _judged_again(judged: Judged, judge: Judge) -> Diagnosis:
     found = judge.diagnosed(judged.whole, judged.sources)
-    return replace(found, decide_steps=judged.decide_steps, after=judged.after)
+    again = replace(found, decide_steps=judged.decide_steps, after=judged.after)
+    return with_clues(again, judged.clues or ())
 
 
 def _reported(value: Any) -> Any:

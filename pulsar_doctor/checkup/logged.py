@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.plain import UNKNOWN
@@ -17,6 +17,7 @@ from pulsar_doctor.ledger.consumers import full_name, split_partition
 from pulsar_doctor.wording.printable import listed
 
 LOG = "log"  # the name of such a clue
+LogClue = tuple[str, str]  # the code of a cause, and the sentence that speaks for it
 TOPICS_MOST = 3  # that a sentence names
 
 
@@ -27,11 +28,9 @@ class Logged:
     logs: Sequence[Brought]
 
     def joined(self, diagnosis: Diagnosis) -> Diagnosis:
-        """With what the logs show of suspected causes. The status stays: no line decides it."""
-        lines = chain.from_iterable(each.known for each in self.logs)
-        about = [each for each in lines if _is_about(each, diagnosis)]
-        suspects = tuple(_with(each, about) for each in diagnosis.suspects)
-        return replace(diagnosis, suspects=suspects) if about else diagnosis
+        """With what the logs show of it."""
+        lines = (each for log in self.logs for each in log.known if _is_about(each, diagnosis))
+        return with_clues(diagnosis, [(code, str(e)) for e in lines for code in e.row.codes])
 
     @property
     def notes(self) -> Iterator[tuple[str, str]]:
@@ -61,6 +60,22 @@ def _is_about(line: KnownLine, diagnosis: Diagnosis) -> bool:
     return named and line.subscription in (None, diagnosis.subscription)
 
 
-def _with(suspect: Suspect, lines: Sequence[KnownLine]) -> Suspect:
-    clues = tuple(Clue(LOG, str(each)) for each in lines if suspect.code in each.row.codes)
-    return replace(suspect, speaks_for=(*suspect.speaks_for, *clues)) if clues else suspect
+def with_clues(diagnosis: Diagnosis, clues: Collection[LogClue]) -> Diagnosis:
+    """With what logs show of its suspected causes. The status stays: no line decides it."""
+    suspects = tuple(_with(each, clues) for each in diagnosis.suspects)
+    return replace(diagnosis, suspects=suspects) if clues else diagnosis
+
+
+def clues_in(diagnosis: Diagnosis) -> tuple[LogClue, ...]:
+    """The same, as a case keeps it."""
+    return tuple(
+        (suspect.code, clue.text)
+        for suspect in diagnosis.suspects
+        for clue in suspect.speaks_for
+        if clue.name == LOG
+    )
+
+
+def _with(suspect: Suspect, clues: Collection[LogClue]) -> Suspect:
+    shown = tuple(Clue(LOG, text) for code, text in clues if code == suspect.code)
+    return replace(suspect, speaks_for=(*suspect.speaks_for, *shown)) if shown else suspect

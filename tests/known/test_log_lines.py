@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.checkup.case import SavedCase, case_of, document_of
+from pulsar_doctor.checkup.judge import Judge
+from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.known.log_lines import AROUND, KnownLine, known_lines, rows
+from pulsar_doctor.diagnosis.limits import limits_of
 from tests.broker.test_metrics import real
 from tests.cli.checked import Check, check
 
@@ -122,8 +127,18 @@ def test_a_log_joins_the_verdict_of_statistics_and_does_not_change_it(
     assert f"{log}: {TOPIC}: {means}" in both.out + both.err
     if name != "healthy-idle":
         assert "log" in after["suspects"][0]["for"]
+    case = tmp_path / "case.json"
+    case.write_text(json.dumps(document_of(saved(document, log))), "utf-8")
+    again = check(None, "--case", str(case), "-o", "json").document["subscriptions"]
+    assert again == [after]
     shown = check(None, "--stats", str(document), "--stats", str(log))
     assert "first at 2026-11-29 13:31:30 +0000" in shown.out
+
+
+def saved(*files: Path) -> SavedCase:
+    """The case of verdicts on these files."""
+    judge = Judge(load(), limits_of(load()), keep_views=True)
+    return case_of(of_files(SampleFiles([*map(str, files)]), judge, lambda _: None))
 
 
 def test_lines_of_another_topic_or_subscription_join_nothing(check: Check, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("log_lines.toml")
+LISTS = ("has", "codes")
 AROUND = 1000  # characters before and behind the text that makes a line known
 NAMES_MOST = 2_000  # topics and subscriptions of one row
 TIME = re.compile(
@@ -28,16 +29,15 @@ SUBSCRIPTION = re.compile(  # by Java's tracker, Go, and the broker; in brackets
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LogRow:
     """One kind of line; the comment on top of the table describes its fields."""
 
     name: str
     of: str
-    versions: tuple[str, ...]
     has: tuple[str, ...]
+    codes: tuple[str, ...]
     means: str
-    codes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,12 @@ class KnownLine:
 @cache
 def rows() -> tuple[LogRow, ...]:
     """The table."""
-    table: list[dict[str, Any]] = tomllib.loads(TABLE.read_text("utf-8"))["line"]
-    lists = ("versions", "has", "codes")
-    return tuple(LogRow(**row | {key: tuple(row.get(key, ())) for key in lists}) for row in table)
+    programs: list[dict[str, Any]] = tomllib.loads(TABLE.read_text("utf-8"))["program"]
+    return tuple(
+        LogRow(name, each["of"], *(tuple(row.get(key, ())) for key in LISTS), row["means"])
+        for each in programs
+        for name, row in each["lines"].items()
+    )
 
 
 def known_lines(text: str) -> tuple[KnownLine, ...]:
