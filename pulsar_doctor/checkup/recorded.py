@@ -16,6 +16,7 @@ from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.dumped import Dumped
 from pulsar_doctor.checkup.judge import Judge, full, named
 from pulsar_doctor.checkup.kinds import Recognised, recognise
+from pulsar_doctor.checkup.kinds.transactions import joined
 from pulsar_doctor.checkup.logged import Logged
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
@@ -111,7 +112,8 @@ def of_recognised(
     missing = judge.missing(read.windows)
     if missing:
         raise DoctorError(missing)
-    windows = among_partitions(read.windows)
+    answers = [answer for each in found.brought for answer in each.transactions]
+    windows = among_partitions([*joined(read.windows, answers)])
     dumps = (dump for each in found.brought for dump in each.dumps)
     dumped = Dumped.of(dumps, files.apart_seconds, windows, others=read.others)
     judge = replace(judge, dumped=dumped.joined)
@@ -124,7 +126,7 @@ def of_recognised(
     checkup.notes += topic_notes(windows).of_letters(judge.subscription)
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
     checkup.unreachable += [] if windows else [(REST, NO_STATISTICS)]
-    checkup.notes += logged.notes
+    checkup.notes += (*logged.notes, *(note for each in found.brought for note in each.notes))
     judged = (each for window in windows for each in judge.verdicts(window))
     verdicts = dumped.noted(judged, checkup)
     planned = sum(1 for window in windows for _ in judge.wanted(window))

@@ -7,8 +7,6 @@ refuses, knows nothing of transactions or takes too long has reported nothing.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,15 +19,14 @@ from pulsar_doctor.broker.stats.transactions import (
     LISTED_SECONDS,
     NO_TRANSACTIONS,
     PendingAcks,
-    SlowTransaction,
     Transactions,
+    slow_of,
 )
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import full_name
 
 PATIENCE_SECONDS = 2.0  # for each answer; all are read at the same time
-NUMBER = re.compile(r"\(([0-9]{1,20}),([0-9]{1,20})\)")
 
 
 async def with_transactions(admin: Admin, sampled: Sampled) -> Sampled:
@@ -57,25 +54,9 @@ def _aged(window: TopicWindow, known: Transactions, slow: Fields | None) -> Tran
         return known
     topic = full_name(window.topic, window.partition)
     with suppress(DoctorError):
-        found = (each for key in slow.document for each in _slow_of(topic, slow.inner(key)))
+        found = (each for key in slow.document for each in slow_of(topic, slow.inner(key)))
         return replace(known, slow=tuple(sorted(found, key=lambda each: each.opened_ms)))
     return known
-
-
-def _slow_of(topic: str, fields: Fields | None) -> Iterator[SlowTransaction]:
-    """What one transaction does on the topic: publish, acknowledge, or both."""
-    number = NUMBER.fullmatch((fields and fields.text("txnId")) or "")
-    if fields is None or number is None:
-        return
-    opened, timeout = fields.time_ms("openTimestamp"), fields.at_least_0("timeoutAt")
-    if opened is None or timeout is None:
-        return
-    produced, acked = (fields.inner(name) for name in ("producedPartitions", "ackedPartitions"))
-    on_topic = acked.inner(topic) if acked else None
-    subscriptions = tuple(on_topic.document) if on_topic else ()
-    publishes = (None,) if produced and topic in produced.document else ()
-    for name in (*publishes, *subscriptions):
-        yield SlowTransaction(f"{number[1]},{number[2]}", name, opened, timeout / 1000)
 
 
 async def _of(admin: Admin, window: TopicWindow) -> Transactions:

@@ -134,7 +134,7 @@ class MetricsReader:
                 self._take(name.decode(), labels.decode("utf-8", "replace"), number)
 
     def _take(self, name: str, written: str, number: bytes) -> None:
-        labels = _labels(written)
+        labels = labels_in(written)
         if labels is None:
             self.unread += 1
         elif "topic" in labels:
@@ -145,7 +145,7 @@ class MetricsReader:
             reason = labels.get("reason")
             key = _table(place).get(name if reason is None else f"{name}/{reason}")
             if key is not None:
-                self._put(name, topic, place, key, _number(number))
+                self._put(name, topic, place, key, value_of(number))
                 self._last = name
 
     def _put(
@@ -170,7 +170,7 @@ class MetricsReader:
         return places.setdefault(place, {})
 
 
-def _labels(written: str) -> dict[str, str] | None:
+def labels_in(written: str) -> dict[str, str] | None:
     """The labels of a line; None where they are not written as they should be."""
     found, at = {}, 0
     while (label := LABEL.match(written, at)) is not None:
@@ -190,7 +190,7 @@ def _table(place: MetricPlace) -> Mapping[str, str]:
     return OF_TOPIC if place.subscription is None else OF_SUBSCRIPTION
 
 
-def _number(text: bytes) -> float | None:
+def value_of(text: bytes) -> float | None:
     """A value; None where it is no number that a broker can count to."""
     try:
         value = float(text)

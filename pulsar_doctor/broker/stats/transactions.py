@@ -6,10 +6,14 @@ pulsar-client-admin-api.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.values import Position
 
+NUMBER = re.compile(r"\(([0-9]{1,20}),([0-9]{1,20})\)")
 LISTED_SECONDS = 10.0  # of the time-out: where no client sets one it is a minute
 
 
@@ -62,3 +66,42 @@ class Transactions:
 
 
 NO_TRANSACTIONS = Transactions()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransactions:
+    """An answer about transactions that somebody brings. It names topics only if it lists any."""
+
+    slow: tuple[Fields, ...] = ()
+    acknowledging: int | None = None  # how many are open in a subscription
+    subscription: str | None = None  # which that is; None: nothing names it
+
+    @property
+    def topics(self) -> set[str]:
+        """What the slow ones are about."""
+        names = "producedPartitions", "ackedPartitions"
+        inner = (each.inner(name) for each in self.slow for name in names)
+        return {topic for each in inner if each is not None for topic in each.document}
+
+    def pending(self, topic: str, only: str | None) -> Iterator[PendingAcks]:
+        """Subscriptions of the topic that are acknowledged. only: the one that there is at all."""
+        slow = {each.subscription for one in self.slow for each in slow_of(topic, one)}
+        yield from (PendingAcks(name, 1) for name in sorted(filter(None, slow)))
+        if (name := self.subscription or only) is not None and self.acknowledging is not None:
+            yield PendingAcks(name, self.acknowledging)
+
+
+def slow_of(topic: str, fields: Fields | None) -> Iterator[SlowTransaction]:
+    """What one transaction does on the topic: publish, acknowledge, or both."""
+    number = NUMBER.fullmatch((fields and fields.text("txnId")) or "")
+    if fields is None or number is None:
+        return
+    opened, timeout = fields.time_ms("openTimestamp"), fields.at_least_0("timeoutAt")
+    if opened is None or timeout is None:
+        return
+    produced, acked = (fields.inner(name) for name in ("producedPartitions", "ackedPartitions"))
+    on_topic = acked.inner(topic) if acked else None
+    subscriptions = tuple(on_topic.document) if on_topic else ()
+    publishes = (None,) if produced and topic in produced.document else ()
+    for name in (*publishes, *subscriptions):
+        yield SlowTransaction(f"{number[1]},{number[2]}", name, opened, timeout / 1000)

@@ -25,6 +25,7 @@ from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_samples
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.plain import Plain
+from pulsar_doctor.broker.stats.transactions import OpenTransactions
 from pulsar_doctor.diagnosis.known.log_lines import KnownLine
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump
@@ -40,6 +41,8 @@ class Brought:
     samples: tuple[Plain, ...] = ()  # statistics of a broker
     dumps: tuple[ThreadDump, ...] = ()
     known: tuple[KnownLine, ...] = ()  # of a log
+    transactions: tuple[OpenTransactions, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()  # a topic, or REST, and a sentence
     incomplete: tuple[str, ...] = ()  # why something may be missing, a sentence each
 
 
