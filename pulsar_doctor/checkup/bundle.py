@@ -15,6 +15,7 @@ from typing import Any
 
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.admin.broker_settings import configuration_of
+from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples.bundled import (
     BUNDLE_BYTES,
     CASE,
@@ -27,11 +28,13 @@ from pulsar_doctor.broker.samples.bundled import (
 from pulsar_doctor.checkup.case import SavedCase, case_of, document_of
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.live import LiveRequest, kept_samples
+from pulsar_doctor.checkup.recorded import of_files as of_recorded
 from pulsar_doctor.checkup.redacting import Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import in_short
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.acks.persisting import SETTINGS
+from pulsar_doctor.trace.opening import Say
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many, printable
 
@@ -67,6 +70,7 @@ NEVER = (
     "credentials, and what users attach to consumers, producers and subscriptions: may be secret",
     "the rest of the broker's configuration: may be secret",
 )
+FILES = "the files themselves: dumps and logs may hold secrets; case.json has what they show"
 NOT_REDACTED = (
     "the trace of the packets: it cannot be redacted; case.json has what it showed, without names"
 )
@@ -100,6 +104,14 @@ def of_live(
     return bundle_of(checkup, samples, asyncio.run(_settings(request)), judge, parts)
 
 
+def of_files(files: SampleFiles, judge: Judge, parts: BundleParts, say: Say) -> dict[str, bytes]:
+    """The same of what `stall-check --stats` takes: what the verdicts are made of, and no file.
+
+    Raises InputError, DoctorError.
+    """
+    return bundle_of(of_recorded(files, judge, say), b"", {}, judge, parts)
+
+
 def bundle_of(
     checkup: Checkup, samples: bytes, settings: Mapping[str, str], judge: Judge, parts: BundleParts
 ) -> dict[str, bytes]:
@@ -109,10 +121,14 @@ def bundle_of(
         judge.process.conclude(checkup, judge.diagnosed)
     diagnoses, case = [*checkup.examined()], case_of(checkup)
     if names is not None:
-        case, samples = names.value(case), _redacted(samples, names)
+        case, samples = names.value(case), samples and _redacted(samples, names)
     trace, why = _trace_files(parts)
-    files = {CASE: _json(document_of(case)), SAMPLES: samples, VERSIONS: _json(_versions(case))}
-    files |= ({CONFIGURATION: _json(settings)} if settings else {}) | trace
+    files = {CASE: _json(document_of(case))} | ({SAMPLES: samples} if samples else {})
+    files |= (
+        {VERSIONS: _json(_versions(case))}
+        | ({CONFIGURATION: _json(settings)} if settings else {})
+        | trace
+    )
     why += [printable(f"{topic}: {reason}") for topic, reason in case.head.unreachable]
     left_out = [*_left_out(judge, parts, files), *why]
     verdicts = map(_without_names if names else in_short, diagnoses)
@@ -195,6 +211,9 @@ def _readme(case: SavedCase, verdicts: Iterable[str], files: Iterable[str]) -> I
 
 def _left_out(judge: Judge, parts: BundleParts, files: Container[str]) -> Iterator[str]:
     yield from NEVER
+    if SAMPLES not in files:
+        yield FILES
+        return
     if CONFIGURATION not in files:
         yield "the broker's configuration: not readable (it needs a superuser)"
     if judge.captured is None and not parts.left_out:

@@ -68,26 +68,31 @@ def fitting(observed: Observed, broker: str | None) -> tuple[KnownIssue, ...]:
     return on_broker(matching(subscription_view(observed)), broker)
 
 
-def fits_of(name: str, broker: str | None) -> list[tuple[SubscriptionView, tuple[KnownIssue, ...]]]:
-    """Each subscription of a file of statistics or a page, and the issues that it fits.
+def fits_of(
+    names: Sequence[str], broker: str | None
+) -> list[tuple[SubscriptionView, tuple[KnownIssue, ...]]]:
+    """Each subscription of files of statistics or a page, and the issues that it fits.
 
-    broker: its version; by default what the file has. Raises InputError, DoctorError.
+    broker: its version; by default what a file has. Raises InputError, DoctorError.
     """
-    if name.endswith((".html", ".htm")):
-        case = read_case(name)
+    if names[0].endswith((".html", ".htm")) and len(names) == 1:
+        case = read_case(names[0])
         views, version = [each.whole for each in case.subscriptions], case.head.broker_version
     else:
-        read = _statistics_of([name])
+        read = _statistics_of(names)
         observed = (each for window in read.windows for each in window.subscriptions())
         views, version = [*map(subscription_view, observed)], read.broker_version
     return [(view, on_broker(matching(view), broker or version)) for view in views]
 
 
 def _statistics_of(names: Sequence[str]) -> ReadSamples:
-    """The samples of files. Raises DoctorError where they hold none, such as dumps and logs."""
+    """The samples of files. Raises DoctorError where they hold none, such as dumps and logs, or
+    where some may be missing."""
     found = recognise(SampleFiles(list(names)))
     if found.brought and not found.samples.windows:
         raise DoctorError(f"{'; '.join(found.lines)}: no statistics, which known issues need")
+    if found.incomplete:
+        raise DoctorError(f"{'; '.join(found.incomplete)}, so other issues may fit")
     return found.samples
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,11 +43,16 @@ class BundleRequest:
     """One call, as it was typed."""
 
     # fmt: off
-    topics: tuple[str, ...] = topics_argument(required=True)
+    topics: tuple[str, ...] = topics_argument()
     subscription: str | None = only_subscription_option(help="Verdicts on this subscription only.")
     output: Path = option(
         "-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path),
         help="Write the bundle here (.tar.gz); a file that exists is not replaced.",
+    )
+    files: tuple[str, ...] = option(
+        "--stats", metavar="FILE", multiple=True,
+        help="Ask no broker: bundle what this file shows, one of those that `stall-check --stats` "
+        "takes. Repeated: the oldest first.",
     )
     redact: bool = redact_option()
     capture_seconds: float | None = option(
@@ -80,6 +86,9 @@ def command(request: BundleRequest) -> int:
     contains and what was left out; the same text is printed. Payloads, keys and credentials are
     never in it.
 
+    With --stats it asks no broker: it contains what verdicts on these files were made of, not the
+    files.
+
     With --capture it also contains a trace of the packets that clients on this machine exchange
     with the brokers' port, and the verdicts know it; --redact leaves the trace out. With --examine
     the verdicts also know what is seen of that process.
@@ -88,6 +97,7 @@ def command(request: BundleRequest) -> int:
     pulsar-doctor bundle orders -s billing -o incident.tar.gz
     pulsar-doctor bundle orders -o incident.tar.gz --redact
     pulsar-doctor bundle orders -o incident.tar.gz --capture --examine 4711
+    pulsar-doctor bundle --stats stats.json --stats jstack.txt -o incident.tar.gz
     pulsar-doctor stall-check --case incident.tar.gz
     pulsar-doctor stall-check --stats incident.tar.gz
     pulsar-doctor report incident.tar.gz -o incident.html
@@ -95,25 +105,47 @@ def command(request: BundleRequest) -> int:
     Exit codes: 0 the bundle is written, whatever the verdicts; 2 wrong usage, or FILE exists; 3
     the topic could not be read, or FILE could not be written.
     """
-    from pulsar_doctor.broker.samples.bundled import README, packed
+    from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.checkup.bundle import of_live
+    from pulsar_doctor.checkup.bundle import of_files, of_live
     from pulsar_doctor.checkup.judge import Judge
-    from pulsar_doctor.report.paper import print_page
 
     _check_free(request.output)
+    if not (request.topics or request.files):
+        raise InputError("name a TOPIC, or give --stats FILE")
     judge = Judge(
         *checks(), request.subscription, process=_process(request), every=True, keep_views=True
     )
+    if request.files:
+        parts = _of_files(request)
+        files = of_files(SampleFiles(request.files, named=request.topics), judge, parts, say)
+        return _written(request, files)
     seconds = max(request.window_seconds, request.capture_seconds or 0)
     plan = SamplingPlan(seconds, request.interval_seconds)
     with ExitStack() as stack:
         where = stack.enter_context(connected(settings(headed=True)))
         judge, parts = _capturing(request, judge, where, stack)
         files = of_live(live_request(where, plan), request.topics, judge, parts)
+    return _written(request, files)
+
+
+def _written(request: BundleRequest, files: Mapping[str, bytes]) -> int:
+    from pulsar_doctor.broker.samples.bundled import README, packed
+    from pulsar_doctor.report.paper import print_page
+
     write_whole(request.output, packed(files))
     print_page(*files[README].decode().splitlines())
     return 0
+
+
+def _of_files(request: BundleRequest) -> BundleParts:
+    """What is beside the verdicts on files. Raises InputError where a broker is needed as well."""
+    from pulsar_doctor.checkup.bundle import BundleParts
+    from pulsar_doctor.checkup.redacting import Pseudonyms
+
+    if request.capture_seconds is not None or request.pid is not None:
+        raise InputError("--capture and --examine are of a live broker: leave out --stats")
+    return BundleParts(Pseudonyms() if request.redact else None)
 
 
 def _process(request: BundleRequest) -> InProcess | None:

@@ -163,15 +163,17 @@ def check(
 
 
 @command.command()
-@click.argument("file", metavar="FILE")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("-s", "--subscription", metavar="SUB", help="Only this subscription.")
 @adding(broker_version=broker_version_option(), output=output_option("table", "json"))
 @talk_options
-def match(file: str, subscription: str | None, broker_version: str | None, output: str) -> None:
-    """Names the issues whose fingerprint a file or a page fits, whatever the verdict is.
+def match(
+    files: tuple[str, ...], subscription: str | None, broker_version: str | None, output: str
+) -> None:
+    """Names the issues whose fingerprint files or a page fit, whatever the verdict is.
 
-    FILE is one of stall-check --save, what `pulsar-admin topics stats` printed, or the page of an
-    incident.
+    FILE is what `stall-check --stats` takes, such as what `pulsar-admin topics stats` printed; or
+    one page of an incident.
 
     \b
     pulsar-doctor known-issues match incident.gz --broker-version 4.0.8
@@ -181,7 +183,7 @@ def match(file: str, subscription: str | None, broker_version: str | None, outpu
     from pulsar_doctor.report.known_issues import GRADES, sentence_of
     from pulsar_doctor.report.paper import print_page
 
-    fits = fits_of(file, broker_version)
+    fits = fits_of(files, broker_version)
     found = [(view, known) for view, known in fits if subscription in (None, view.subscription)]
     if output == "json":
         documents = [

@@ -7,6 +7,7 @@ java21-* are of one program on both versions, by jstack, `jcmd -l` and SIGQUIT i
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -210,6 +211,35 @@ def test_known_issues_need_statistics_beside_a_dump() -> None:
     done = answered("known-issues", "match", str(dump))
     assert (done.returncode, done.stdout) == (3, "")
     assert "a thread dump of Java with 11 threads: no statistics" in done.stderr
+
+
+@pytest.mark.parametrize("redact", [(), ("--redact",)])
+def test_a_bundle_of_files_gives_the_same_verdict_and_holds_no_file(
+    redact: tuple[str, ...], tmp_path: Path
+) -> None:
+    files, bundle = of("java11-deadlock", "stats2.json", "app.log"), tmp_path / "b.tar.gz"
+    given = [word for file in files for word in ("--stats", str(file))]
+    done = answered("bundle", *given, *redact, "-o", str(bundle))
+    assert done.returncode == 0, done.stderr
+    assert "stalled receive-deadlock" in done.stdout
+    again = answered("stall-check", "--case", str(bundle), "-o", "json")
+    assert again.returncode == 1
+    (verdict,) = json.loads(again.stdout)["subscriptions"]
+    assert verdict["findings"][0]["code"] == "receive-deadlock"
+    packed = gzip.decompress(bundle.read_bytes())
+    assert b"samples.jsonl" not in packed
+    assert (b"bookkeeper" in packed) != bool(redact)
+    assert answered("bundle", "-o", str(tmp_path / "c")).returncode == 2
+
+
+def test_known_issues_of_several_files_are_no_comfort_where_one_is_partial(tmp_path: Path) -> None:
+    stats, log = of("java11-io", "stats2.json", "app.log")
+    assert answered("known-issues", "match", str(stats), str(log)).returncode == 0
+    cut = tmp_path / "cut.log"
+    cut.write_text(log.read_text()[:-1200])
+    done = answered("known-issues", "match", str(stats), str(cut))
+    assert done.returncode == 3
+    assert f"{cut} has a thread dump that is cut off" in done.stderr
 
 
 def test_a_dump_that_is_cut_off_is_never_whole(tmp_path: Path) -> None:
