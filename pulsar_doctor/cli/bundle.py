@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,46 +105,39 @@ def command(request: BundleRequest) -> int:
     the topic could not be read, or FILE could not be written.
     """
     from pulsar_doctor.broker.sample_files import SampleFiles
+    from pulsar_doctor.broker.samples.bundled import README, packed
     from pulsar_doctor.broker.sampling import SamplingPlan
-    from pulsar_doctor.checkup.bundle import of_files, of_live
+    from pulsar_doctor.checkup.bundle import BundleParts, of_files, of_live
     from pulsar_doctor.checkup.judge import Judge
+    from pulsar_doctor.checkup.redacting import Pseudonyms
+    from pulsar_doctor.report.paper import print_page
 
     _check_free(request.output)
-    if not (request.topics or request.files):
-        raise InputError("name a TOPIC, or give --stats FILE")
+    _check_source(request)
     judge = Judge(
         *checks(), request.subscription, process=_process(request), every=True, keep_views=True
     )
+    parts = BundleParts(Pseudonyms() if request.redact else None)
     if request.files:
-        parts = _of_files(request)
         files = of_files(SampleFiles(request.files, named=request.topics), judge, parts, say)
-        return _written(request, files)
-    seconds = max(request.window_seconds, request.capture_seconds or 0)
-    plan = SamplingPlan(seconds, request.interval_seconds)
-    with ExitStack() as stack:
-        where = stack.enter_context(connected(settings(headed=True)))
-        judge, parts = _capturing(request, judge, where, stack)
-        files = of_live(live_request(where, plan), request.topics, judge, parts)
-    return _written(request, files)
-
-
-def _written(request: BundleRequest, files: Mapping[str, bytes]) -> int:
-    from pulsar_doctor.broker.samples.bundled import README, packed
-    from pulsar_doctor.report.paper import print_page
-
+    else:
+        seconds = max(request.window_seconds, request.capture_seconds or 0)
+        plan = SamplingPlan(seconds, request.interval_seconds)
+        with ExitStack() as stack:
+            where = stack.enter_context(connected(settings(headed=True)))
+            judge, parts = _capturing(request, (judge, parts), where, stack)
+            files = of_live(live_request(where, plan), request.topics, judge, parts)
     write_whole(request.output, packed(files))
     print_page(*files[README].decode().splitlines())
     return 0
 
 
-def _of_files(request: BundleRequest) -> BundleParts:
-    """What is beside the verdicts on files. Raises InputError where a broker is needed as well."""
-    from pulsar_doctor.checkup.bundle import BundleParts
-    from pulsar_doctor.checkup.redacting import Pseudonyms
-
-    if request.capture_seconds is not None or request.pid is not None:
+def _check_source(request: BundleRequest) -> None:
+    """Raises InputError where neither a topic nor a file is named, or both a file and a client."""
+    if not (request.topics or request.files):
+        raise InputError("name a TOPIC, or give --stats FILE")
+    if request.files and (request.capture_seconds is not None or request.pid is not None):
         raise InputError("--capture and --examine are of a live broker: leave out --stats")
-    return BundleParts(Pseudonyms() if request.redact else None)
 
 
 def _process(request: BundleRequest) -> InProcess | None:
@@ -166,14 +158,12 @@ def _process(request: BundleRequest) -> InProcess | None:
 
 
 def _capturing(
-    request: BundleRequest, judge: Judge, where: Settings, stack: ExitStack
+    request: BundleRequest, known: tuple[Judge, BundleParts], where: Settings, stack: ExitStack
 ) -> tuple[Judge, BundleParts]:
     """Begins to capture, where that is requested and possible; until the stack ends."""
     from pulsar_doctor.broker.samples.bundled import TRACE
-    from pulsar_doctor.checkup.bundle import BundleParts
-    from pulsar_doctor.checkup.redacting import Pseudonyms
 
-    parts = BundleParts(Pseudonyms() if request.redact else None)
+    judge, parts = known
     if request.capture_seconds is None:
         return judge, parts
     require_linux("bundle --capture", "capture packets with tcpdump, see `capture`")

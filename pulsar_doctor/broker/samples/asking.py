@@ -107,12 +107,8 @@ def answers_in(content: bytes, name: str) -> list[Plain]:
     if AS_TEXTS.search(content):
         read = replace(read, document=with_numbers(read.document))
     plain = of_document(read.document, name)
-    last = replace(
-        plain[-1],
-        notes=(*plain[-1].notes, *read.notes),
-        guess_ms=changed_ms(name),
-        another=read.another,
-    )
+    notes, changed = (*plain[-1].notes, *read.notes), changed_ms(name)
+    last = replace(plain[-1], notes=notes, guess_ms=changed, another=read.another)
     taken_ms = by_its_change(last) if read.taken_ms is None else read.taken_ms
     if taken_ms is not None:
         last = last.at(taken_ms)
@@ -262,12 +258,11 @@ def by_its_change(plain: Plain) -> int | None:
 
 
 def _joined(files: Sequence[Plain], internal_files: Sequence[str]) -> list[Plain]:
-    """The files, the last of them with the internal stats."""
-    without = len(files) - len(internal_files)
-    joined = list(files[:without])
-    for plain, name in zip(files[without:], internal_files, strict=True):
-        joined.append(plain.with_internal(*_internal(name)))
-    return joined
+    """The files, the last of `topics stats` with the internal stats."""
+    files = sorted(files, key=_source, reverse=True) if internal_files else list(files)
+    pairs = zip(files[len(files) - len(internal_files) :], internal_files, strict=True)
+    joined = [plain.with_internal(*_internal(name)) for plain, name in pairs]
+    return files[: len(files) - len(joined)] + joined
 
 
 def _internal(name: str) -> tuple[Mapping[str, InternalStats], str, tuple[str, ...]]:

@@ -132,7 +132,7 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 def too_long(name: str) -> InputError:
     most = ANSWER_BYTES >> 20
-    return InputError(f"{called(name)} is longer than {most} MiB: no broker's answer is that long")
+    return InputError(f"{called(name)} is longer than {most} MiB, the most that is read: cut it")
 
 
 def first_line(stream: BinaryIO) -> bytes:

@@ -46,28 +46,22 @@ OF_TOPIC = {
     "txn_tb_active_total": "ongoingTxnCount",
     "subscriptions_count": COUNT,
 }
-OF_SUBSCRIPTION = {
+OF_SUBSCRIPTION = {  # the first ones are called as in statistics
+    f"subscription_{name}": re.sub("_(.)", lambda letter: letter[1].upper(), name)
+    for name in (
+        "unacked_messages", "last_consumed_timestamp", "last_acked_timestamp",
+        "last_consumed_flow_timestamp", "last_mark_delete_advanced_timestamp",
+        "last_expire_timestamp", "total_msg_expired", "msg_rate_out", "msg_rate_redeliver",
+        "msg_rate_expired", "msg_drop_rate", "filter_processed_msg_count",
+        "filter_accepted_msg_count", "filter_rejected_msg_count", "filter_rescheduled_msg_count",
+    )
+} | {
     "subscription_back_log": "msgBacklog",
     "subscription_delayed": "msgDelayed",
     "subscription_in_replay": "msgInReplay",
-    "subscription_unacked_messages": "unackedMessages",
     "subscription_blocked_on_unacked_messages": "blockedSubscriptionOnUnackedMsgs",
     "subscription_consumers_count": COUNT,
-    "subscription_last_consumed_timestamp": MOMENTS[0],
-    "subscription_last_acked_timestamp": MOMENTS[1],
-    "subscription_last_consumed_flow_timestamp": MOMENTS[2],
-    "subscription_last_mark_delete_advanced_timestamp": MARK_DELETED,
-    "subscription_last_expire_timestamp": "lastExpireTimestamp",
-    "subscription_total_msg_expired": "totalMsgExpired",
-    "subscription_msg_rate_out": "msgRateOut",
     "subscription_msg_ack_rate": "messageAckRate",
-    "subscription_msg_rate_redeliver": "msgRateRedeliver",
-    "subscription_msg_rate_expired": "msgRateExpired",
-    "subscription_msg_drop_rate": "msgDropRate",
-    "subscription_filter_processed_msg_count": "filterProcessedMsgCount",
-    "subscription_filter_accepted_msg_count": "filterAcceptedMsgCount",
-    "subscription_filter_rejected_msg_count": "filterRejectedMsgCount",
-    "subscription_filter_rescheduled_msg_count": "filterRescheduledMsgCount",
     "out_messages_total": "msgOutCounter",
     "out_bytes_total": "bytesOutCounter",
 } | {

@@ -1,13 +1,9 @@
-"""The kinds of text that `--stats` takes. A module of this folder reads one kind; it is registered
-by its presence and has
+"""The kinds of text that `--stats` takes. A module of this folder reads those of one source; it is
+registered by its presence and has a tuple of them, KINDS.
 
-    WHAT        the kind in words, for the sentence about what can be read: `thread dumps (jstack)`
-    is_mine     (text): whether the text, or a part of it, is of this kind
-    read        (text, name): what the file of this name shows, as a Brought; raises InputError
-
-A text may be of several kinds, such as a log with a thread dump in it: each module reads its own
-part and passes over the rest. Both functions take time that grows with the length of the text only.
-What a module returns never repeats a payload or a credential.
+A text may be of several kinds, such as a log with a thread dump in it: each reads its own part and
+passes over the rest, in time that grows with the length of the text only. What it returns never
+repeats a payload or a credential.
 """
 
 from __future__ import annotations
@@ -15,10 +11,9 @@ from __future__ import annotations
 import codecs
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from types import ModuleType
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import ReadSamples
@@ -44,6 +39,16 @@ class Brought:
     transactions: tuple[OpenTransactions, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()  # a topic, or REST, and a sentence
     incomplete: tuple[str, ...] = ()  # why something may be missing, a sentence each
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of text."""
+
+    what: str  # in the sentence about what can be read: `thread dumps (jstack)`
+    has_any: Callable[[str], object]  # whether the text, or a part of it, is of this kind
+    # What the file of this name shows. Raises InputError where that cannot be read.
+    read: Callable[[str, str], Brought]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class _Recognising:
     def samples_in(self, content: bytes, name: str) -> list[Plain]:
         """The samples of one file. Raises InputError where it is of no kind."""
         text = text_of(content)
-        kinds = [each for each in modules() if each.is_mine(text)]
+        kinds = [each for each in known() if each.has_any(text)]
         found = [_read(each, text, name, alone=len(kinds) == 1) for each in kinds]
         found = found or [_explained(text, name)]
         self.brought += found
@@ -101,36 +106,31 @@ def text_of(content: bytes) -> str:
 
 
 @cache
-def modules() -> tuple[ModuleType, ...]:
-    """One for each kind."""
+def known() -> tuple[Kind, ...]:
+    """All, the broker's own answers first."""
     found = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(importlib.import_module(f"{__name__}.{name}") for name in found)
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in found]
+    return tuple(kind for module in modules for kind in module.KINDS)
 
 
-def _read(kind: ModuleType, text: str, name: str, *, alone: bool) -> Brought:
+def _read(kind: Kind, text: str, name: str, *, alone: bool) -> Brought:
     """What one kind shows. alone: the text is of no other kind.
 
     Raises InputError where that cannot be read.
     """
     try:
-        found: Brought = kind.read(text, name)
+        return kind.read(text, name)
     except InputError as error:
         if alone:
             raise
-        return Brought(name, f"{kind.WHAT} that cannot be read", incomplete=(str(error),))
-    return found
+        return Brought(name, f"{kind.what} that cannot be read", incomplete=(str(error),))
 
 
 def _explained(text: str, name: str) -> Brought:
     """A text of no kind, read as answers all the same: a mistake in it is explained that way."""
+    answers, *others = known()
     try:
-        brought: Brought = _answers().read(text, name)
-        return brought
+        return answers.read(text, name)
     except InputError as error:
-        others = [each.WHAT for each in modules() if each is not _answers()]
-        also = f"; --stats also takes {listed(others, len(others))}" if others else ""
-        raise InputError(f"{error}{also}") from None
-
-
-def _answers() -> ModuleType:
-    return next(each for each in modules() if each.__name__.endswith(".answers"))
+        also = listed([each.what for each in others], len(others))
+        raise InputError(f"{error}; --stats also takes {also}") from None

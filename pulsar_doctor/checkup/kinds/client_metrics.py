@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.stats.metrics import LINE, labels_in, value_of
-from pulsar_doctor.checkup.kinds import Brought
+from pulsar_doctor.checkup.kinds import Brought, Kind
 from pulsar_doctor.checkup.result import REST
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
 
-WHAT = "metrics of a client (`pulsar_client_*`)"
 MARK = re.compile(r"^[> \t]{0,8}pulsar_client_(?:consumer|messages)\w*\{", re.MULTILINE)
 SHOWN = {
     "messages_received": "received by the client",  # Go
@@ -37,12 +36,7 @@ Numbers = dict[str, list[float]]  # by what they count, one of each scrape
 Consumers = dict[tuple[str, str], Numbers]  # by topic or namespace, and by subscription
 
 
-def is_mine(text: str) -> bool:
-    """Whether it has a line about a client's consumers."""
-    return MARK.search(text) is not None
-
-
-def read(text: str, name: str) -> Brought:
+def _read(text: str, name: str) -> Brought:
     """A sentence for the consumers of each place. Raises InputError where no line can be read."""
     found: Consumers = defaultdict(lambda: defaultdict(list))
     for metric, written, value in LINE.findall(text.encode("utf-8", "surrogateescape")):
@@ -73,3 +67,6 @@ def _sentences(found: Consumers) -> Iterator[str]:
 def _grown(numbers: Sequence[float]) -> str:
     first, last = numbers[0], numbers[-1]
     return f"{last:,.0f}" + (f" ({last - first:+,.0f})" if last != first else "")
+
+
+KINDS = (Kind("metrics of a client (`pulsar_client_*`)", MARK.search, _read),)

@@ -15,25 +15,19 @@ from pulsar_doctor.broker.samples.plain import UNKNOWN
 from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.transactions import OpenTransactions, slow_of
-from pulsar_doctor.checkup.kinds import Brought
+from pulsar_doctor.checkup.kinds import Brought, Kind
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.dumps.answers import documents_in
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import many
 
-WHAT = "transactions (`pulsar-admin transactions slow-transactions`, `pending-ack-stats`)"
 FIELDS = frozenset({"ongoingTxnSize", "txnId", "pendingAckLogStats", "transactionLogStats"})
 FIELD = re.compile(f'"(?:{"|".join(sorted(FIELDS))})"\\s{{0,20}}:')
 BEGINS = re.compile(r"\{(?=\s{0,200}\")")
 NAMED = re.compile(r"pending-ack-stats\b[^\n]{0,500}?\s(?:-s|--sub-name)[ =](\S{1,200})")
 
 
-def is_mine(text: str) -> bool:
-    """Whether it has a field of such an answer."""
-    return FIELD.search(text) is not None
-
-
-def read(text: str, name: str) -> Brought:
+def _read(text: str, name: str) -> Brought:
     """The answers in it. Raises InputError where none can be read."""
     documents, cut = documents_in(text, BEGINS)
     with located(called(name)):
@@ -83,3 +77,12 @@ def joined(
         opened = tuple(sorted(slow, key=lambda each: each.opened_ms))
         more = replace(window.transactions, slow=opened, pending_acks=tuple(acks.values()))
         yield replace(window, transactions=more) if slow or acks else window
+
+
+KINDS = (
+    Kind(
+        "transactions (`pulsar-admin transactions slow-transactions`, `pending-ack-stats`)",
+        FIELD.search,
+        _read,
+    ),
+)

@@ -75,12 +75,8 @@ class Dump:
 
 
 def _has_run(before: JavaThread, now: JavaThread) -> bool:
-    if None in (before.cpu_ms, now.cpu_ms, before.elapsed, now.elapsed):
+    if before.cpu_ms is None or now.cpu_ms is None or before.elapsed is None or now.elapsed is None:
         return False
-    assert before.cpu_ms is not None
-    assert now.cpu_ms is not None
-    assert before.elapsed is not None
-    assert now.elapsed is not None
     rests_ms = RESTS_MS + RESTS_MS_EACH_SECOND * abs(now.elapsed - before.elapsed)
     return abs(now.cpu_ms - before.cpu_ms) > rests_ms
 
@@ -195,16 +191,9 @@ class _Reading:
 
     def _end_thread(self) -> None:
         if self.head is not None:
-            self.threads.append(
-                JavaThread(
-                    *self.head,
-                    self.state,
-                    tuple(self.frames),
-                    tuple(self.held),
-                    self.awaited,
-                    *self.ages,
-                )
-            )
+            frames, held = tuple(self.frames), tuple(self.held)
+            places = self.state, frames, held, self.awaited
+            self.threads.append(JavaThread(*self.head, *places, *self.ages))
         self.head, self.state, self.frames, self.held, self.awaited = None, "", [], [], None
 
     def dump(self) -> Dump:

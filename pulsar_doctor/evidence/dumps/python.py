@@ -14,13 +14,8 @@ from pulsar_doctor.evidence.process_report import Pool, Role, Sitting, method
 from pulsar_doctor.wire.redaction import redact_version
 
 LIBRARY = (
-    "pulsar/__init__.py",
-    "_pulsar",
-    "threading.py",
-    "concurrent/futures/",
-    "asyncio/",
-    "queue.py",
-)
+    "pulsar/__init__.py", "_pulsar", "threading.py", "concurrent/futures/", "asyncio/", "queue.py",
+)  # fmt: skip
 RECEIVES = frozenset({"receive", "batch_receive", "read_next"})
 FRAME: Schema = {"name": str, "filename": str, "short_filename": str, "line": int}
 THREAD: Schema = {
@@ -61,17 +56,8 @@ def sitting(thread: dict[str, Any], seconds: float | None, call: str | None = No
     state = "active" if thread.get("active") else "idle"
     top = lines[0] if lines else None
     inside = _inside(lines, own) or (() if call is None else (call,))
-    return Sitting(
-        name,
-        _role(frames),
-        state,
-        top,
-        own,
-        lines[:12],
-        thread.get("os_thread_id"),
-        seconds,
-        inside,
-    )
+    where = top, own, lines[:12], thread.get("os_thread_id")
+    return Sitting(name, _role(frames), state, *where, seconds, inside)
 
 
 def pools_of(threads: Iterable[PythonThread]) -> tuple[Pool, ...]:
@@ -94,9 +80,7 @@ def _pool(thread: dict[str, Any]) -> str | None:
 def _inside(lines: tuple[str, ...], own: str | None) -> tuple[str, ...]:
     """The innermost call, and the one that the application has made there."""
     at = lines.index(own) if own in lines else 0
-    return (
-        tuple(dict.fromkeys(method(each) for each in lines[:1] + lines[at - 1 : at])) if at else ()
-    )
+    return tuple(dict.fromkeys(map(method, lines[:1] + lines[at - 1 : at]))) if at else ()
 
 
 def _role(frames: list[dict[str, Any]]) -> Role:
