@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pulsar_doctor.broker.samples.asking import by_its_change
-from pulsar_doctor.broker.samples.files import METRICS, called, changed_ms, is_users, located
+from pulsar_doctor.broker.samples.files import METRICS, called, changed_ms, located
 from pulsar_doctor.broker.samples.pasted import DATE, moment_in
 from pulsar_doctor.broker.samples.plain import Plain
 from pulsar_doctor.broker.stats.followed import completed
@@ -75,3 +75,12 @@ def _topics(scrape: Mapping[str, Places], name: str) -> Iterator[tuple[str, Samp
             stats = completed(topic_stats(document(topic, places))) if is_users(topic) else None
         if stats is not None and stats.subscriptions:
             yield topic, Sample(None, stats)
+
+
+def is_users(topic: str) -> bool:
+    """Whether it is none of Pulsar's own. Raises InputError where it is no name of a topic."""
+    # Here, as they import what sends requests.
+    from pulsar_doctor.broker.admin.topics import topic_name
+    from pulsar_doctor.broker.fleet.scope import is_system
+
+    return not is_system(topic_name(topic))

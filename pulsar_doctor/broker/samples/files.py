@@ -164,7 +164,7 @@ def by_topic(document: Any) -> bool:
 
 
 def of_broker(document: Any) -> dict[str, Any] | None:
-    """The users' topics of `broker-stats topics`, which has them by namespace, bundle and domain;
+    """The topics of `broker-stats topics`, which has them by namespace, bundle and domain;
     None of another document. Raises InputError where a part of it is no such thing."""
     domains = list(_inner(_inner([document])))
     if not any(isinstance(each, Mapping) and each.keys() & DOMAINS for each in domains):
@@ -172,8 +172,7 @@ def of_broker(document: Any) -> dict[str, Any] | None:
     topics = list(_inner(domains))
     if not all(isinstance(each, Mapping) for each in (*domains, *topics)):
         raise InputError(f"something in it is not as {BROKER} prints it")
-    named = ((name, stats) for each in topics for name, stats in each.items() if is_users(name))
-    return {name: _renamed(stats) for name, stats in named}
+    return {name: _renamed(stats) for each in topics for name, stats in each.items()}
 
 
 def _inner(documents: Iterable[Any]) -> Iterator[Any]:
@@ -184,15 +183,6 @@ def _renamed(stats: Any) -> Any:
     if not isinstance(stats, Mapping):
         return stats
     return {OF_BROKER.get(name, name): value for name, value in stats.items()}
-
-
-def is_users(topic: str) -> bool:
-    """Whether it is none of Pulsar's own. Raises InputError where it is no name of a topic."""
-    # Here, as they import what sends requests.
-    from pulsar_doctor.broker.admin.topics import topic_name
-    from pulsar_doctor.broker.fleet.scope import is_system
-
-    return not is_system(topic_name(topic))
 
 
 def subscriptions_of(document: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -105,6 +105,12 @@ class Plain:
     def named(self, topic: str) -> Plain:
         """The same; topic: what one is called that it does not name."""
         return replace(self, samples={name or topic: e for name, e in self.samples.items()})
+
+    def of_users(self, is_users: Callable[[str], bool]) -> Plain:
+        """The same without Pulsar's own topics, which a broker lists beside those of users."""
+        if self.kind != BROKER:
+            return self
+        return replace(self, samples={t: e for t, e in self.samples.items() if is_users(t)})
 
     def at(self, taken_ms: int | None) -> Plain:
         """The same, taken then; None: not known."""

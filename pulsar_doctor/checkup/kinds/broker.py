@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 
 from pulsar_doctor.broker.samples import answers_in
+from pulsar_doctor.broker.samples.files import called, located
 from pulsar_doctor.broker.samples.plain import Plain
-from pulsar_doctor.broker.scrapes import scrapes_in
+from pulsar_doctor.broker.scrapes import is_users, scrapes_in
 from pulsar_doctor.checkup.kinds import Brought, Kind
 from pulsar_doctor.wording.printable import many
 
@@ -22,7 +23,9 @@ LINE = re.compile(r"^[> \t]{0,8}pulsar_(?:subscription|topics?|consumers?|rate|s
 
 
 def _answers(text: str, name: str) -> Brought:
-    samples = answers_in(text.encode("utf-8", "surrogateescape"), name)
+    answers = answers_in(text.encode("utf-8", "surrogateescape"), name)
+    with located(called(name)):
+        samples = [each.of_users(is_users) for each in answers]
     return Brought(name, f"statistics of {_topics(samples)}", tuple(samples))
 
 
