@@ -135,6 +135,14 @@ def test_what_would_decide_is_one_sentence_for_the_dumps_that_are_there() -> Non
     assert " apart, and it counts as a stall from 5 min on" in reason
 
 
+def test_a_thread_that_is_in_a_dump_twice_is_no_mistake_of_ours(tmp_path: Path) -> None:
+    """As where two dumps of a log run into each other."""
+    file, text = tmp_path / "twice.txt", of("java11-hang", "jstack1.txt")[0].read_text()
+    again = text[text.index('"main"') :].replace("cpu=", "cpu=1", 1)
+    file.write_text(text[: text.index('"pulsar-')] + again)
+    assert judged(file)[0] == 3
+
+
 def test_a_thread_in_its_own_function_is_named_before_the_main_one(tmp_path: Path) -> None:
     file = tmp_path / "spy.txt"
     file.write_text(

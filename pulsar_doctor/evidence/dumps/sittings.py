@@ -28,7 +28,7 @@ def sittings(
     held_up = {one.id: found for one, _ in matter if (found := chains.chain(one))}
     held_up = dict(islice(held_up.items(), CHAINS_MOST))
     owners = {each.id: each for found in held_up.values() for each in found}
-    times = times_of((owners | {each.id: each for each, _ in matter}).values())
+    times = times_of([*owners.values(), *(each for each, _ in matter)])
     return tuple(
         replace(
             _seated(each, role, times, chains),
