@@ -3,7 +3,8 @@
 A dump names no consumer and no address, unless the log around it does. Two addresses are two
 connections, of two processes as a rule. So it is taken to be of the consumers at one address where
 these are the only ones, over all topics, with a client that writes such dumps, and no other process
-of that kind was dumped. Otherwise it decides nothing, and what it shows is a note.
+of that kind was dumped, but for some in which a thread waits for messages. Otherwise it decides
+nothing, and what it shows is a note.
 """
 
 from __future__ import annotations
@@ -79,15 +80,20 @@ class Dumped:
                 found.append([each])
             else:
                 same.append(each)
-        kinds, all_ = Counter(these[0].kind for these in found), _consumers(windows)
+        processes, all_ = (
+            [process_of(in_order(d), apart_seconds) for d in found],
+            _consumers(windows),
+        )
+        kinds = Counter(one.kind for one in processes)
+        takes_none = Counter(one.kind for one in processes if not _receives(one))
+        alone = (
+            not others and (kinds if _receives(one) else takes_none)[one.kind] == 1
+            for one in processes
+        )
         return cls(
             tuple(
-                _Dumped(
-                    process_of(in_order(these), apart_seconds),
-                    len(these),
-                    *_placed(these, all_, kinds[these[0].kind] == 1 and not others),
-                )
-                for these in found
+                _Dumped(process, len(these), *_placed(these, all_, only))
+                for these, process, only in zip(found, processes, alone, strict=True)
             )
         )
 
@@ -131,6 +137,11 @@ class Dumped:
             return "--interval gives how far the dumps are apart"
         stall = duration(REFILL_WAIT.default)
         return f"the dumps are {duration(longest)} apart, and it counts as a stall from {stall} on"
+
+
+def _receives(process: ProcessReport) -> bool:
+    """Whether a thread of it waits for messages: then it is not the one that takes none."""
+    return any(each.role == "receives" for each in process.threads) and not process.deadlocks
 
 
 def _hung(process: ProcessReport) -> list[Sitting]:

@@ -308,6 +308,19 @@ def test_a_dump_that_may_be_of_two_processes_is_a_note_unless_its_log_names_one(
     assert document["subscriptions"][0]["findings"][0]["consumer"] == "java-io"
 
 
+@pytest.mark.parametrize("incident", ["java-hang", "java-lock", "java-io", "go-hang"])
+def test_dumps_of_processes_that_receive_take_nothing_from_what_another_one_shows(
+    incident: str,
+) -> None:
+    works = INCIDENTS / f"{incident.partition('-')[0]}-healthy"
+    besides = [each for each in sorted(works.iterdir()) if not each.name.startswith("stats")]
+    dumped = [each for each in DUMPS if each.parent.name == incident]
+    stats, more = of(incident, "stats2.json"), ("--interval", "60s")
+    alone = judged(*stats, *dumped, more=more)[1]["subscriptions"][0]
+    beside = judged(*stats, *besides, *dumped, more=more)[1]["subscriptions"][0]
+    assert beside["findings"] == alone["findings"] != []
+
+
 def test_a_dump_is_of_one_address_over_all_topics_or_of_none(tmp_path: Path) -> None:
     (stats,), dumped = of("java-hang", "stats2.json"), of("java-hang", "jstack1.txt", "jstack2.txt")
     _, document = judged(stats, *dumped)
