@@ -36,6 +36,7 @@ MANY = 20  # messages of a window, before it shows a share
 LONGEST_TRIP = 1.0  # seconds: no round trip between a client and its broker is longer
 NEAR = 0.8  # of a round
 QUEUE_LASTS = 30.0  # seconds: who holds so much is full, with whatever permits
+AT_ONCE_MOST = 100  # messages: no pool works on more
 SECONDS_BEHIND = 1.0  # of messages that wait: fewer are on their way
 
 SetBy = Literal[LimitName, "arrivals", "redeliveries", "broker", "not-known"]
@@ -158,13 +159,19 @@ def pace_of(view: SubscriptionView, balance: Balance) -> SubscriptionPace | None
 def _full(view: SubscriptionView, consumer: ConsumerView, even: bool) -> bool:
     """Without permits in most samples, or with a queue that lasts for long, unless it is even.
 
-    A sole consumer forgot what remains between acknowledged ranges: that waits for no work.
+    A sole consumer forgot what remains between acknowledged ranges: that waits for no work. Nor
+    does what was taken, if that is more than anybody works on at once and does not pile up: it was
+    given back, and only its client holds it until it is due again.
     """
     share, held = consumer.full_share, most(consumer.unacked_messages)
     full = consumer.without_permits if share is None else share >= MOSTLY
     forgot = view.ranges.count if view.ranges and len(view.served) == 1 else 0
+    own = consumer.in_hand
+    held_back = own is not None and not own.piles_up and own.messages > AT_ONCE_MOST
     queued = max(0.0, 1 - forgot / held) if held else 1.0
-    return full or (not even and (consumer.drain_seconds or 0) * queued > QUEUE_LASTS)
+    return full or (
+        not (even or held_back) and (consumer.drain_seconds or 0) * queued > QUEUE_LASTS
+    )
 
 
 def _even(view: SubscriptionView, balance: Balance) -> bool:

@@ -176,6 +176,19 @@ def test_what_a_sole_consumer_forgot_between_acknowledged_ranges_waits_for_no_wo
     assert of(third, ranges=AckedRanges(3, None, None), **forgets).set_by == "application"
 
 
+def test_what_its_client_only_holds_until_it_is_sent_again_is_not_worked_on() -> None:
+    own = InHand(730, 760, Age(60_000, False), 700, one_by_one=True, pace=2.4, growth=0.1)
+    consumer = replace(
+        BUSY, available_permits=exactly(500), unacked_messages=exactly(760), full_share=0.0,
+        drain_seconds=1740.0, pace=Pace(2.4, "measured"), done=25, delivered=26, in_hand=own,
+    )  # fmt: skip
+    found = perhaps(consumers=(consumer,), left=exactly(0), unacked=exactly(760))
+    assert found is None or "at once" not in found.summary
+    worked_on = replace(own, messages=40)
+    pool = of(replace(consumer, in_hand=worked_on), left=exactly(0), unacked=exactly(760))
+    assert "40 at once" in pool.summary
+
+
 def test_what_piles_up_in_an_application_is_not_worked_on_at_once() -> None:
     own = InHand(800, 1600, Age(90_000, False), 400, True, pace=0.05, growth=0.0)
     grows = replace(own, messages=300, growth=40.0)
