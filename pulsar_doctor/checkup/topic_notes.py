@@ -3,7 +3,9 @@
 Clients call a topic of dead letters TOPIC-SUBSCRIPTION-DLQ and one of retries
 TOPIC-SUBSCRIPTION-RETRY, unless they are given another name (RetryMessageUtil of the Java client).
 TOPIC-DLQ and TOPIC-RETRY belong to the only subscription of a topic. Where one of these was read
-beside its subscription, a note on that subscription names what waits, or what is lost.
+beside its subscription, a note on that subscription names what waits, or what is lost. So it does
+of a topic whose name has DLQ, DLT or dead in it, and the name of one subscription or topic of its
+namespace: that is likely, and said so.
 
 What no cursor needs is deleted with its ledger, unless retention keeps it, and a topic without
 subscription and producers is deleted after a minute by default, with all that it holds (seen on
@@ -15,9 +17,11 @@ brokerDeleteInactiveTopicsEnabled.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.topic import TopicStats
@@ -27,6 +31,8 @@ from pulsar_doctor.wording.sizes import in_words
 
 NAMED_MOST = 5
 LETTERS = {"-DLQ": "its dead letters", "-RETRY": "its messages to be tried again"}
+DEAD = re.compile(r"dlq|dlt|dead(?!line)", re.IGNORECASE)
+GUESSED_MOST = 100  # topics, of which each is compared with all subscriptions
 CHECK = "check the names of the topic and of the subscription"
 
 
@@ -42,7 +48,7 @@ class TopicNotes:
         """One topic or partition."""
         topic = window.window.last.topic
         self.subscriptions.update((window.topic, name) for name in topic.subscriptions or {})
-        if window.topic.endswith((*LETTERS,)):
+        if window.topic.endswith((*LETTERS,)) or DEAD.search(_local(window.topic)):
             self.letters.setdefault(window.topic, []).append(topic)
         if not any(True for _ in window.judged()):
             self.unused.setdefault(window.topic, []).append(topic)
@@ -66,6 +72,28 @@ class TopicNotes:
                 yield topic, name, f"{topic}-{name}{ending}", what
                 if count[topic] == 1 and topic not in own:
                     yield topic, name, f"{topic}{ending}", what
+        usual = {f"{topic}{ending}" for topic in (*own, *count) for ending in LETTERS}
+        others = (there for there in sorted(self.letters) if there not in usual)
+        for there in islice(others, GUESSED_MOST):
+            if owner := self._likely_owner(there):
+                yield *owner, there, "by its name its dead letters"
+
+    def _likely_owner(self, there: str) -> tuple[str, str] | None:
+        """The subscription that the name of a topic of dead letters names best; None: not one.
+
+        TOPIC-OTHER-DLQ is that of another subscription of a topic, which was not read.
+        """
+        space, _, local = there.rpartition("/")
+        found: list[tuple[int, tuple[str, str]]] = []
+        for topic, name in self.subscriptions:
+            if topic.rpartition("/")[0] == space and topic != there:
+                by_name = 2 * _names(local, name)
+                usual = not by_name and there.startswith(f"{topic}-") and there.endswith("-DLQ")
+                by_topic = 0 if usual else _names(local, _local(topic))
+                found += [(by_name + by_topic, (topic, name))] if by_name + by_topic else []
+        most = max((score for score, _ in found), default=0)
+        best = [owner for score, owner in found if score == most]
+        return best[0] if len(best) == 1 else None
 
     def of_unused(self) -> Iterator[tuple[str, str]]:
         """In a sweep: topics that nobody has subscribed to, though messages come in."""
@@ -80,6 +108,17 @@ class TopicNotes:
             text = "nobody has subscribed to {:topics}, though messages came in: {}; what came {}"
             gone = "is deleted unless retention keeps it"
             yield names[0], say(text, len(names), listed(sorted(names), NAMED_MOST), gone)
+
+
+def _local(topic: str) -> str:
+    return topic.rpartition("/")[2]
+
+
+def _names(local: str, name: str) -> int:
+    """1 where a name has another one in it as a whole word."""
+    at = local.lower().find(name.lower()) if name else -1
+    ends = local[max(0, at - 1) : at] + local[at + len(name) : at + len(name) + 1]
+    return int(at >= 0 and not any(map(str.isalnum, ends)))
 
 
 def topic_notes(windows: Iterable[TopicWindow]) -> TopicNotes:

@@ -60,6 +60,31 @@ def test_what_waits_there_is_said_of_the_subscription(letters: TopicWindow, said
 
 
 @pytest.mark.parametrize(
+    ("there", "owner"),
+    [
+        ("orders-dead-letters", "billing"), ("dlt.orders", "billing"), ("Orders_DLQ", "billing"),
+        ("billing-DeadLetter", "billing"), ("all-dlq", None), ("orders-deadlines", None),
+        ("reorders-dlq", None), ("ship-dlq", "ship"), ("orders-ship-dlq", "ship"),
+    ],
+)  # fmt: skip
+def test_dead_letters_under_another_name_belong_to_the_one_that_it_names(
+    there: str, owner: str | None
+) -> None:
+    space = MAIN.rpartition("/")[0]
+    other = window(f"{space}/parcels", subscriptions={"ship": waits(0, 1)})
+    letters = window(f"{space}/{there}", msgInCounter=19, subscriptions={"x": waits(19)})
+    notes = list(topic_notes([USED, other, letters]).of_letters(None))
+    assert [note.partition(" on ")[0] for _, note in notes] == ([owner] if owner else [])
+    assert all("(by its name its dead letters)" in note for _, note in notes)
+
+
+def test_dead_letters_that_two_subscriptions_may_have_sent_belong_to_none() -> None:
+    both = window(MAIN, subscriptions={"billing": waits(0, 1), "shipping": waits(0, 1)})
+    dead = window(f"{MAIN}-dead", msgInCounter=19)
+    assert list(topic_notes([both, dead]).of_letters(None)) == []
+
+
+@pytest.mark.parametrize(
     "letters",
     [
         window(DEAD, subscriptions={"dead": waits(0)}),
