@@ -38,6 +38,11 @@ class InHand:
         return (self.growth or 0.0) * (self.pace or 0.0) >= FAR_SLOWER - 1
 
     @property
+    def outgrows(self) -> bool:
+        """Whether it does so now, as far as statistics tell: a trace tells how much is in hand."""
+        return self.outpaced and not self.oldest.exact
+
+    @property
     def piles_up(self) -> bool:
         """Whether these are more than it works on: workers finish as many while the oldest waits,
         and take no more than they finish."""

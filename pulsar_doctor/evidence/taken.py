@@ -15,7 +15,7 @@ from __future__ import annotations
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.in_hand import InHand
-from pulsar_doctor.evidence.stats_moved import ConsumerWindow, returned_in_life
+from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.evidence.stats_queue import most_queue_size
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
 
@@ -52,24 +52,26 @@ def _growth_by_wire(ledger: Ledger, now_ns: int) -> float | None:
 
 
 def by_stats(consumer: ConsumerWindow) -> InHand | None:
-    """Messages taken, by the stats; only Shared and Key_Shared count unacknowledged ones."""
-    unacked, finished = consumer.unacked, consumer.returned_in_life
-    if not unacked or finished is None:
+    """Messages taken, by the stats: of Exclusive and Failover where positions tell what is held."""
+    held, life = consumer.held, consumer.finished_in_life
+    if held is None or life is None or not held.least:
         return None
+    finished = life.most if consumer.returned_in_life is None else consumer.returned_in_life
     queue = most_queue_size(consumer)
     taken = 0 if queue is None else (consumer.granted_in_life or 0) - queue
-    messages = min(unacked, taken - finished)
+    messages = min(held.least, taken - finished)
     if messages <= 0:
         return None
-    acks = _acks(consumer)
+    acks, growth = _acks(consumer), _growth(consumer)
+    grown = 0 if growth is None or acks is None else growth * acks[1]
     return InHand(
         messages,
-        unacked,
+        held.most,
         _oldest(consumer, messages),
         finished,
-        one_by_one=None if acks is None else acks[0] * 2 <= messages,
+        one_by_one=None if acks is None else acks[0] * 2 <= max(messages, grown),
         pace=None if acks is None else acks[1] / acks[0],
-        growth=_growth(consumer),
+        growth=growth,
     )
 
 
@@ -84,7 +86,7 @@ def _oldest(consumer: ConsumerWindow, messages: int) -> Age:
 
 def _acks(consumer: ConsumerWindow) -> tuple[int, float] | None:
     """Messages that were finished, and in how many seconds: of the window or the last minute."""
-    done, span_ms = consumer.course.change(returned_in_life), consumer.observed.window.span_ms
+    done, span_ms = consumer.finished, consumer.observed.window.span_ms
     if done and done > 0 and span_ms and consumer.acked:
         return done, span_ms / 1000
     minute = round((consumer.now.message_ack_rate or 0) * MINUTE)
@@ -92,8 +94,9 @@ def _acks(consumer: ConsumerWindow) -> tuple[int, float] | None:
 
 
 def _growth(consumer: ConsumerWindow) -> float | None:
-    more, span_ms = (
-        consumer.course.change(lambda each: each.unacked_messages),
-        consumer.observed.window.span_ms,
-    )
-    return None if more is None or not span_ms else max(0, more) / (span_ms / 1000)
+    """By how much more is sent than finished, in the window or in the last minute."""
+    sent, done, span_ms = consumer.delivered, consumer.finished, consumer.observed.window.span_ms
+    if sent is not None and done is not None and span_ms:
+        return max(0, sent - done) / (span_ms / 1000)
+    out, acked = consumer.now.msg_rate_out, consumer.now.message_ack_rate
+    return max(0.0, out - acked) if out and acked else None

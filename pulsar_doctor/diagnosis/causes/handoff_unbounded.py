@@ -8,16 +8,16 @@ It seems healthy until the limit of unacknowledged messages or the memory is rea
 get none of what it keeps, and when its process ends, all of that is delivered again.
 
 FLOWs after the first prove how many messages the application took; what is not acknowledged of them
-is in hand. It is a warning with `at_once` or more in hand, if at its pace they take `held_for` or
-longer, the oldest was sent `lasting` ago, and since then it finished no more than half as many as
-it has in hand, or what it holds grew by as many as it finished. A sink that acknowledges at
-checkpoints (Flink, Spark) is not found, or unknown until a later sample shows it. It is unknown,
-too, if the size of the receiver queue decides. A consumer that never acknowledged, or is at its
-limit, has another cause.
+is in hand. It is a warning with `at_once` or more in hand, the oldest sent `lasting` ago, if since
+then it finished no more than half as many and at its pace they take `held_for` or longer, or if
+what it holds grows by as many as it finishes and all of that takes as long. While it grows, less
+than that is unknown from `lasting` on: a burst does the same. A sink that acknowledges at
+checkpoints (Flink, Spark) is not found, or unknown until a later sample shows it. A consumer that
+never acknowledged, or is at its limit, has another cause.
 
 The V5 client (5.0.0-M1) does this by itself on segments of a scalable topic: it keeps all messages
 in one list until the application calls receive(). The statistics show only a lower bound of what is
-in hand, and only on Shared and Key_Shared.
+in hand; on Exclusive and Failover only the internal statistics show it.
 
 Source: ConsumerBase.messageProcessed and increaseAvailablePermits in the Java client;
 Consumer.incrementUnackedMessages in the broker.
@@ -31,7 +31,7 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.actions.commands import is_segment
 from pulsar_doctor.diagnosis.actions.consumers import more_workers, restart
 from pulsar_doctor.diagnosis.actions.processes import place
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
+from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -51,6 +51,7 @@ THRESHOLDS = (
     ),
 )
 NEEDS = frozenset({STATS, WIRE})
+PASSED = 4  # messages that are held for each acknowledged range, at most
 SYMPTOM = "too slow"
 EXPLAINS = frozenset({"ack-hole", "slow-but-progressing", "closed-unacknowledged"})
 REMEDY = (
@@ -66,7 +67,7 @@ OF_V5 = (
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer with much work in hand that it finishes far more slowly."""
-    if view.durable is False:
+    if view.durable is False or _passes_over(view, limits["lasting"]):
         return
     for consumer in view.consumers or ():
         own = consumer.in_hand
@@ -76,39 +77,40 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             or consumer.blocked_consumer_on_unacked_msgs
         ):
             continue
-        if own.messages < limits["at_once"] or own.most < FAR_SLOWER * own.finished:
+        few = own.most < FAR_SLOWER * own.finished and not own.outpaced
+        if few or own.messages < limits["at_once"]:
             continue
         if own.one_by_one is None and own.messages >= FAR_SLOWER * own.finished:
             yield _undecided(consumer, own)
-        elif own.one_by_one and _lasts(consumer, own, own.seconds, limits):
-            yield _finding(view, consumer, own) if own.piles_up else _queue_unknown(consumer, own)
-        elif own.one_by_one and own.outpaced and _lasts(consumer, own, own.seconds_most, limits):
-            yield _queue_unknown(consumer, own)
+        elif own.one_by_one and _lasts(consumer, own, limits):
+            work = (own.seconds_most if own.outpaced else own.seconds) or 0.0
+            if work >= limits["held_for"] and own.piles_up:
+                yield _finding(view, consumer, own)
+            elif work >= limits["held_for"] or (work >= limits["lasting"] and own.outgrows):
+                yield _undecided(consumer, own)
 
 
-def _lasts(consumer: ConsumerView, own: InHand, seconds: float | None, limits: Limits) -> bool:
+def _passes_over(view: SubscriptionView, lasting: float) -> bool:
+    """Whether a sole consumer acknowledges later messages, and gave back many, or forgot them."""
+    hole, held = view.hole, most(view.unacked) or 0
+    if hole is None or hole.stood is None or len(view.served) != 1:
+        return False
+    return hole.stood.seconds >= lasting and PASSED * hole.ranges >= held
+
+
+def _lasts(consumer: ConsumerView, own: InHand, limits: Limits) -> bool:
     """By the stats the oldest is only known to be no younger: then its life has to do."""
     age = (
         own.oldest if own.oldest.exact or consumer.connected_for is None else consumer.connected_for
     )
-    lasts = max(age.seconds, own.oldest.seconds) >= limits["lasting"]
-    return lasts and seconds is not None and seconds >= limits["held_for"]
+    return max(age.seconds, own.oldest.seconds) >= limits["lasting"]
 
 
-def _undecided(consumer: ConsumerView, own: InHand) -> Unknown:
-    return Unknown(
-        f"{consumer.label} has taken {own.messages} messages or more that it has not acknowledged, "
-        f"and finished {own.finished} in its life: it acknowledges in batches, or takes more than "
-        "it can process; a longer window shows which",
-        consumer.label,
-    )
-
-
-def _queue_unknown(consumer: ConsumerView, own: InHand) -> Unknown:
-    return Unknown(
+def _undecided(consumer: ConsumerView, own: InHand) -> Rests:
+    return Rests(
         f"{consumer.label} has taken {own.messages} to {own.most} messages that it has not "
-        f"acknowledged, and finished {own.finished} in its life: how many of them wait in its "
-        "receiver queue is not reported; a trace of the wire shows it",
+        f"acknowledged, and finished {own.finished} in its life: it acknowledges in batches, works "
+        "off a burst, or takes more than it can process; a longer window shows which",
         consumer.label,
     )
 
@@ -117,7 +119,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
     share, reached = _of_limit(view, consumer, own)
     return Finding(
         severity="warning",
-        confidence=_sure(own),
+        confidence=0.9 if own.oldest.exact else 0.7,
         consumer=consumer.label,
         summary=_summary(own, consumer, reached),
         evidence=(
@@ -134,13 +136,6 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
         remedy=OF_V5 if is_segment(view) else REMEDY,
         actions=tuple(_of_v5(view) if is_segment(view) else _actions(view, consumer)),
     )
-
-
-def _sure(own: InHand) -> float:
-    """Growth alone may fill the receiver queue of many workers with long jobs."""
-    if own.messages < FAR_SLOWER * own.finished:
-        return 0.5
-    return 0.9 if own.oldest.exact else 0.7
 
 
 def _summary(own: InHand, consumer: ConsumerView, reached: float | None) -> str:
