@@ -11,8 +11,9 @@ the odds a problem is improbable: at most `problem_at_most`, a measured share (s
 - sent to a consumer that acknowledges none of them and does not keep them: for `first_ack_within`.
   It gives them back, or they expire;
 - sent, over and over, to consumers that have left: not at all, if that was three times all that can
-  be sent, and nobody has acknowledged any; and for `first_ack_within` before all who are there
-  connected, if several had left before them: a new consumer is sent the oldest first;
+  be sent, and nobody has acknowledged any; nor in the first `first_ack_within` of all who are
+  there, if others were sent messages before and the oldest was not acknowledged since: a new
+  consumer is sent the oldest first; nor if all who were there left within that time;
 - in the queue of a client to which more are sent: for 30 seconds, or its rhythm, while its
   application takes and acknowledges none. With fewer permits than half of the queue, some are
   there;

@@ -15,12 +15,10 @@ from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
     FIRST_ACK_WITHIN,
     FORGETS_FROM,
-    IN_HAND,
     PAUSE_SECONDS,
     QUIET_AFTER,
 )
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
-from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exact, least
@@ -72,7 +70,7 @@ def silent_holder(view: SubscriptionView, each: ConsumerView, pause: float) -> S
         return None
     if held := _held(each):
         return SilentHolder(worded("held_in_silence", each, held=held), each.label)
-    waits = _with_it_or_due(view, each) - max(0, view.published or 0)
+    waits = with_it_or_due(view, each) - max(0, view.published or 0)
     if waits > 0:
         return SilentHolder(worded("held_or_due_in_silence", each, waits=waits), each.label)
     return None
@@ -93,7 +91,7 @@ def queue_untouched(each: ConsumerView, pause: float) -> SilentHolder | None:
     return SilentHolder(reason, each.label)
 
 
-def _with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
+def with_it_or_due(view: SubscriptionView, each: ConsumerView) -> int:
     """Entries that are in one of two places, both of which rest while it has permits.
 
     Statistics do not report what a single active consumer holds.
@@ -130,58 +128,6 @@ def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:
         if each.gave_back >= FORGETS_FROM and there and there.seconds >= within and lately:
             reason = say("{}: it gives them back, or they expire", worded("given_back", each))
             yield Rests(reason, each.label)
-
-
-def _sent_over_and_over(view: SubscriptionView, within: float) -> Iterator[Rests]:
-    """What waits was sent several times to consumers that have left."""
-    if (rounds := rounds_of(view, within)) is not None:
-        yield Rests(went_round(view, rounds))
-
-
-def went_round(view: SubscriptionView, rounds: Rounds) -> Sentence:
-    """That consumers that have left were sent so many."""
-    if not rounds.often:
-        return worded("sent_in_vain", rounds, still=view.since_mark_delete)
-    unacked = None if rounds.acked else "nobody has acknowledged them"
-    return worded("went_round", rounds, unacked=unacked)
-
-
-def rounds_of(view: SubscriptionView, within: float) -> Rounds | None:
-    """How often messages went round; None where the former consumers may have acknowledged lately.
-
-    A consumer that has just been restarted has acknowledged few yet. One document does not tell it
-    from one that crashes again and again.
-    """
-    rounds = view.circulation.rounds if view.circulation is not None else None
-    moved = view.since_mark_delete
-    if rounds is None or rounds.sure or outlived(view, within):
-        return rounds
-    if rounds.often and moved and moved.seconds >= within and not rounds.acked:
-        return rounds
-    young = rounds.often and _age(view) < within
-    return rounds if young and moved and not view.watched else None
-
-
-def outlived(view: SubscriptionView, within: float) -> bool:
-    """Whether the oldest message rests for longer than who is there has been, and those before.
-
-    Several have left since, and had it for longer than a first acknowledgement takes. Who is there
-    holds messages that had waited: they were sent at once, or are more than came since.
-    """
-    age, sent, moved = _age(view), view.since_delivery, view.since_mark_delete
-    rounds = view.circulation.rounds if view.circulation is not None else None
-    if not (rounds and moved and view.served) or not age < within <= moved.seconds - age:
-        return False
-    held = sum(view.kept_by(each) for each in view.served)
-    came = IN_HAND.default + 2 * age * (view.msg_rate_in or 0.0)
-    at_once = held > 0 and sent is not None and 0 <= age - sent.seconds < QUIET_AFTER.default
-    return (at_once or held > came) and (not rounds.acked or held >= FORGETS_FROM)
-
-
-def _age(view: SubscriptionView) -> float:
-    """Seconds since the first of those that are there connected; 0: nobody is."""
-    ages = [each.connected_for for each in view.served]
-    return max((math.inf if age is None else age.seconds for age in ages), default=0.0)
 
 
 def _acks_have_stopped(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
@@ -260,7 +206,7 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     held, since = _held(each), each.holds_since
     if since is not None and since.exact:
         return held if since.seconds >= within else 0
-    held = max(held, _with_it_or_due(view, each))
+    held = max(held, with_it_or_due(view, each))
     if view.watched:  # of a long window a part is as old as that
         share = min(1.0, within / view.watched_seconds) if view.watched_seconds else 1.0
         held -= math.ceil((each.delivered or 0) * share)
@@ -298,7 +244,6 @@ HOLDERS = (
     _holder_is_silent,
     _never_acknowledged,
     _gives_back,
-    _sent_over_and_over,
     _acks_have_stopped,
     _rests_beside_others,
 )

@@ -24,6 +24,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
 )
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.probes import watching
+from pulsar_doctor.diagnosis.restart_laws import in_vain
 from pulsar_doctor.diagnosis.thresholds import (
     FIRST_ACK_WITHIN,
     IN_HAND,
@@ -203,6 +204,7 @@ READERS: tuple[Law, ...] = (
 LAWS: tuple[Law, ...] = (
     _not_seen,
     *HOLDERS,
+    in_vain,
     _due_and_still,
     _only_newer_ones_move,
     _nobody_asks,

@@ -184,7 +184,8 @@ OF_SUBSCRIPTION = {
         "by the counters {counted} entries wait, by the positions {positions}"),
     "outlived": Wording(
         "last_mark_delete_advanced_timestamp",
-        "mark-delete has not moved for {since_mark_delete}, longer than anybody has been there"),
+        "the oldest message[, {oldest},] was sent before and is not acknowledged since: each may "
+        "end at it"),
     "consumed_negative": Wording(
         "messages_consumed_counter",
         "the cursor's counter of acknowledged entries is {consumed}, below 0"),
@@ -216,16 +217,36 @@ OF_PLACES = {
     ),
     "went_round": (
         "{sent:messages} were sent to consumers that have left, {times} times what waits or more"
-        "[, and {unacked}]"
     ),
-    "sent_in_vain": (
-        "{sent:messages} were sent to consumers that have left[, mark-delete has not moved for "
-        "{still}], and who is there was sent the same again: it may end at the same message"
+    "starts_over": (
+        "consumers that have left were sent the oldest message[, {oldest}], and who came {age} ago "
+        "was sent it again: mark-delete has not moved[ for {still}]"
+    ),
+    "left_in_vain": (
+        "who was there requested messages {age} ago, and left before the oldest[, {oldest},] was "
+        "acknowledged: mark-delete has not moved[ for {still}]"
+    ),
+    "left_early": "all left at most {stayed} after they had connected, and messages wait",
+    "comes_by_one": (
+        "always by the same connection, so its application seeks, or closes it and subscribes again"
+    ),
+    "comes_by_each": (
+        "each time by another connection, so its process or client is made anew, or its "
+        "connections break"
+    ),
+    "comes_by_any": "it seeks, closes, crashes, or its connections break",
+    "there_just_now": (
+        "nobody is attached at this moment, and messages were requested just now: a window shows "
+        "whether consumers come and go (--window 10s)"
     ),
     "rests_beside_others": (
         "{label} has taken and acknowledged nothing for {since_work}, and has held {kept:messages} "
         "or more of {unacked_messages} for {until}, while {others} acknowledged as they were sent "
         "more"
+    ),
+    "hangs_in_traffic": (
+        "{label} has taken and acknowledged nothing for {since_work}, holds {kept:messages}, and "
+        "is sent more"
     ),
     "acks_stopped": (
         "{label} has acknowledged nothing for {since_last_ack}, though it holds at least "

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.diagnosis.holder_laws import outlived
 from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
+from pulsar_doctor.diagnosis.restart_laws import outlived
 from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
@@ -235,7 +235,8 @@ def _circles(view: SubscriptionView) -> Found:
     circulation = view.circulation
     if circulation is None:
         return
-    if outlived(view, FIRST_ACK_WITHIN.default):
+    alone = view.alone is not None and circulation.starts_over
+    if outlived(view, FIRST_ACK_WITHIN.default) or alone:
         yield "outlived"
     if circulation.passes:
         return

@@ -38,11 +38,12 @@ from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
-from pulsar_doctor.diagnosis.holder_laws import moves, outlived
+from pulsar_doctor.diagnosis.holder_laws import moves
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
 from pulsar_doctor.diagnosis.laws import resting
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, odds_of, suspects_of
+from pulsar_doctor.diagnosis.restart_laws import outlived
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import (
     FAILS,
@@ -269,7 +270,7 @@ def well_at_most(view: SubscriptionView, found: Diagnosis, facts: Sequence[Unkno
     idle = (each.since_work for each in concerned if each.label in silent)
     far = any(each.quiet_at_least(LONG_SECONDS) for each in concerned)
     far = far or any(age is not None and age.seconds >= LONG_SECONDS for age in idle)
-    return FAR if far or outlived(view, LONG_SECONDS) else EVEN
+    return FAR if far or outlived(view, LONG_SECONDS, LONG_SECONDS) else EVEN
 
 
 def hypotheses_of(

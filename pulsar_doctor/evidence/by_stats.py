@@ -23,6 +23,7 @@ from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import (
     acked_ranges_of,
     hole_of,
+    oldest_of,
     oldest_sent,
     unacked_limit_of,
 )
@@ -97,6 +98,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         turnover=turnover_of(observed),
         since_delivery=observed.since_delivery,
         since_mark_delete=observed.window.last.age(now.last_mark_delete_advanced_timestamp_ms),
+        oldest=oldest_of(observed),
         delayed=exactly(now.msg_delayed),
         delayed_change=observed.course.change(attrgetter("msg_delayed")),
         replay=exactly(now.msg_in_replay),

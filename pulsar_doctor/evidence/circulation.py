@@ -59,15 +59,6 @@ class Rounds:
     # Whether nothing was acknowledged since the topic was loaded. Otherwise they may have been sent
     # other messages, which were published before that and are acknowledged.
     sure: bool
-    acked: bool = False  # whether the present consumers, or others meanwhile, have acknowledged
-    # Consumers that left and were sent all that one is sent, at least, where each message that is
-    # acknowledged was sent once.
-    lives: int = 0
-
-    @property
-    def often(self) -> bool:
-        """Whether all that can be sent was, more often than for a restart or two."""
-        return self.times >= ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +75,9 @@ class Circulation:
     # Consumers that came and left in the window, were sent messages and acknowledged none.
     gone: int = 0
     rounds: Rounds | None = None  # None: none that the counters show
+    # Whether the oldest message was sent to others before those who are there connected (or, where
+    # nobody is, before messages were last requested), and is not acknowledged since.
+    starts_over: bool = False
     # Whether all that waits came at the end of the window: what is sent again is acknowledged soon.
     passes: bool = False
     at_most_twice: bool = False  # whether nothing need have come three times

@@ -15,7 +15,7 @@ from operator import attrgetter
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import is_empty
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
-from pulsar_doctor.broker.stats.positions import entries_from
+from pulsar_doctor.broker.stats.positions import entries_from, entry_after
 from pulsar_doctor.broker.stats.topic import MARK_DELETED
 from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.ack_wait import Acks
@@ -244,6 +244,15 @@ def _done(consumer: ConsumerWindow, stood: float) -> int:
     """
     lately = (consumer.now.message_ack_rate or 0) * min(MINUTE, stood - MINUTE)
     return max(0, consumer.returned or 0, int(lately))
+
+
+def oldest_of(observed: Observed) -> str | None:
+    """The first entry that is not acknowledged, by the position of mark-delete."""
+    cursor, internal = observed.cursor_now, observed.internal
+    done = cursor.mark_delete_position if cursor is not None else None
+    if done is None or internal is None or done < (0, -1):
+        return None
+    return "{}:{}".format(*entry_after(done, internal))
 
 
 def oldest_sent(observed: Observed) -> bool:

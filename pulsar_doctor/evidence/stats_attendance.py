@@ -103,7 +103,20 @@ def turnover_of(observed: Observed) -> Turnover | None:
         connections=_alike([each.address for each in came]),
         hosts=tuple(sorted({each.host for each in came if each.host})),
         put_back=_put_back(observed),
+        stayed=_stayed(observed, lives),
     )
+
+
+def _stayed(observed: Observed, lives: Sequence[frozenset[_Life]]) -> float | None:
+    """By the last sample that lists others than the last one of all, while messages waited."""
+    others = [at for at, some in enumerate(lives) if some and not some & lives[-1]]
+    was = observed.course.values[others[-1]] if others else None
+    if was is None or not was.msg_backlog:
+        return None
+    since = [each.connected_since_ms for each in was.consumers or ()]
+    known = [each for each in since if each is not None]
+    left = observed.window.samples[others[-1] + 1].now_ms
+    return None if left is None or not known else (left - min(known)) / 1000
 
 
 class _Life(NamedTuple):

@@ -58,6 +58,7 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> C
         ever_sent=_ever_sent(now),
         gone=_came_and_left(observed),
         rounds=_rounds(observed, batch),
+        starts_over=observed.durable is not False and _starts_over(now),
         passes=_passes(observed, batch),
         last_delivery=window.last.age(*(each.last_consumed_timestamp_ms for each in there)),
         begun=window.last.age(begun),
@@ -107,11 +108,26 @@ def _life(observed: Observed, batch: int) -> _Life | None:
 
 def _nothing_ever_acknowledged(now: SubscriptionStats) -> bool:
     """Whether that is certain, since the consumers connected."""
-    consumers, moved = now.consumers or (), now.last_mark_delete_advanced_timestamp_ms
-    since = [each.connected_since_ms for each in consumers]
-    never = MARK_DELETED in now.never
-    stood = never or (moved is not None and all(s is not None and moved < s for s in since))
+    consumers = now.consumers or ()
+    stood = _stood(now, *(each.connected_since_ms for each in consumers))
     return stood and all(ACKED in each.never for each in consumers)
+
+
+def _stood(now: SubscriptionStats, *since: int | None) -> bool:
+    """Whether mark-delete has not moved since all of these moments."""
+    moved = now.last_mark_delete_advanced_timestamp_ms
+    known = moved is not None and all(each is not None and moved < each for each in since)
+    return MARK_DELETED in now.never or known
+
+
+def _starts_over(now: SubscriptionStats) -> bool:
+    """By moments of one clock and by counters, so that one document tells it."""
+    consumers, ever = now.consumers, now.msg_out_counter
+    if not consumers:
+        return consumers == () and bool(ever) and _stood(now, now.last_consumed_flow_timestamp_ms)
+    sent = _sum(consumers, "msg_out_counter")
+    before = sent is not None and ever is not None and ever > sent
+    return before and _stood(now, *(each.connected_since_ms for each in consumers))
 
 
 def _came_and_left(observed: Observed) -> int:
@@ -134,10 +150,6 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
     that can have been sent. Else it is that and what was published, and what was acknowledged of
     older messages is not counted. While nobody is there, bytes are compared.
-
-    Where mark-delete does not move, each of those that left was sent no more than waits now, and no
-    more than who is there was allowed. What they were sent beyond all that is acknowledged, they
-    were sent in vain.
     """
     now, backlog = observed.now, observed.backlog.entries
     ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
@@ -146,16 +158,12 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
     known = None not in (ever, present, published, now.consumers)
     if not known or observed.durable is False or not backlog or backlog < 0:
         return None
-    sent, acked = (ever or 0) - (present or 0), not _nothing_ever_acknowledged(now)
-    waits = backlog * batch
-    times = sent // ((published or 0) + waits)
-    at_once = min(waits, batch * sum(map(_allowed, now.consumers or ())) or waits)
-    in_vain = sent - max(0, (published or 0) - backlog)
-    lives = max(0, -(-in_vain // at_once))
+    sent = (ever or 0) - (present or 0)
+    times = sent // ((published or 0) + backlog * batch)
     if sure and not now.consumers and (size := _backlog_bytes(observed.window.last.topic, now)):
         times = (now.bytes_out_counter or 0) // (SKEWED * size)
-    found = times >= ROUNDS or lives > (ROUNDS if sure else 1)
-    return Rounds(times, sent, sure and not acked, acked, lives) if found else None
+    sure = sure and _nothing_ever_acknowledged(now)
+    return Rounds(times, sent, sure) if times >= ROUNDS else None
 
 
 def _passes(observed: Observed, batch: int) -> bool:
@@ -168,11 +176,6 @@ def _passes(observed: Observed, batch: int) -> bool:
     if published is None or waits is None or waits < 0 or observed.acknowledged_ranges != 0:
         return False
     return not (expired or _came_and_left(observed)) and PASSES * waits * batch <= published
-
-
-def _allowed(consumer: ConsumerStats) -> int:
-    """Messages that it was sent, and may be sent now."""
-    return (consumer.msg_out_counter or 0) + max(0, consumer.available_permits or 0)
 
 
 def _sent_in_window(

@@ -87,6 +87,13 @@ class Turnover:
     connections: ComesBackBy = None
     hosts: tuple[str, ...] = ()  # from which they connected
     put_back: int = 0  # entries by which the backlog rose beyond what was published
+    # For how long those were attached, at most, who all left in the window; None: nobody did.
+    stayed: float | None = None
+
+    @property
+    def a_minute(self) -> float | None:
+        """How often in a minute, at least; None: nobody knows how long the window is."""
+        return round(self.times * 60 / self.seconds, 1) if self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,7 @@ class SubscriptionView:
     turnover: Turnover | None = None  # None: not reported
     since_delivery: Age | None = None  # since it sent any, or tried to
     since_mark_delete: Age | None = None  # since its oldest message was acknowledged
+    oldest: str | None = None  # the position of the first message that is not acknowledged
     delayed: Count | None = None  # entries that are not due yet
     delayed_change: int | None = None  # of these, within that time
     replay: Count | None = None  # entries that are to be sent again

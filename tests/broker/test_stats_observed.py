@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats, LedgerStats
 from pulsar_doctor.broker.stats.observed import Between
-from pulsar_doctor.broker.stats.positions import entries_from, unread_of
+from pulsar_doctor.broker.stats.positions import entries_from, entry_after, unread_of
 from tests.causes.stats_script import observed
 
 HOLDS = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
@@ -15,6 +15,14 @@ HOLDS = {"availablePermits": 0, "unackedMessages": 10, "msgOutCounter": 10}
 
 def left(case: dict[str, Any]) -> Between | None:
     return observed(case).left
+
+
+def test_after_the_last_entry_of_a_closed_ledger_comes_the_first_of_the_next() -> None:
+    internal = InternalStats(ledgers=(LedgerStats(3, 100), LedgerStats(4, 0)))
+    assert entry_after((3, 98), internal) == (3, 99)
+    assert entry_after((3, 99), internal) == (4, 0)
+    assert entry_after((4, 7), internal) == (4, 8)
+    assert entry_after((4, -1), InternalStats()) == (4, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.errors import InputError
@@ -96,6 +98,16 @@ def entries_from(position: Position, internal: InternalStats) -> int | None:
     if last is None:
         return None
     return 0 if position > last else entries_between(_before(position), last, internal)
+
+
+def entry_after(position: Position, internal: InternalStats) -> Position:
+    """The next entry; in the next ledger where that one is closed and has no more."""
+    ledger, entry = position
+    for one, other in pairwise(internal.ledgers or ()):
+        closed = one.ledger_id == ledger and one.entries is not None
+        if closed and entry + 1 >= (one.entries or 0) and other.ledger_id is not None:
+            return other.ledger_id, 0
+    return ledger, entry + 1
 
 
 def _before(position: Position) -> Position:

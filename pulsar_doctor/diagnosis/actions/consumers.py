@@ -140,6 +140,17 @@ def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Ac
         )
 
 
+def read_oldest(view: SubscriptionView) -> Iterator[Action]:
+    """Where the position of the oldest message is reported."""
+    if view.oldest is not None:
+        ledger, _, entry = view.oldest.partition(":")
+        yield Action(
+            "now",
+            "Read the message that nobody has acknowledged, to find out who should process it.",
+            command=admin(view, "topics get-message-by-id", "-l", ledger, "-e", entry),
+        )
+
+
 def given_back(view: SubscriptionView, expect: str) -> Action:
     """The reason is in the application, and a restart does not end it."""
     return Action(

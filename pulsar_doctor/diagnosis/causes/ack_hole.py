@@ -35,13 +35,18 @@ NegativeAcksTracker of the Java and the C++ client (negativeAckRedeliveryDelay).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.commands import admin
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
-from pulsar_doctor.diagnosis.actions.consumers import AGAIN, TAKE_OUT, SettingChange, given_back
+from pulsar_doctor.diagnosis.actions.consumers import (
+    AGAIN,
+    TAKE_OUT,
+    SettingChange,
+    given_back,
+    read_oldest,
+)
 from pulsar_doctor.diagnosis.actions.transactions import LIST
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -57,7 +62,6 @@ from pulsar_doctor.ledger.clients import DEAD_LETTERS
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence, say
 
-POSITION = re.compile(r"[0-9]{1,19}:-?[0-9]{1,19}")
 PASSED_TIMES = 10  # as many later ones as are held: on average each took a tenth of the time
 AGAIN_SECONDS = 60.0
 TOGETHER_MS = 1000  # an ack and the mark-delete that it moves, which is written first
@@ -269,18 +273,10 @@ def _summary(view: SubscriptionView, hole: AckHole, stood: Age, severity: Severi
 
 
 def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
-    mark_delete = hole.position
     if hole.compacted:
         yield Action("today", CUMULATIVE, check=check_line(view, "mark-delete has moved on"))
         return
-    if mark_delete is not None and POSITION.fullmatch(mark_delete):
-        ledger, entry = mark_delete.split(":")
-        where = ("-l", ledger, "-e", str(int(entry) + 1))
-        yield Action(
-            "now",
-            "Read the message that nobody has acknowledged, to find out who should process it.",
-            command=admin(view, "topics get-message-by-id", *where),
-        )
+    yield from read_oldest(view)
     if _nobody_holds_it(view):
         moved_on = check_line(view, "mark-delete has moved on")
         yield Action("now", NOBODY, command=LIST, check=moved_on)

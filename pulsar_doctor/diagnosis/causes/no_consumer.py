@@ -12,9 +12,10 @@ autoUpdatePartitions(false) never learns of a partition that was added later, ot
 minute. If somebody was there within the last five minutes, the confidence is lower.
 
 After an unload or a seek the broker closes all consumers, and they come back within moments. So for
-`reconnect_wait` after them, or after a FLOW in one document, it is unknown. Readers, other
-non-durable subscriptions and the cursor of compaction are not judged. A segment that waits for its
-sealed parents has another cause.
+`reconnect_wait` after them, or after a FLOW in one document, it is unknown; so it is for
+`restart_wait` if who left was sent the oldest message and did not acknowledge it: consumers may
+come and go. Readers, other non-durable subscriptions and the cursor of compaction are not judged. A
+segment that waits for its sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
 """
@@ -31,6 +32,8 @@ from pulsar_doctor.diagnosis.actions.commands import (
 )
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.observing import worded
+from pulsar_doctor.diagnosis.restart_laws import sent_in_vain
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
@@ -75,10 +78,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             "its backlog is reported as 0, although not everything seems to be acknowledged"
         )
     elif _was_here_just_now(view, alone, limits["reconnect_wait"]):
-        yield Unknown(
-            "nobody is attached at this moment, and messages were requested just now: a window "
-            "shows whether consumers come and go (--window 10s)"
-        )
+        yield Unknown(worded("there_just_now", view))
+    elif (in_vain := sent_in_vain(view, limits["restart_wait"])) is not None:
+        yield Unknown(in_vain)
     elif _may_come_back(alone, limits["reconnect_wait"]):
         since = "the topic was reloaded" if alone.reloaded else "the last one left just now"
         yield Unknown(f"no consumer has connected since {since}; check again in a moment")
