@@ -28,7 +28,8 @@ A consumer that has acknowledged before is suspected if its last ack is five min
 more than 16 messages that are not new, and it is sent more; after a minute if it acknowledged only
 in the first third of its life. Beside others that acknowledge all the time it is suspected after a
 silence of `first_ack` and ten times as long as theirs. After `silent_for`, with 50 messages or
-more, that is a stall.
+more, that is a stall. So it is, whoever is beside it, if its last ack and FLOW are older than
+`silent_for`, it was sent messages all that time, and holds about as many as came.
 
 Readers, other non-durable subscriptions and standbys are not judged. On Exclusive and Failover only
 the internal stats show what a consumer holds. Without acknowledgements within batches
@@ -56,6 +57,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
     queue_untouched,
     rest_beside_others,
     silent_holder,
+    with_it_or_due,
 )
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
@@ -86,6 +88,7 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS, WIRE})
 SYMPTOM = "nothing comes"
 BY_SILENCE = True
+SENT_EVENLY = 0.75  # of what comes in so long, at least, where it is sent some all the time
 EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
 
 
@@ -104,6 +107,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             several = _held(view, consumer) > IN_HAND.default
             certain = several or consumer.quiet_at_least(limits["longest_job"])
             yield _finding(view, consumer, None if certain else limits["longest_job"])
+        elif consumer.number not in beside and (text := _in_traffic(view, consumer, limits)):
+            yield _beside_finding(view, consumer, text)
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
         elif consumer.number in beside and _held(view, consumer) >= FORGETS_FROM:
@@ -151,6 +156,25 @@ def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Si
     first = max(limits["first_ack"], FIRST_ACK_WITHIN.default)
     within = acks_again(view, consumer, first)
     return acks_stopped(view, consumer, within, int(IN_HAND.default))
+
+
+def _in_traffic(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Sentence | None:
+    """That it took and acknowledged nothing for long, and was sent messages all that time.
+
+    What it holds is more than one batch, and about as many as came since at the rate of now, or
+    more. If it was idle before, it may have begun on its first job just now. Who never acknowledged
+    any and asks for more takes them.
+    """
+    worked, rate = consumer.since_work, consumer.msg_rate_out
+    within = max(limits["silent_for"], limits["first_ack"])
+    if worked is None or worked.seconds < within or not rate or consumer.message_ack_rate:
+        return None
+    kept = max(_held(view, consumer), with_it_or_due(view, consumer))
+    few = max(IN_HAND.default, consumer.entry_messages_most or 0)
+    takes = consumer.never_acked and (consumer.sent_another_flow or consumer.refilled)
+    excused = takes or consumer.resting or consumer.closed or _passed_over(view, consumer)
+    longer = _may_receive(consumer) and kept > max(few, SENT_EVENLY * rate * worked.seconds)
+    return worded("hangs_in_traffic", consumer, kept=kept) if longer and not excused else None
 
 
 def _held(view: SubscriptionView, consumer: ConsumerView) -> int:
