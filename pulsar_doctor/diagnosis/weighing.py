@@ -222,6 +222,8 @@ def _judged(
     if found.status == "healthy":
         return _earned(view, found, causes, limits)
     named = {each.code for each in found.findings if each.severity != "info"}
+    whole = {each.code for each in found.findings if each.consumer is None} & named
+    named |= {code for cause in causes if cause.code in whole for code in cause.explains}
     suspects: Sequence[Suspect] = ()
     if undecided or found.status == "unknown":
         well = well_at_most(view, found, tuple(resting(view, limits[HEALTHY])))
