@@ -280,7 +280,6 @@ OF_PLACES = {
         "{since_delivery}][; its last ack came {last} ago]"
     ),
     "with_nobody": "the broker has read {entries:entries} or more that no consumer holds: {where}",
-    "come_and_go": "{gone:consumers} connected and left",
     "no_permits_for": "{label} has had no permits for {since}",
     "closed_holding": (
         "{label} was closed[ after {after}] while it held {held:messages}, and acknowledged none"

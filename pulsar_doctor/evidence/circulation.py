@@ -72,8 +72,6 @@ class Circulation:
     before: Sent | None = None  # by the broker's rates, in the full minute before the window
     # By counters, since the consumers connected, where nothing was acknowledged since.
     life: Sent | None = None
-    # Consumers that came and left in the window, were sent messages and acknowledged none.
-    gone: int = 0
     rounds: Rounds | None = None  # None: none that the counters show
     # Whether the oldest message was sent to others before those who are there connected (or, where
     # nobody is, before messages were last requested), and is not acknowledged since.

@@ -56,7 +56,6 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> C
         life=life.sent_again if life and _nothing_ever_acknowledged(now) else None,
         at_most_twice=life is not None and life.sent <= 2 * life.stock,
         ever_sent=_ever_sent(now),
-        gone=_came_and_left(observed),
         rounds=_rounds(observed, batch),
         starts_over=observed.durable is not False and _starts_over(now),
         passes=_passes(observed, batch),
@@ -130,20 +129,6 @@ def _starts_over(now: SubscriptionStats) -> bool:
     return before and _stood(now, *(each.connected_since_ms for each in consumers))
 
 
-def _came_and_left(observed: Observed) -> int:
-    """Consumers that came and left again within the window, were sent messages, and never acked.
-
-    0 where anybody whom the window shows has acknowledged, or mark-delete moved in it.
-    """
-    window, values = observed.window, observed.course.values
-    moved = window.last.age(observed.now.last_mark_delete_advanced_timestamp_ms)
-    lately = moved is not None and moved.ms <= (window.span_ms or 0)
-    seen = (each for value in values if value for each in value.consumers or ())
-    if lately or not all(ACKED in each.never for each in seen):
-        return 0
-    return sum(bool(each.msg_out_counter) for each in window.visitors(observed.subscription))
-
-
 def _rounds(observed: Observed, batch: int) -> Rounds | None:
     """By the counters since the topic was loaded.
 
@@ -175,7 +160,7 @@ def _passes(observed: Observed, batch: int) -> bool:
     expired = now.msg_rate_expired or observed.course.growth(attrgetter("total_msg_expired"))
     if published is None or waits is None or waits < 0 or observed.acknowledged_ranges != 0:
         return False
-    return not (expired or _came_and_left(observed)) and PASSES * waits * batch <= published
+    return not expired and PASSES * waits * batch <= published
 
 
 def _sent_in_window(

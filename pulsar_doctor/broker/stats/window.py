@@ -243,11 +243,6 @@ class Window:
             seen |= by_identity(consumers_of(sample, name) or ())
         return tuple(consumer for key, consumer in seen.items() if key not in still)
 
-    def visitors(self, name: str) -> tuple[ConsumerStats, ...]:
-        """Consumers that came after the first sample and left before the last, as last seen."""
-        first = {identity(each) for each in consumers_of(self.first, name) or ()}
-        return tuple(each for each in self.left(name) or () if identity(each) not in first)
-
 
 def spaced(samples: Iterable[Sample], interval_ms: int) -> Iterator[Sample]:
     """The samples, each at least `interval_ms` after the one before where it tells no time."""

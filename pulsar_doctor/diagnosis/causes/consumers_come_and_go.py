@@ -1,5 +1,7 @@
 """A consumer connects, is closed, and connects again, all the time.
 
+You see: another `connectedSince` in each document, while `lastMarkDeleteAdvancedTimestamp` stays.
+
 An application that seeks, closes and subscribes again, or crashes and is started anew loses its
 place: what it was sent is sent again. One document lists it or nobody, as chance has it.
 

@@ -14,9 +14,8 @@ In the statistics, what came back is what was sent, less what is unacknowledged 
 since. Messages came three times if more than twice as many were sent as there are, or if most were
 given back in the window and in the minute before it. If nobody has ever acknowledged anything, the
 whole life counts, unless a message comes less often than once in `round`. It is unknown if messages
-may have come back only once, or if consumers come and go and nobody acknowledges any. Retries that
-succeed are no storm: it is silent if five times what waits was published in the window, with no ack
-after mark-delete.
+may have come back only once. Retries that succeed are no storm: it is silent if five times what
+waits was published in the window, with no ack after mark-delete.
 
 In a trace, a message that goes to the dead-letter topic ends its circle. The check knows that topic
 by the name TOPIC-SUBSCRIPTION-DLQ, by its producer's name (Java, Go) or by its initial
@@ -157,9 +156,6 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
     sent, life = circulation.window, circulation.life
     if _nothing_comes_again(circulation, limits):
         return
-    if circulation.gone:
-        text = "{} within the window, and what they were sent comes again: find out why they stop"
-        yield Unknown(say(text, worded("come_and_go", circulation)))
     span = circulation.span_seconds
     within = say("in {}", duration(span)) if span else say("in the window")
     if sent is not None and sent.in_circles and _comes_back(sent, limits):
