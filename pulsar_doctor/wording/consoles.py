@@ -59,6 +59,7 @@ def wrapped(text: Text, width: int, set_in: int = 0) -> Iterator[Text]:
     set_in: characters that all lines but the first are shorter.
     """
     for line in text.split("\n", allow_blank=True):
+        line.plain = printable_lines(line.plain)  # before it is measured
         offsets: list[int] = []
         column = 0
         for word in WORD.finditer(line.plain):

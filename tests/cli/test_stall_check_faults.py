@@ -214,7 +214,8 @@ def test_many_topics_of_a_broker_that_is_down_are_one_sentence(check: Check, for
         told = check(url, "a", "b", "c", "-o", form)
         assert told.code == 3
         assert told.sentence() == (
-            f"3 could not be read: nothing listens at {url}; is the broker up? See --admin-url"
+            "persistent://public/default/a, persistent://public/default/b and 1 more could not be "
+            f"read: nothing listens at {url}; is the broker up? See --admin-url"
         )
     if form == "json":
         assert list(told.unreachable) == ["a", "b", "c"]

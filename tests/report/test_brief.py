@@ -45,6 +45,10 @@ def read(text: str) -> str:
     return "\n".join(strings(json.loads(text)))
 
 
+def says_that_it_is_cut(text: str) -> bool:
+    return "cut" in json.loads(text)
+
+
 def brief(run: Any) -> Any:
     return json.loads(written("brief", run))
 

@@ -5,7 +5,8 @@ format's own reader. It fails where the text is not one whole report, and gives 
 carries: of a format for programs a list, for each subscription what it is told of it, then for
 each topic that could not be read; of one for people the text, with its escapes undone. `held(name)`
 is a name as far as the format can hold it, where it cannot hold every one; `ordered(diagnoses)`
-their order in the report, where that is not the order in which they come.
+their order in the report, where that is not the order in which they come;
+`says_that_it_is_cut(text)`: names may be missing, and the report says so.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.checkup.result import REST, Cluster, Tally
 from pulsar_doctor.cli import stall_check
-from pulsar_doctor.diagnosis.answers import Severity
+from pulsar_doctor.diagnosis.answers import Severity, Suspect
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.formats import FORMATS, write
@@ -111,16 +112,17 @@ def evil(status: Status, which: str) -> Diagnosis:
 
 
 ONE_OF_EACH = [evil(status, f"{EVIL}{number}") for number, status in enumerate(STATUSES)]
+# Its last line is as wide as the narrowest terminal if what prints nothing has no width.
+CODED = verdict("unknown", suspects=(Suspect("0000000X\x10\u732b\u732b", None, 0.0, ""),))
 MANY = [evil("stalled", f"{number}{EVIL}") for number in range(9)]
 
 
-# Open: it fails for a line of the table that is too long, and for topics that the brief document
-# cuts without a word.
-@pytest.mark.slow
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(diagnoses=different, unread=not_read, width=st.sampled_from(WIDTHS))
 @example(diagnoses=ONE_OF_EACH, unread=[(EVIL, EVIL)], width=WIDTHS[-1])
 @example(diagnoses=[], unread=[(EVIL, EVIL)], width=WIDTHS[-1])
+@example(diagnoses=[], unread=[("0", ""), ("00", "")], width=WIDTHS[0])
+@example(diagnoses=[CODED], unread=[], width=WIDTHS[0])
 @example(diagnoses=MANY, unread=[], width=WIDTHS[0])
 @example(diagnoses=MANY, unread=[], width=WIDTHS[-1])
 def test_no_name_breaks_a_report_and_each_is_told(
@@ -162,6 +164,8 @@ def assert_each_is_told(name: str, diagnoses: list[Diagnosis], unread: Unread) -
     diagnoses = getattr(its(name), "ordered", list)(diagnoses)
     if isinstance(told, str):
         assert text.endswith("\n")
+        if getattr(its(name), "says_that_it_is_cut", lambda _: False)(text):
+            return
         shown = [topic for topic, _ in unread]
         if len(diagnoses) <= IN_DETAIL_MOST:
             shown += [one.subscription for one in diagnoses if one.status != "healthy"]

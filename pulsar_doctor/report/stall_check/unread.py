@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.wording.printable import listed, many, printable
 
 SENTENCES_MOST = 5
+NAMED_MOST = 2  # topics in a sentence
 
 
 def summary(checkup: Checkup) -> str:
@@ -36,7 +37,7 @@ def sentences(unreachable: Iterable[tuple[str, str]]) -> list[str]:
 
 def _because(topics: list[str], reason: str) -> str:
     if len(topics) > 1:
-        return f"{len(topics)} could not be read: {reason}"
+        return f"{listed(topics, NAMED_MOST)} could not be read: {reason}"
     if not is_topic(topics[0]):
         return reason
     named = topics[0] in reason.partition(" (")[0]  # the broker's words are in brackets
