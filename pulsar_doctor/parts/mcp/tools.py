@@ -50,14 +50,18 @@ class Tools:
 
     async def judge(
         self, ctx: Call, document: Document, kind: DocumentKind = "stats", topic: Arg = "",
-        subscription: Arg = "",
+        subscription: Arg = "", at: Arg = "",
     ) -> CallToolResult:  # fmt: skip
         """Explains why subscriptions are stuck, from a text that somebody pasted; needs no cluster.
 
         kind `stats`: what `pulsar-admin topics stats` printed, metrics of a broker, a thread dump
         of a client, or a log; or what `topics stats-internal` printed; or a case of pulsar-doctor.
+        at: when it was printed, such as 2026-05-01T12:00:00Z.
         """
-        line = self._source(f"--{kind}", document or " ", "", topic, subscription)
+        line = [
+            *_options(at=at),
+            *self._source(f"--{kind}", document or " ", "", topic, subscription),
+        ]
         return await self.doctor.answer(ctx, *BRIEF, *line, pasted=document)
 
     async def explain(self, ctx: Call, code: Arg) -> CallToolResult:
@@ -65,11 +69,7 @@ class Tools:
         return await self.doctor.answer(ctx, "explain", "--", code)
 
     async def known_issues(
-        self,
-        ctx: Call,
-        issue: Arg = "",
-        component: Arg = "broker",
-        version: Arg = "",
+        self, ctx: Call, issue: Arg = "", component: Arg = "broker", version: Arg = ""
     ) -> CallToolResult:
         """Shows a known bug, or lists those of a version of the broker, java, go, cpp, …"""
         some = ("list", *_options(component=component, version=version))
@@ -124,18 +124,17 @@ class Tools:
         return INCIDENT.read_text("utf-8").format(where=where, note=NOTE)
 
     def _source(
-        self,
-        option: str,
-        document: str,
-        context: str,
-        topic: str,
-        subscription: str,
+        self, option: str, document: str, context: str, topic: str, subscription: str,
         where: str = "",
-    ) -> list[str]:
+    ) -> list[str]:  # fmt: skip
         """What is read: standard input, if there is a document; else a cluster. where: a namespace.
 
-        Raises ToolError for a cluster that is not allowed.
+        Raises ToolError for nothing or too much, and for a cluster that is not allowed.
         """
+        if topic and where:
+            raise ToolError("give a topic or a namespace, not both")
+        if not (document or topic or where):
+            raise ToolError(f"give a topic, or a {'document' if option else 'namespace'}")
         first, allowed = f"{option}=-", self.doctor.contexts
         if not document:
             context = context or (allowed[0] if len(allowed) == 1 else "")

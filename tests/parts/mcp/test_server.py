@@ -37,6 +37,22 @@ LOG = (
     .splitlines()[0]
     .partition("\t")[2]
 )
+MESSAGES: tuple[dict[str, Any], ...] = tuple(
+    {"jsonrpc": "2.0", **message}
+    for message in (
+        {
+            "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        },
+        {"method": "notifications/initialized"},
+        {
+            "id": 2, "method": "tools/call",
+            "params": {"name": "check", "arguments": {"topic": "t", "context": "live"}},
+        },
+    )
+)  # fmt: skip
 Calls = Callable[[Client], Awaitable[None]]
 
 
@@ -183,7 +199,7 @@ def test_only_contexts_that_the_owner_allowed(home: Path) -> None:
         for context in ("other", "", "live,other", "../x"):
             told = await ask(client, "check", topic="t", context=context)
             assert "allowed: live, dead" in told, context
-        assert (await ask(client, "check", context="live"))["exit_code"] == 2
+        assert "give a topic, or a namespace" in await ask(client, "check", context="live")
 
     async def none(client: Client) -> None:
         assert "none, see --allow-context" in await ask(client, "check", topic="t", context="live")
@@ -197,6 +213,34 @@ def test_only_contexts_that_the_owner_allowed(home: Path) -> None:
     )  # fmt: skip
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "there is no context 'nobody'" in ran.stderr
+
+
+def test_what_a_tool_does_not_take_is_an_error_in_its_own_words(home: Path) -> None:
+    async def calls(client: Client) -> None:
+        told = await ask(client, "check", topic="t", window=60, **{"\x1b" * 999: 1})
+        assert "check has no argument" in told
+        assert told.endswith("window; it has topic, subscription, namespace, context, seconds")
+        assert len(told) < 300
+        for tool in ("check", "what_if", "holes"):
+            assert "give a topic, or a" in await ask(client, tool)
+        assert "not both" in await ask(client, "check", topic="t", namespace="a/b")
+        stats = json.dumps(stats_of(STUCK))
+        for tool, arguments in (
+            ("judge", {"document": ""}),
+            ("judge", {"document": "{}"}),
+            ("judge", {"document": stats, "subscription": "none"}),
+            ("judge", {"document": stats, "kind": "internal-stats"}),
+            ("holes", {"document": stats}),
+            ("compare", {"document": stats, "earlier": "{"}),
+            ("check", {"topic": "t"}),
+        ):
+            told = await ask(client, tool, **arguments)
+            assert told["exit_code"] in (2, 3)
+            assert "--" not in str(told), tool
+        judged = await ask(client, "judge", document=stats, at="2026-11-21T12:00:00Z")
+        assert "12:00:00 UTC" in judged["data"]["checked"]
+
+    talk(calls, contexts(home, live=DEAD), "live")
 
 
 def test_large_arguments_and_ten_calls_at_once(home: Path) -> None:
@@ -244,29 +288,55 @@ def test_a_call_ends_with_its_time_or_when_it_is_cancelled(home: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("leave", [lambda it: it.stdin.close(), lambda it: it.terminate()])
+@pytest.mark.parametrize(
+    "leave", [lambda it: it.stdin.close(), lambda it: it.terminate(), lambda it: it.kill()]
+)
 def test_of_a_client_that_goes_away_nothing_is_left(home: Path, leave: Any) -> None:
-    hello: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {}}
-    hello["clientInfo"] = {"name": "test", "version": "1"}
-    call = {"name": "check", "arguments": {"topic": "t", "context": "live"}}
-    messages: tuple[dict[str, Any], ...] = (
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": call},
-    )
     with serving(silent) as broker, subprocess.Popen(
         [sys.executable, *line("live")], env=contexts(home, live=broker.url), text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as server:  # fmt: skip
         assert server.stdin is not None
-        for message in messages:
-            server.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+        for message in MESSAGES:
+            server.stdin.write(json.dumps(message) + "\n")
             server.stdin.flush()
         eventually(lambda: len(family(server.pid)) > 1, timeout=60)
         everybody = family(server.pid)
         leave(server)
         server.wait(timeout=30)
         eventually(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in everybody))
+
+
+@linux
+def test_of_a_client_of_http_that_goes_away_nothing_is_left(home: Path) -> None:
+    headers = {"Accept": "application/json, text/event-stream"}
+    with (
+        serving(silent) as broker,
+        served(contexts(home, live=broker.url), "live") as (url, server),
+    ):
+        began = httpx2.post(url, json=MESSAGES[0], headers=headers)
+        headers["mcp-session-id"] = began.headers["mcp-session-id"]
+        httpx2.post(url, json=MESSAGES[1], headers=headers)
+        with httpx2.stream("POST", url, json=MESSAGES[2], headers=headers):
+            eventually(lambda: len(family(server)) > 1, timeout=60)
+        eventually(lambda: len(family(server)) == 1)
+
+
+def test_half_of_a_character_is_an_answer_too(home: Path) -> None:
+    call = {"name": "explain", "arguments": {"code": "\ud800 \U0001f600"}}
+    messages = (*MESSAGES[:2], MESSAGES[2] | {"params": call})
+    with subprocess.Popen(
+        [sys.executable, *line()], env=contexts(home), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("[" * 100_000 + '"\\ud800"\n')
+        server.stdin.write("".join(json.dumps(each) + "\n" for each in messages))
+        server.stdin.flush()
+        server.stdout.readline()
+        assert "there is no cause" in server.stdout.readline()
+        server.stdin.close()
 
 
 def test_on_loopback_host_and_origin_are_checked(home: Path) -> None:
