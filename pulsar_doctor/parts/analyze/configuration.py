@@ -37,21 +37,25 @@ QUERIES = {
 # plans anew after each shuffle. 250,000 rows: 74 CPU-seconds without these, 28 with them.
 FEW_ROWS = 2_000_000
 FEW = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.combineAdjacentAggregation": "true",  # of one partition: in one step
     "spark.buffer.pageSize": "1m",  # of each sort and aggregate: not 32 MiB or more
-    # Functions for machine learning, which Spark finds by reflection while a session starts.
-    "spark.sql.extensions.test.loadFromCp": "false",
 }
+# Up to here one partition for each FEW_ROWS holds what is moved, and Spark plans once.
+SOME_ROWS = 20_000_000
+SOME = {"spark.sql.adaptive.enabled": "false"}
 # Of many rows what the tables share is kept in columns. To compress these takes longer than all
 # that it spares. What memory does not hold is written to disk.
 MANY = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
-# Of many, this collector adds least to each row, and nothing to what Java must compile.
-MANY_JAVA = " -XX:+UseParallelGC"
+# Of many, this collector adds least to each row, and nothing to what Java must compile. Java's
+# second compiler takes what runs 30 times as often as by default: what runs for each row, and not
+# what plans and generates code (10 million rows: 13 CPU-seconds of that compiler, 33 without).
+MANY_JAVA = (
+    " -XX:+UseParallelGC -XX:Tier4InvocationThreshold=150000 -XX:Tier4MinInvocationThreshold=20000"
+    " -XX:Tier4CompileThreshold=400000 -XX:Tier4BackEdgeThreshold=1200000"
+)
 OUR_COLLECTOR = re.compile(r" -XX:\+Use\w+GC")
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes
 # longer than the rows do. A partial aggregate and a top-K sort are compiled nevertheless.
@@ -87,11 +91,25 @@ def of_this_machine(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
+        "spark.sql.shuffle.partitions": str(_partitions(rows, cores)),
+        # Functions for machine learning, which Spark finds by reflection while a session starts.
+        "spark.sql.extensions.test.loadFromCp": "false",
         **(FEW if few else MANY),
+        **(SOME if rows <= SOME_ROWS else {}),
         **(INTERPRETED if rows <= INTERPRETED_ROWS else {}),
         **java_options(scratch, java),
     }
+
+
+def _partitions(rows: float, cores: int) -> int:
+    if rows > SOME_ROWS:
+        return max(16, 4 * cores)
+    return max(1, min(cores, math.ceil(rows / FEW_ROWS)))
+
+
+def is_ours(java_options: str) -> bool:
+    """Whether these are the options of a Java in this machine's memory, all chosen by us."""
+    return FEW_JAVA in java_options or MANY_JAVA in java_options
 
 
 def driver_mib(machine_bytes: int) -> int:

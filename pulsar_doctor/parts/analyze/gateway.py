@@ -1,8 +1,8 @@
 """Starts the Java in which Spark runs, and ends it.
 
 spark-submit starts a shell, then a Java that only prints a command, then the Java of that command,
-which reads all settings again. For a small trace to which nobody has set anything of Spark the
-command is known, and that Java is started at once, also before all is known that Spark is for.
+which reads all settings again. Where nobody has set anything of Spark the command is known, and
+that Java is started at once; for a small trace also before all is known that Spark is for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pulsar_doctor.parts.analyze.configuration import FEW_JAVA, JAVA_OPTIONS
+from pulsar_doctor.parts.analyze.configuration import FEW_JAVA, JAVA_OPTIONS, is_ours
 from pulsar_doctor.parts.analyze.java import spark_java_home
 from pulsar_doctor.parts.analyze.masters import is_local
 
@@ -51,14 +51,14 @@ OPTIONS = (
 
 
 def command_of(settings: Mapping[str, str], home: Path) -> list[str] | None:
-    """The command of Spark's Java for few rows; None where somebody has set more than we know.
+    """The command of Spark's Java; None where somebody has set more than we know.
 
     home: where Spark is installed. Of a pyspark that pip has installed there is no folder `conf`.
     """
     options = settings.get(JAVA_OPTIONS, "")
     read = [name for name in os.environ if name.startswith(READ_BY_SCRIPTS) and name not in KNOWN]
     there = {each.name for each in home.iterdir()}
-    if read or FEW_JAVA not in options or "conf" in there or "jars" not in there:
+    if read or not is_ours(options) or "conf" in there or "jars" not in there:
         return None
     memory = f"-Xmx{settings['spark.driver.memory']}"
     java = str(spark_java_home() / "bin" / "java")

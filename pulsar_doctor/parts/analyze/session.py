@@ -198,7 +198,7 @@ def classic(where: Where) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def begin(where: Where) -> Iterator[Begun]:
-    """Starts Java for few rows where its command is known, and does not wait for it.
+    """Starts Java where its command is known, and does not wait for it.
 
     Afterwards it is gone, and so are the temporary files.
     """

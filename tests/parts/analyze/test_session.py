@@ -130,12 +130,16 @@ def test_for_few_rows_java_compiles_little_and_spark_plans_once(untold, tmp_path
     assert few["spark.sql.adaptive.enabled"] == "false"
     assert few["spark.sql.extensions.test.loadFromCp"] == "false"
     assert "TieredStopAtLevel=1" in few["spark.driver.defaultJavaOptions"]
-    many = settings(Where(rows=2_000_001), tmp_path)
-    assert int(many["spark.sql.shuffle.partitions"]) > 1
+    some = settings(Where(rows=20_000_000), tmp_path)
+    assert int(some["spark.sql.shuffle.partitions"]) == min(10, os.cpu_count() or 1)
+    assert some["spark.sql.adaptive.enabled"] == "false"
+    many = settings(Where(rows=20_000_001), tmp_path)
+    assert int(many["spark.sql.shuffle.partitions"]) >= 16
     assert many["spark.sql.adaptive.enabled"] == "true"
-    assert many["spark.sql.inMemoryColumnarStorage.compressed"] == "false"
-    assert "spark.sql.extensions.test.loadFromCp" not in many
-    assert "TieredStopAtLevel" not in many["spark.driver.defaultJavaOptions"]
+    for each in (some, many):
+        assert each["spark.sql.inMemoryColumnarStorage.compressed"] == "false"
+        assert each["spark.sql.extensions.test.loadFromCp"] == "false"
+        assert "TieredStopAtLevel" not in each["spark.driver.defaultJavaOptions"]
     untold.write_text("spark.sql.adaptive.enabled true\n")
     assert "spark.sql.adaptive.enabled" not in settings(Where(rows=5), tmp_path)
     untold.write_text("spark.master yarn\n")
@@ -199,7 +203,7 @@ def home(tmp_path):
 
 
 @pytest.mark.usefixtures("outside")
-def test_for_few_rows_java_starts_without_spark_submit(untold, monkeypatch, home, tmp_path):
+def test_here_java_starts_without_spark_submit(untold, monkeypatch, home, tmp_path):
     few = settings(Where(rows=5), tmp_path / "a folder")
     assert command_of(few, home) is None  # the user has a folder of settings
     monkeypatch.delenv("SPARK_CONF_DIR")
@@ -209,7 +213,8 @@ def test_for_few_rows_java_starts_without_spark_submit(untold, monkeypatch, home
     assert f"-Xmx{few['spark.driver.memory']}" in command
     at = command.index("-cp")
     assert command[at + 1] == f"{home}/conf:{home}/jars/slf4j-api-2.jar:{home}/jars/*"
-    assert command_of(settings(Where(), tmp_path), home) is None
+    assert command_of(settings(Where(), tmp_path), home) is not None
+    assert command_of(settings(Where(master="yarn"), tmp_path), home) is None
     for name in ("SPARK_DRIVER_MEMORY", "PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"):
         with monkeypatch.context() as told:
             told.setenv(name, "1g")

@@ -123,7 +123,7 @@ def is_a(command: str) -> Column:
 
 def count_of(which: Column) -> Column:
     """How many rows of a group are so."""
-    return F.sum(F.when(which, F.lit(1)).otherwise(F.lit(0)))
+    return F.count(F.when(which, F.lit(1)))
 
 
 def sum_of(which: Column, name: str) -> Column:
