@@ -17,7 +17,7 @@ from pathlib import Path
 from pulsar_doctor import __version__
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.owners import open_to_others
-from pulsar_doctor.parts.analyze.configuration import FEW_JAVA, FEW_ROWS, JAVA_OPTIONS
+from pulsar_doctor.parts.analyze.configuration import JAVA_OPTIONS, is_ours
 from pulsar_doctor.parts.sandbox.distribution import alone, cache_folder, java_home, own_folder
 
 PREFIX = "spark-classes-"
@@ -28,10 +28,10 @@ LOG = " -Xlog:disable -Xlog:all=warning:stderr"
 REFUSED = re.compile(
     r"^\[.*error *\]\[(?:cds|aot)|^\[.*warning *\]\[cds|^# A fatal error", re.MULTILINE
 )
-KEPT = "the classes of Spark are kept in {}: the next analyses of small traces start faster"
+KEPT = "the classes of Spark are kept in {}: the next analyses start faster"
 NOT_KEPT = "the classes of Spark are not kept: {} is full or cannot be written, or Java failed"
-NOT_SMALL = f"--warm is for at most {FEW_ROWS:,} rows that Spark reads on this machine"
-SUGGESTED = "`analyze --warm`, once, lets the next analyses of small traces start faster"
+NOT_HERE = "--warm is for rows that Spark reads on this machine"
+SUGGESTED = "`analyze --warm`, once, lets the next analyses start faster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,9 @@ def archive_here(spark_home: Path) -> Archive | None:
 def with_archive(
     settings: Mapping[str, str], spark_home: Path, log: Path, *, warm: bool | None
 ) -> Iterator[dict[str, str]]:
-    """These settings of Spark; for few rows in this machine's memory Java uses the archive."""
+    """These settings of Spark; in this machine's memory Java uses the archive."""
     options = settings.get(JAVA_OPTIONS, "")
-    archive = archive_here(spark_home) if FEW_JAVA in options else None
+    archive = archive_here(spark_home) if is_ours(options) else None
     if archive is None:
         yield dict(settings)
         return
@@ -134,13 +134,13 @@ def with_archive(
         yield {**settings, JAVA_OPTIONS: options + option}
 
 
-def note(spark_home: Path, *, small: bool, warm: bool, suggest: bool) -> str | None:
+def note(spark_home: Path, *, here: bool, warm: bool, suggest: bool) -> str | None:
     """What to say of the archive after an analysis: what --warm did, or once that it exists.
 
     Or why it is not used, where others could change what is in the cache folder.
     """
-    if not small:
-        return NOT_SMALL if warm else None
+    if not here:
+        return NOT_HERE if warm else None
     try:
         cache = cache_folder()
     except DoctorError as error:

@@ -12,13 +12,13 @@ import pytest
 from pulsar_doctor.parts.analyze import archive
 from pulsar_doctor.parts.analyze.archive import (
     LOG,
-    NOT_SMALL,
+    NOT_HERE,
     SUGGESTED,
     Archive,
     archive_for,
     note,
 )
-from pulsar_doctor.parts.analyze.configuration import FEW_JAVA, JAVA_OPTIONS
+from pulsar_doctor.parts.analyze.configuration import FEW_JAVA, JAVA_OPTIONS, MANY_JAVA
 from tests.parts.analyze.made_traces import slow
 from tests.support.command_line import pulsar_doctor
 
@@ -148,14 +148,15 @@ def test_a_cache_folder_that_cannot_be_written_is_no_error(home):
     assert [option_of(kept, warm=warm) for warm in (True, False, None)] == ["", "", ""]
 
 
-def test_only_a_java_for_few_rows_gets_it(home, monkeypatch):
+def test_only_a_java_with_our_options_alone_gets_it(home, monkeypatch):
     kept = of(home)
     option_of(kept, warm=True, writes="x")
     monkeypatch.setattr(archive, "archive_here", lambda spark_home: kept)
     log = home.parent / "java.log"
     for options, more in (
         (f"-Da=b{FEW_JAVA}", f'{LOG} -XX:SharedArchiveFile="{kept.file}"'),
-        ("", ""),
+        (f"-Da=b{MANY_JAVA}", f'{LOG} -XX:SharedArchiveFile="{kept.file}"'),
+        ("-Da=b", ""),
     ):
         with archive.with_archive({JAVA_OPTIONS: options}, home, log, warm=None) as settings:
             assert settings == {JAVA_OPTIONS: options + more}
@@ -164,13 +165,13 @@ def test_only_a_java_for_few_rows_gets_it(home, monkeypatch):
 def test_a_terminal_reads_once_that_it_can_be_made(home, monkeypatch):
     kept = of(home)
     monkeypatch.setattr(archive, "archive_here", lambda spark_home: kept)
-    assert note(home, small=True, warm=False, suggest=False) is None
-    assert note(home, small=True, warm=False, suggest=True) == SUGGESTED
-    assert note(home, small=True, warm=False, suggest=True) is None
-    assert "not kept" in (note(home, small=True, warm=True, suggest=False) or "")
-    assert note(home, small=False, warm=True, suggest=False) == NOT_SMALL
+    assert note(home, here=True, warm=False, suggest=False) is None
+    assert note(home, here=True, warm=False, suggest=True) == SUGGESTED
+    assert note(home, here=True, warm=False, suggest=True) is None
+    assert "not kept" in (note(home, here=True, warm=True, suggest=False) or "")
+    assert note(home, here=False, warm=True, suggest=False) == NOT_HERE
     option_of(kept, warm=True, writes="x")
-    assert str(kept.file) in (note(home, small=True, warm=True, suggest=False) or "")
+    assert str(kept.file) in (note(home, here=True, warm=True, suggest=False) or "")
 
 
 @pytest.mark.slow

@@ -145,7 +145,6 @@ def _analyze(where: Where, bucket_us: int | None, request: AnalyzeRequest) -> in
         looked, begun = _looked(stack, request, where)
         spark = _start_spark(stack, replace(where, rows=looked.rows, begun=begun))
         from pulsar_doctor.parts.analyze import analyzing, asking, reading_only, running
-        from pulsar_doctor.parts.analyze.configuration import FEW_ROWS
         from pulsar_doctor.parts.analyze.progress import progress as shown
         from pulsar_doctor.parts.analyze.report.analysis import analysis_json
 
@@ -177,8 +176,8 @@ def _analyze(where: Where, bucket_us: int | None, request: AnalyzeRequest) -> in
         source, made = analyzing.analyze(spark, wanted, looked, make, progress, tell)
         if request.save_dir:
             say(f"saved in {request.save_dir}")
-        small = looked.rows <= FEW_ROWS and running.is_in_this_process(spark)
-    _speak_of_archive(where, small=small)
+        here = running.is_in_this_process(spark)
+    _speak_of_archive(where, here=here)
     if isinstance(made, asking.SqlAnswer):
         _print_answer(made, request)
         return LEFT_OUT_CODE if source.left_out else 0
@@ -187,12 +186,12 @@ def _analyze(where: Where, bucket_us: int | None, request: AnalyzeRequest) -> in
     return _code(made, request)
 
 
-def _speak_of_archive(where: Where, *, small: bool) -> None:
+def _speak_of_archive(where: Where, *, here: bool) -> None:
     from pulsar_doctor.parts.analyze.archive import note
     from pulsar_doctor.parts.analyze.gateway import spark_home
 
-    suggest = small and where.warm is None and stderr().isatty() and not is_given("quiet")
-    if text := note(spark_home(), warm=bool(where.warm), small=small, suggest=suggest):
+    suggest = here and where.warm is None and stderr().isatty() and not is_given("quiet")
+    if text := note(spark_home(), warm=bool(where.warm), here=here, suggest=suggest):
         say(f"pulsar-doctor: {text}")
 
 

@@ -87,7 +87,7 @@ class AnalyzeRequest:
     warm: bool | None = option(
         "--warm/--cold", default=None,
         help="Keep the classes that Spark has loaded, 200 MB in the cache folder, so that the next "
-        "analyses of small traces start faster; --cold deletes them.",
+        "analyses start faster; --cold deletes them.",
     )
     fail_on: FailOn = fail_on_option()
     accept_unknown: AcceptUnknown | None = accept_unknown_option()
