@@ -385,6 +385,11 @@ def test_nor_in_what_the_aggregates_share(made: Both) -> None:
     assert [name for name in passes if moved_unreduced(made.plans[name])] == []
 
 
+def test_each_pass_reads_the_rows_once(made: Both) -> None:
+    passes = ("landmarks", "profile", "histogram", "blocks")
+    assert [made.plans[f"pass {name}"].count("FileScan") for name in passes] == [1] * len(passes)
+
+
 def test_no_executor_needs_python_for_what_the_driver_knows(made: Both) -> None:
     """What createDataFrame makes of rows is pickled, and read by a Python of the executor's."""
     assert [name for name, plan in made.plans.items() if "ExistingRDD" in plan] == []

@@ -118,29 +118,24 @@ def _touched(rows: DataFrame) -> DataFrame:
     takes = F.col("subscription_type").isin(*SINGLE_ACTIVE)
     individual = F.col("ack_type") == "individual"
     cumulative = (F.col("ack_type") == "cumulative") & takes
-    consumed = rows.where(F.col("incarnation").isNotNull() & F.col("transaction").isNull())
-    consumed = consumed.withColumn("number", _number())  # a transaction may not be committed
-    one = consumed.where(
-        (is_a("MESSAGE") | (is_a("ACK") & (individual | cumulative)))
-        & F.col("message_ids").isNull()
-        & F.col("entry_id").isNotNull()
-    ).select(
-        "number",
-        "ledger_id",
-        "entry_id",
-        "ack_set",
-        is_a("MESSAGE").alias("delivered"),
-        cumulative.alias("cumulative"),
-    )
-    ids = F.when(individual, F.col("message_ids")).otherwise(F.slice("message_ids", -1, 1))
-    several = (
-        consumed.where(is_a("ACK") & (individual | cumulative) & F.col("message_ids").isNotNull())
-        .select("number", F.explode(ids).alias("id"), cumulative.alias("cumulative"))
-        .select("number", "id.*", F.lit(False).alias("delivered"), "cumulative")
+    named = is_a("MESSAGE") | (is_a("ACK") & (individual | cumulative))
+    # A transaction may not be committed.
+    counts = F.col("incarnation").isNotNull() & F.col("transaction").isNull() & named
+    one = F.array(F.struct("ledger_id", "entry_id", "ack_set"))
+    several = F.when(individual, F.col("message_ids")).otherwise(F.slice("message_ids", -1, 1))
+    each = (
+        rows.where(counts)
+        .select(
+            _number().alias("number"),
+            is_a("MESSAGE").alias("delivered"),
+            cumulative.alias("cumulative"),
+            F.inline(F.when(F.col("message_ids").isNull(), one).otherwise(several)),
+        )
+        .where(F.col("entry_id").isNotNull())
     )
     left = F.length(F.translate(F.hex("ack_set"), "0", "")) > 0
     part = ~F.col("delivered") & F.coalesce(left, F.lit(False))
-    return one.unionByName(several).select(
+    return each.select(
         "number",
         "ledger_id",
         "entry_id",
