@@ -36,13 +36,15 @@ QUERIES = {
 # Where there are few rows most of the time is Java's, compiling what runs once, and Spark's, which
 # plans anew after each shuffle. 250,000 rows: 74 CPU-seconds without these, 28 with them.
 FEW_ROWS = 2_000_000
-FEW = {
+FEW = {"spark.buffer.pageSize": "1m"}  # of each sort and aggregate: not 32 MiB or more
+# Up to here what is left after a scan is so little that one partition holds it: then nothing is
+# moved any more, and Spark need not plan anew after each shuffle.
+SOME_ROWS = 10_000_000
+SOME = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.combineAdjacentAggregation": "true",  # of one partition: in one step
-    "spark.buffer.pageSize": "1m",  # of each sort and aggregate: not 32 MiB or more
 }
-# Up to here one partition for each FEW_ROWS holds what is moved, and Spark plans once.
-SOME_ROWS = 20_000_000
-SOME = {"spark.sql.adaptive.enabled": "false"}
 # Of many rows what the tables share is kept in columns. To compress these takes longer than all
 # that it spares. What memory does not hold is written to disk.
 MANY = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
@@ -91,7 +93,7 @@ def of_this_machine(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.shuffle.partitions": str(_partitions(rows, cores)),
+        "spark.sql.shuffle.partitions": str(max(16, 4 * cores)),
         # Functions for machine learning, which Spark finds by reflection while a session starts.
         "spark.sql.extensions.test.loadFromCp": "false",
         **(FEW if few else MANY),
@@ -99,12 +101,6 @@ def of_this_machine(
         **(INTERPRETED if rows <= INTERPRETED_ROWS else {}),
         **java_options(scratch, java),
     }
-
-
-def _partitions(rows: float, cores: int) -> int:
-    if rows > SOME_ROWS:
-        return max(16, 4 * cores)
-    return max(1, min(cores, math.ceil(rows / FEW_ROWS)))
 
 
 def is_ours(java_options: str) -> bool:
