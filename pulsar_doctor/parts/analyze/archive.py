@@ -79,7 +79,7 @@ class Archive:
             yield option
 
     def _judge(self, log: Path) -> None:
-        if REFUSED.search(log.read_text(errors="replace")):
+        if log.exists() and REFUSED.search(log.read_text(errors="replace")):
             self.remove()
 
     @contextlib.contextmanager

@@ -125,6 +125,14 @@ def test_one_that_java_refuses_is_deleted(home, refusal):
     assert kept.file is None
 
 
+def test_one_that_no_java_has_read_stays(home):
+    kept = of(home)
+    option_of(kept, warm=True, writes="x")
+    (home.parent / "java.log").unlink()
+    option_of(kept)
+    assert kept.file is not None
+
+
 def test_one_of_which_java_only_warns_stays(home):
     kept = of(home)
     option_of(kept, warm=True, writes="x")
