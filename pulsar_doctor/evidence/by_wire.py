@@ -95,19 +95,27 @@ def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
     position, holder = min(first, key=lambda each: each[0])
     open_entry = holder.deliveries[position]
     before = [each.given_back[position][0] for each in ledgers if position in each.given_back]
-    number = holder.given_back.get(position, (0, open_entry.number))[1]
-    again = holder.redelivered if before else 0  # at most so many of the later ones came before
-    later = holder.messages - again - number - (holder.unacked - open_entry.messages)
-    passed = (number > 0 and later > 0) or any(
+    passed, since_ns = _passed(holder, position), min((open_entry.at_ns, *before))
+    by_others = any(
         other.highest > position and not other.unacked for other in ledgers if other is not holder
     )
-    since_ns = min((open_entry.at_ns, *before))
     stood = Age(max(0, now_ns - since_ns) // 1_000_000, exact=False)
-    resting = now_ns < holder.due_ns
-    own = max(0, later) if number > 0 else 0
     return AckHole(
-        int(passed), stood, proven=passed, passed=own, held=holder.unacked, delayed=resting
+        ranges=int(passed > 0 or by_others),
+        stood=stood,
+        proven=passed > 0 or by_others,
+        passed=passed,
+        held=holder.unacked,
+        delayed=now_ns < holder.due_ns,
     )
+
+
+def _passed(holder: Ledger, position: Position) -> int:
+    """Messages that came after it, and that its holder has acknowledged, at least."""
+    entry, (_, new) = holder.deliveries[position], holder.given_back.get(position, (0, 0))
+    number = new + holder.redelivered if new else entry.number
+    later = holder.messages - number - (holder.unacked - entry.messages)
+    return max(0, later) if number > 0 else 0
 
 
 def _first(ledger: Ledger) -> Position:

@@ -159,7 +159,8 @@ class Ledger:
     unacked_most: int = 0  # that it ever held
     deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
     in_order: bool = True  # of the deliveries
-    # What it gave back by its id, the newest: when it was first sent, and its number then.
+    # What it gave back by its id, the newest: when it was first sent, and how many new messages
+    # had come when it was first given back.
     given_back: dict[Position, tuple[int, int]] = field(default_factory=dict)
     newest: Position = NOWHERE
     highest: Position = NOWHERE
