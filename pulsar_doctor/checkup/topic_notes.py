@@ -21,7 +21,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.topic import TopicStats
@@ -32,7 +31,7 @@ from pulsar_doctor.wording.sizes import in_words
 NAMED_MOST = 5
 LETTERS = {"-DLQ": "its dead letters", "-RETRY": "its messages to be tried again"}
 DEAD = re.compile(r"dlq|dlt|dead(?!line)", re.IGNORECASE)
-GUESSED_MOST = 100  # topics, of which each is compared with all subscriptions
+WORD = re.compile(r"[^\W_]+")
 CHECK = "check the names of the topic and of the subscription"
 
 
@@ -73,27 +72,14 @@ class TopicNotes:
                 if count[topic] == 1 and topic not in own:
                     yield topic, name, f"{topic}{ending}", what
         usual = {f"{topic}{ending}" for topic in (*own, *count) for ending in LETTERS}
-        others = (there for there in sorted(self.letters) if there not in usual)
-        for there in islice(others, GUESSED_MOST):
-            if owner := self._likely_owner(there):
+        owners: dict[str, set[tuple[str, str]]] = {}  # by the first words of their names
+        for owner in self.subscriptions:
+            for word in (*WORD.findall(_local(owner[0]))[:1], *WORD.findall(owner[1])[:1]):
+                owners.setdefault(word.lower(), set()).add(owner)
+        for there in self.letters.keys() - usual:
+            of = (owners.get(word.lower(), set()) for word in WORD.findall(_local(there)))
+            if owner := _likely_owner(there, set().union(*of)):
                 yield *owner, there, "by its name its dead letters"
-
-    def _likely_owner(self, there: str) -> tuple[str, str] | None:
-        """The subscription that the name of a topic of dead letters names best; None: not one.
-
-        TOPIC-OTHER-DLQ is that of another subscription of a topic, which was not read.
-        """
-        space, _, local = there.rpartition("/")
-        found: list[tuple[int, tuple[str, str]]] = []
-        for topic, name in self.subscriptions:
-            if topic.rpartition("/")[0] == space and topic != there:
-                by_name = 2 * _names(local, name)
-                usual = not by_name and there.startswith(f"{topic}-") and there.endswith("-DLQ")
-                by_topic = 0 if usual else _names(local, _local(topic))
-                found += [(by_name + by_topic, (topic, name))] if by_name + by_topic else []
-        most = max((score for score, _ in found), default=0)
-        best = [owner for score, owner in found if score == most]
-        return best[0] if len(best) == 1 else None
 
     def of_unused(self) -> Iterator[tuple[str, str]]:
         """In a sweep: topics that nobody has subscribed to, though messages come in."""
@@ -108,6 +94,24 @@ class TopicNotes:
             text = "nobody has subscribed to {:topics}, though messages came in: {}; what came {}"
             gone = "is deleted unless retention keeps it"
             yield names[0], say(text, len(names), listed(sorted(names), NAMED_MOST), gone)
+
+
+def _likely_owner(there: str, owners: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    """The subscription that the name of a topic of dead letters names best; None: not one.
+
+    TOPIC-OTHER-DLQ is that of another subscription of a topic, which was not read.
+    """
+    space, _, local = there.rpartition("/")
+    found: list[tuple[int, tuple[str, str]]] = []
+    for topic, name in owners:
+        by_name = 2 * _names(local, name)
+        usual = not by_name and there.startswith(f"{topic}-") and there.endswith("-DLQ")
+        score = by_name + (0 if usual else _names(local, _local(topic)))
+        here = topic.rpartition("/")[0] == space and topic != there
+        found += [(score, (topic, name))] if score and here else []
+    most = max((score for score, _ in found), default=0)
+    best = [owner for score, owner in found if score == most]
+    return best[0] if len(best) == 1 else None
 
 
 def _local(topic: str) -> str:
