@@ -42,7 +42,7 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TextKind:
     """One kind of text."""
 
     what: str  # in the sentence about what can be read: `thread dumps (jstack)`
@@ -106,14 +106,14 @@ def text_of(content: bytes) -> str:
 
 
 @cache
-def known() -> tuple[Kind, ...]:
+def known() -> tuple[TextKind, ...]:
     """All, the broker's own answers first."""
     found = (module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in found]
     return tuple(kind for module in modules for kind in module.KINDS)
 
 
-def _read(kind: Kind, text: str, name: str, *, alone: bool) -> Brought:
+def _read(kind: TextKind, text: str, name: str, *, alone: bool) -> Brought:
     """What one kind shows. alone: the text is of no other kind.
 
     Raises InputError where that cannot be read.

@@ -11,7 +11,7 @@ from pulsar_doctor.broker.samples import answers_in
 from pulsar_doctor.broker.samples.files import called, located
 from pulsar_doctor.broker.samples.plain import Plain
 from pulsar_doctor.broker.scrapes import is_users, scrapes_in
-from pulsar_doctor.checkup.kinds import Brought, Kind
+from pulsar_doctor.checkup.kinds import Brought, TextKind
 from pulsar_doctor.wording.printable import many
 
 FIELD = re.compile(  # in JSON, perhaps quoted; as Java or YAML write it; in a table of a browser
@@ -41,6 +41,6 @@ def _topics(samples: Sequence[Plain]) -> str:
 
 
 KINDS = (  # the first is what a text of no kind is taken to be
-    Kind("statistics of a broker (`pulsar-admin topics stats`)", FIELD.search, _answers),
-    Kind("metrics of a broker (`curl http://BROKER:8080/metrics/`)", LINE.search, _metrics),
+    TextKind("statistics of a broker (`pulsar-admin topics stats`)", FIELD.search, _answers),
+    TextKind("metrics of a broker (`curl http://BROKER:8080/metrics/`)", LINE.search, _metrics),
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.stats.metrics import LINE, labels_in, value_of
-from pulsar_doctor.checkup.kinds import Brought, Kind
+from pulsar_doctor.checkup.kinds import Brought, TextKind
 from pulsar_doctor.checkup.result import REST
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
@@ -32,13 +32,13 @@ SHOWN = {
 }
 SHOWN_MOST = 50
 PLACE = "topic", "pulsar_topic", "pulsar_namespace"  # the first that is there
-Numbers = dict[str, list[float]]  # by what they count, one of each scrape
-Consumers = dict[tuple[str, str], Numbers]  # by topic or namespace, and by subscription
+# By topic or namespace, and by subscription; what is counted; one number of each scrape.
+ByPlace = dict[tuple[str, str], dict[str, list[float]]]
 
 
 def _read(text: str, name: str) -> Brought:
     """A sentence for the consumers of each place. Raises InputError where no line can be read."""
-    found: Consumers = defaultdict(lambda: defaultdict(list))
+    found: ByPlace = defaultdict(lambda: defaultdict(list))
     for metric, written, value in LINE.findall(text.encode("utf-8", "surrogateescape")):
         what = SHOWN.get(metric.decode().removeprefix("client_"))
         labels, counted = labels_in(written.decode("utf-8", "replace")), value_of(value)
@@ -55,7 +55,7 @@ def _read(text: str, name: str) -> Brought:
     return Brought(name, what, notes=notes, incomplete=why)
 
 
-def _sentences(found: Consumers) -> Iterator[str]:
+def _sentences(found: ByPlace) -> Iterator[str]:
     for (place, subscription), numbers in found.items():
         who = f"the consumers of {subscription}" if subscription else "the consumers"
         where = f" on {place}" if place else ""
@@ -69,4 +69,4 @@ def _grown(numbers: Sequence[float]) -> str:
     return f"{last:,.0f}" + (f" ({last - first:+,.0f})" if last != first else "")
 
 
-KINDS = (Kind("metrics of a client (`pulsar_client_*`)", MARK.search, _read),)
+KINDS = (TextKind("metrics of a client (`pulsar_client_*`)", MARK.search, _read),)

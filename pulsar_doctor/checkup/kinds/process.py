@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pulsar_doctor.broker.samples.files import called
-from pulsar_doctor.checkup.kinds import Brought, Kind
+from pulsar_doctor.checkup.kinds import Brought, TextKind
 from pulsar_doctor.diagnosis.known.log_lines import known_lines
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.dumps.thread_dump import CHARACTERS_MOST, ThreadDump, dumps, has_any
@@ -42,6 +42,6 @@ def _log(text: str, name: str) -> Brought:
 
 
 KINDS = (
-    Kind("logs of clients and brokers", LINE.search, _log),
-    Kind("thread dumps (jstack, jcmd, goroutines, py-spy, faulthandler)", has_any, _dumps),
+    TextKind("logs of clients and brokers", LINE.search, _log),
+    TextKind("thread dumps (jstack, jcmd, goroutines, py-spy, faulthandler)", has_any, _dumps),
 )

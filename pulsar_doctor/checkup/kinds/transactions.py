@@ -15,7 +15,7 @@ from pulsar_doctor.broker.samples.plain import UNKNOWN
 from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.transactions import OpenTransactions, slow_of
-from pulsar_doctor.checkup.kinds import Brought, Kind
+from pulsar_doctor.checkup.kinds import Brought, TextKind
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.dumps.answers import documents_in
 from pulsar_doctor.ledger.consumers import full_name
@@ -80,7 +80,7 @@ def joined(
 
 
 KINDS = (
-    Kind(
+    TextKind(
         "transactions (`pulsar-admin transactions slow-transactions`, `pending-ack-stats`)",
         FIELD.search,
         _read,
