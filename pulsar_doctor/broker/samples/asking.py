@@ -151,12 +151,14 @@ def of_plain(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) ->
     """
     if len(request.named) > 1:
         raise InputError("such files are samples of one topic; give one TOPIC or none")
-    sources = [[each for each in given if _source(each) == source] for source in range(3)]
-    sources = list(filter(None, sources))
-    if not request.named:
-        sources[0] = _named_by(sources[1:], sources[0])
+    by_source = ([one for one in given if _source(one) == source] for source in range(3))
+    first, *others = filter(None, by_source)
+    sources = [first if request.named else _named_by(others, first), *others]
     sources = [each for each in sources if _has(each[-1], request.named)] or sources[:1]
-    read = [_of_source(each, request, at_ms if given[-1] in each else None) for each in sources]
+    last = _source(given[-1])
+    read = [
+        _of_source(each, request, at_ms if _source(each[-1]) == last else None) for each in sources
+    ]
     return reduce(ReadSamples.and_of_less, read)
 
 
@@ -170,7 +172,7 @@ def _has(plain: Plain, topics: Sequence[str]) -> bool:
     return not topics or UNNAMED in names or any(is_called(e, topics[0]) for e in names)
 
 
-def _named_by(others: Sequence[Sequence[Plain]], given: Sequence[Plain]) -> Sequence[Plain]:
+def _named_by(others: Sequence[Sequence[Plain]], given: list[Plain]) -> list[Plain]:
     """Statistics without the name of their topic; with it where others have its connections."""
     sample = given[-1].samples.get(UNNAMED)
     if sample is None or given[-1].kind != TOPIC:

@@ -32,6 +32,8 @@ def _read(text: str, name: str) -> Brought:
     documents, cut = documents_in(text, BEGINS)
     with located(called(name)):
         found = [each for one in documents for each in _answers(Fields(one))]
+        for each in found:  # what has a wrong type is an error of this file
+            _ = [[*each.pending(topic, None)] for topic in each.topics]
     if not found:
         raise InputError(f"{called(name)} has no whole answer about transactions")
     counts = [each for each in found if each.acknowledging is not None]

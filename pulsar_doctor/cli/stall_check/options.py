@@ -106,7 +106,7 @@ class StallCheckRequest:
             "--stats", "stats_files", metavar="FILE", multiple=True,
             help="Judge a file of --save, or what `pulsar-admin topics stats` (or "
             "partitioned-stats) printed; - is stdin. Repeated: samples, the oldest first. Beside "
-            "them also metrics, thread dumps and logs of the same incident.",
+            "them also metrics, transactions, thread dumps and logs of the same incident.",
         ),
         click.option(
             "--internal-stats", "internal_files", metavar="FILE", multiple=True,

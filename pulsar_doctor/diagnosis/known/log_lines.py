@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("log_lines.toml")
-LISTS = ("has", "codes")
 AROUND = 1000  # characters before and behind the text that makes a line known
 NAMES_MOST = 2_000  # topics and subscriptions of one row
 TIME = re.compile(
@@ -70,7 +69,7 @@ def rows() -> tuple[LogRow, ...]:
     """The table."""
     programs: list[dict[str, Any]] = tomllib.loads(TABLE.read_text("utf-8"))["program"]
     return tuple(
-        LogRow(name, each["of"], *(tuple(row.get(key, ())) for key in LISTS), row["means"])
+        LogRow(name, each["of"], tuple(row["has"]), tuple(row.get("codes", ())), row["means"])
         for each in programs
         for name, row in each["lines"].items()
     )

@@ -192,8 +192,9 @@ class _Reading:
     def _end_thread(self) -> None:
         if self.head is not None:
             frames, held = tuple(self.frames), tuple(self.held)
-            places = self.state, frames, held, self.awaited
-            self.threads.append(JavaThread(*self.head, *places, *self.ages))
+            self.threads.append(
+                JavaThread(*self.head, self.state, frames, held, self.awaited, *self.ages)
+            )
         self.head, self.state, self.frames, self.held, self.awaited = None, "", [], [], None
 
     def dump(self) -> Dump:
