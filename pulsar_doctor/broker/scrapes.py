@@ -22,7 +22,6 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.printable import many
 
 BEFORE_LINES = re.compile(r"^[> \t]{1,8}(?=pulsar_)", re.MULTILINE)  # quoted, or indented
-CUT = "is cut off within its last line"
 
 
 def scrapes_in(text: str, name: str) -> list[Plain]:

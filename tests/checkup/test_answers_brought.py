@@ -2,7 +2,8 @@
 
 In answers/: a broker's topics, of which ways-py-hang takes no message; of the topic of stats.json
 50 of 100 messages are acknowledged in a transaction that is open for 70 s; a Java and a Go client
-that hang, each scraped twice.
+that hang, each scraped twice. pulsarctl.json is of the same moment as pulsar-admin-stats.json, by
+Apache's Go library for administration, which pulsarctl prints.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def test_statistics_of_a_topic_count_before_a_whole_brokers() -> None:
     assert len(by_topic(document)) == 5
     rc, document = judged(HANG, BROKER, more=("ways-py-healthy",))
     assert set(by_topic(document)) == {"ways-py-healthy"}
+
+
+def test_pulsarctl_writes_the_same_with_other_fields() -> None:
+    both = [judged(ANSWERS / f"{name}.json")[1] for name in ("pulsar-admin-stats", "pulsarctl")]
+    first, second = (each["subscriptions"][0]["suspects"][0] for each in both)
+    assert (first["code"], first["consumer"]) == ("permits-exhausted", "py-hang")
+    assert first == second
 
 
 @pytest.mark.parametrize("broken", ['{"n/s": {"0x0": {"persistent": []}}}', '{"persistent": 1}'])
