@@ -33,21 +33,17 @@ class LastRound:
 
     def __init__(self, every_seconds: float) -> None:
         self._late_after = LATE_ROUNDS * every_seconds + LATE_SECONDS
-        self._now: tuple[bytes, float | None] = (NO_ROUND, None)
+        self._ended: float | None = None
+        self.page = NO_ROUND  # what a scrape gets
 
     def publish(self, text: str) -> None:
         """A round has ended, with this page."""
-        self._now = text.encode(), time.monotonic()
-
-    @property
-    def page(self) -> bytes:
-        """What a scrape gets."""
-        return self._now[0]
+        self.page, self._ended = text.encode(), time.monotonic()
 
     @property
     def state(self) -> dict[str, bool | float | None]:
         """`ready` says whether verdicts can be relied on; no age: no round has ended yet."""
-        since = self._now[1]
+        since = self._ended
         age = None if since is None else time.monotonic() - since
         ready = age is not None and age <= self._late_after
         return {"ready": ready, "round_age_seconds": None if age is None else round(age, 3)}
