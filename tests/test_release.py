@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,24 +63,6 @@ def test_what_the_one_file_lacks_it_says_in_one_sentence(built: Path) -> None:
     ran = one_file(built, "trace", "show", "t.ptrace")
     assert ran.returncode == 3
     assert "pip install 'pulsar-doctor[trace]'" in ran.stderr
-
-
-def test_the_first_commands_of_the_readme_install_it(tmp_path: Path) -> None:
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=release.ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, names.decode().split("\0")):
-        if not name.startswith("tests/") and (release.ROOT / name).exists():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(release.ROOT / name, tmp_path / name)
-    first = re.search(r"```sh\n(.*?)```", (release.ROOT / "README.md").read_text(), re.S)
-    assert first
-    install, check = first[1].splitlines()
-    subprocess.run(["sh", "-c", install], cwd=tmp_path, check=True, capture_output=True)
-    program = check.partition(" ")[0]
-    ran = subprocess.run(
-        [program, "stall-check", "--stats", STATE], cwd=tmp_path, capture_output=True, check=False
-    )
-    assert ran.returncode == 1, ran.stderr
 
 
 def test_each_file_has_its_checksum(built: Path) -> None:
