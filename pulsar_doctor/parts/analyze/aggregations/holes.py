@@ -112,8 +112,8 @@ def _number() -> Column:
 def _touched(rows: DataFrame) -> DataFrame:
     """Every entry that a MESSAGE brings or an ACK names, and what that says of it.
 
-    Columns: number, ledger_id, entry_id; delivered; whole or part: it is acknowledged; cumulative:
-    and all before it too.
+    Columns: number, ledger_id, entry_id, ack_set; delivered; whole or part: it is acknowledged;
+    cumulative: and all before it too.
     """
     takes = F.col("subscription_type").isin(*SINGLE_ACTIVE)
     individual = F.col("ack_type") == "individual"
@@ -123,26 +123,18 @@ def _touched(rows: DataFrame) -> DataFrame:
     counts = F.col("incarnation").isNotNull() & F.col("transaction").isNull() & named
     one = F.array(F.struct("ledger_id", "entry_id", "ack_set"))
     several = F.when(individual, F.col("message_ids")).otherwise(F.slice("message_ids", -1, 1))
-    each = (
+    left = F.length(F.translate(F.hex("ack_set"), "0", "")) > 0
+    part = ~F.col("delivered") & F.coalesce(left, F.lit(False))
+    return (
         rows.where(counts)
         .select(
             _number().alias("number"),
             is_a("MESSAGE").alias("delivered"),
-            cumulative.alias("cumulative"),
+            F.coalesce(cumulative, F.lit(False)).alias("cumulative"),
             F.inline(F.when(F.col("message_ids").isNull(), one).otherwise(several)),
         )
         .where(F.col("entry_id").isNotNull())
-    )
-    left = F.length(F.translate(F.hex("ack_set"), "0", "")) > 0
-    part = ~F.col("delivered") & F.coalesce(left, F.lit(False))
-    return each.select(
-        "number",
-        "ledger_id",
-        "entry_id",
-        "delivered",
-        (~F.col("delivered") & ~part).alias("whole"),
-        part.alias("part"),
-        F.coalesce("cumulative", F.lit(False)).alias("cumulative"),
+        .withColumns({"part": part, "whole": ~F.col("delivered") & ~part})
     )
 
 
