@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,10 +41,10 @@ def having(module: str) -> list[str]:
     return [part for part in parts() if find_spec(f"{PACKAGE}.{part}.{module}")]
 
 
-def offered(module: str, table: str) -> dict[str, Any]:
-    """The rows of this table of all parts that have it in a module of this name."""
+def offered(module: str, table: str, of: Sequence[str] = ()) -> dict[str, Any]:
+    """The rows of this table of these parts, or all that have it in a module of this name."""
     rows: dict[str, Any] = {}
-    for part in having(module):
+    for part in of or having(module):
         rows |= getattr(load(part, module), table, {})
     return rows
 

@@ -138,9 +138,10 @@ def end_as_with_ctrl_c() -> None:
             signal.signal(number, interrupt)
 
 
-def given(table: str) -> dict[str, Any]:
-    """The values of options that parts offer, by their names; those that were given."""
-    names = (name.strip("-").replace("-", "_") for name in installed.offered("offers", table))
+def given(table: str, *parts: str) -> dict[str, Any]:
+    """The values of options that these parts offer, or all, by their names; those given."""
+    offered = installed.offered("offers", table, parts)
+    names = (name.strip("-").replace("-", "_") for name in offered)
     values = click.get_current_context().find_root().ensure_object(dict)
     return {name: values[name] for name in names if name in values}
 

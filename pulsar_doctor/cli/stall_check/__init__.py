@@ -125,6 +125,7 @@ def command(request: StallCheckRequest) -> int:
     pulsar-doctor stall-check --all --watch --every 1m
     pulsar-doctor stall-check --all --watch -o jsonl | jq 'select(.status == "stalled")'
     pulsar-doctor stall-check --all --watch --listen 127.0.0.1:9464
+    pulsar-doctor stall-check --all --watch --keep records
     pulsar-doctor stall-check orders -s billing --decide
     pulsar-doctor stall-check orders -s billing --consumers
     pulsar-doctor stall-check orders --save incident.gz
@@ -332,6 +333,7 @@ def _watch(where: Settings, judge: Judge, request: StallCheckRequest) -> int:
     from pulsar_doctor.cli.stall_check.watching import watch
 
     kept, steadying = LastSamples(), Steadying()
+    judge = replace(judge, keep_views=bool(given("WATCH")))
 
     def check(tell: Callable[[str], None], progress: Progress | None) -> Checkup:
         checkup = _of_broker(where, judge, request, talk=(tell, progress), kept=kept)
@@ -355,12 +357,14 @@ def _watch(where: Settings, judge: Judge, request: StallCheckRequest) -> int:
 @contextmanager
 def _beside(request: StallCheckRequest) -> Iterator[list[RoundHook]]:
     """What verdicts pass through: of the parts with an option that was given, such as --listen."""
-    options, every = given("WATCH"), request.every_seconds
-    parts = installed.having("rounds") if options else ()
+    named, every = not request.fleet, request.every_seconds
+    hooks: list[RoundHook] = []
     with ExitStack() as stack:
-        all_of_them = (installed.load(part, "rounds").beside for part in parts)
-        named = not request.fleet
-        yield [stack.enter_context(each(options, named=named, every=every)) for each in all_of_them]
+        for part in installed.having("rounds"):
+            if options := given("WATCH", part):
+                beside = installed.load(part, "rounds").beside
+                hooks.append(stack.enter_context(beside(options, named=named, every=every)))
+        yield hooks
 
 
 @contextmanager

@@ -51,6 +51,7 @@ SECTIONS = {
     ),
     "The verdict": ("after", "changes", "skip", "suppressions", "fail_on", "accept_unknown"),
     "Output": ("consumers", "only", "worst", "save", "listen", "output", "json_schema"),
+    "Record": ("keep", "keep_for", "keep_size", "keep_hosts"),
 }  # fmt: skip
 
 

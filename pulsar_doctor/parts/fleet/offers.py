@@ -1,0 +1,25 @@
+"""What this part adds to `stall-check --watch`: --keep, and how much is kept."""
+
+from pulsar_doctor.cli._types import DURATION, SIZE
+
+WATCH = {
+    "--keep": {
+        "metavar": "DIR",
+        "help": "With --watch: record verdicts and numbers as Parquet in this folder, for `fleet`.",
+    },
+    "--keep-for": {
+        "metavar": "DURATION",
+        "type": DURATION,
+        "help": "With --keep: delete what is older; default: 90d.",
+    },
+    "--keep-size": {
+        "metavar": "SIZE",
+        "type": SIZE,
+        "help": "With --keep: delete the oldest beyond so many bytes; default: 10GiB.",
+    },
+    "--keep-hosts": {
+        "is_flag": True,
+        "default": None,
+        "help": "With --keep: record hosts of consumers as they are, not as pseudonyms.",
+    },
+}

@@ -1,0 +1,128 @@
+"""`stall-check --watch --keep DIR`: records each round of a watch when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.parts.fleet.record import (
+    NO_CAUSE,
+    NUMBERS_SECONDS,
+    NamedCause,
+    RecordRow,
+    cause_of,
+    gone_row,
+    micros,
+    round_row,
+    row_of,
+)
+from pulsar_doctor.wording.gate import complain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pulsar_doctor.checkup.result import Checkup
+    from pulsar_doctor.diagnosis.short_form import VerdictKey
+    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.parts.fleet.journal import Keeper
+
+    Recorded = Callable[[Checkup, Iterable[Diagnosis]], Iterator[Diagnosis]]
+
+DEFAULT_SECONDS, DEFAULT_SIZE = 90 * 86400.0, 10 << 30
+
+
+class RoundRecorder:
+    """Chooses what is written of each round. Changes in place."""
+
+    def __init__(self, every: float, key: bytes | None) -> None:
+        self._every, self._hosts_key = every, key
+        self._last: dict[VerdictKey, tuple[object, NamedCause]] = {}  # status and cause of each
+        self._changed: set[VerdictKey] = set()  # in the round before this one
+        self._quarter = -1  # in which all numbers were written last
+        self.rows: list[RecordRow] = []  # of the round that has ended
+
+    def through(self, checkup: Checkup, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        """The same verdicts; once they are read to their end, `rows` is what is to be kept."""
+        from pulsar_doctor.diagnosis.short_form import key_of
+
+        quarter = micros(checkup.checked_at) // (NUMBERS_SECONDS * 1_000_000)
+        last = dict(self._last)
+        rows: list[RecordRow] = []
+        seen: set[VerdictKey] = set()
+        changed: set[VerdictKey] = set()
+        for diagnosis in diagnoses:
+            key = key_of(diagnosis)
+            seen.add(key)
+            verdict = self._verdict(key, diagnosis)
+            if verdict != last.get(key):
+                changed.add(key)
+            last[key] = verdict
+            if quarter != self._quarter or key in changed or key in self._changed:
+                rows.append(row_of(checkup, diagnosis, verdict[1], self._hosts_key))
+            yield diagnosis
+        if not (checkup.unreachable or checkup.stopped):
+            for key in self._last.keys() - seen:
+                del last[key]
+                rows.append(gone_row(checkup, *key))
+        self.rows = [round_row(checkup, len(seen), self._every), *rows]
+        self._last, self._changed, self._quarter = last, changed, quarter
+
+    def write_all_next(self) -> None:
+        """What was to be kept is lost: the next round has every number."""
+        self._quarter = -1
+
+    def _verdict(self, key: VerdictKey, diagnosis: Diagnosis) -> tuple[object, NamedCause]:
+        """What a watch shows. Where that is worse than this round's own, the cause is the last."""
+        steady = diagnosis.steady
+        status = diagnosis.status if steady is None else steady.status
+        before = self._last.get(key, (None, NO_CAUSE))[1]
+        cause = cause_of(diagnosis) if status == diagnosis.status else before
+        return status, before if cause.compared == before.compared else cause
+
+
+@contextmanager
+def beside(options: Mapping[str, Any], *, named: bool, every: float) -> Iterator[Recorded]:
+    """Records as long as the watch lasts; yields what the verdicts of each round pass through.
+
+    options: of the call. every: seconds.
+    """
+    folder = options.get("keep")
+    if folder is None:
+        raise InputError(f"--{next(iter(options)).replace('_', '-')} needs --keep DIR; add it")
+    with needing("trace", "recording a watch"):
+        from pulsar_doctor.parts.fleet import journal
+    root = Path(folder)
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = None if options.get("keep_hosts") else journal.key_of(root)
+    except OSError as error:
+        raise InputError(f"cannot record in {folder}: {error.strerror}") from None
+    recorder = RoundRecorder(every, key)
+    keeper: list[Keeper] = []
+
+    def recorded(checkup: Checkup, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+        yield from recorder.through(checkup, diagnoses)
+        try:
+            if not keeper:
+                name = checkup.cluster.name if checkup.cluster else None
+                seconds = options.get("keep_for", DEFAULT_SECONDS)
+                size = options.get("keep_size", DEFAULT_SIZE)
+                keeper.append(journal.Keeper(root, name, seconds=seconds, size=size))
+            keeper[0].append(recorder.rows)
+        except OSError as error:
+            recorder.write_all_next()
+            complain(f"this round is not recorded in {folder}: {error.strerror}")
+
+    try:
+        yield recorded
+    finally:
+        try:
+            for each in keeper:
+                each.close()
+        except OSError as error:
+            raise DoctorError(
+                f"the last hour is not sealed in {folder}: {error.strerror}"
+            ) from None
