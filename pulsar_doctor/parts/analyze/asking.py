@@ -46,7 +46,7 @@ def answer(tables: Mapping[str, DataFrame], query: str) -> SqlAnswer:
     try:
         with failures_in_one_sentence("--sql"), having(spark, AS_WRITTEN):
             require_reading_only(spark, query, tables)
-            return _answer(spark.sql(query))
+            return rows_of(spark.sql(query))
     except DoctorError as error:
         raise _mistake(error) from error.__cause__
     finally:
@@ -66,7 +66,8 @@ def _mistake(error: DoctorError) -> DoctorError:
     return InputError(f"--sql: {why}")
 
 
-def _answer(found: DataFrame) -> SqlAnswer:
+def rows_of(found: DataFrame) -> SqlAnswer:
+    """The rows of a table, 10,000 at most, as JSON has them."""
     twice = [name for name, count in Counter(map(str.lower, found.columns)).items() if count > 1]
     if twice:
         raise InputError(f"--sql: two columns are named {twice[0]}; name one of them AS another")

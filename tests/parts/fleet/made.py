@@ -204,7 +204,9 @@ class MadeFleet:
             case "leak":
                 of.lives.append(Life(begin, BAD, renamed=True))
                 of.leaks_from = begin
-                stall = Stall(begin + 2 * DAY, begin + 2 * DAY + 3 * HOUR, "permit-leak", "restart")
+                stall = Stall(
+                    begin + 2 * DAY, begin + 2 * DAY + 3 * HOUR, "permit-leak", "new version"
+                )
                 of.lives.append(Life(stall.end, OLD, renamed=True))
                 of.stalls.append(stall)
                 return Planted(kind, of.number, begin, stall)

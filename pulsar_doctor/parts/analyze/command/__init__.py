@@ -13,7 +13,11 @@ from pulsar_doctor.cli._calls import accepted, is_given, say
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import taking, talk_options
 from pulsar_doctor.errors import InputError, needing
-from pulsar_doctor.parts.analyze.command.options import SECTIONS, AnalyzeRequest
+from pulsar_doctor.parts.analyze.command.options import (
+    SECTIONS,
+    AnalyzeRequest,
+    AnsweredBySpark,
+)
 from pulsar_doctor.wording.gate import stderr, stdout, tell_json
 
 if TYPE_CHECKING:
@@ -101,7 +105,7 @@ def command(request: AnalyzeRequest) -> int:
     exit code is 0, or 4.
     """
     bucket_us = _microseconds(request.bucket, "--bucket")
-    where = _where_of(request)
+    where = where_of(request, "analyzing traces")
     _refuse_a_part(request)
     if request.save_format != "parquet" and not request.save_dir:
         raise InputError(f"--format {request.save_format} is for --save; give that, too")
@@ -110,9 +114,9 @@ def command(request: AnalyzeRequest) -> int:
     return _analyze(where, bucket_us, request)
 
 
-def _where_of(request: AnalyzeRequest) -> Where:
+def where_of(request: AnsweredBySpark, what_for: str) -> Where:
     """Raises InputError for a --conf that is no KEY=VALUE."""
-    with needing("spark", "analyzing traces"):
+    with needing("spark", what_for):
         from pulsar_doctor.parts.analyze.session import Where
     conf = {}
     for pair in request.conf:

@@ -33,7 +33,35 @@ SECTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeRequest:
+class AnsweredBySpark:
+    """Where Spark runs, and how much is shown."""
+
+    # fmt: off
+    top: int = option(
+        "--top", type=click.IntRange(min=1), default=10, show_default=True,
+        help="Rows of each table that a terminal shows.",
+    )
+    master: str | None = option(
+        "--master", metavar="MASTER",
+        help="The Spark master; default: that of Spark's own settings, otherwise local[*].",
+    )
+    remote: str | None = option(
+        "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."
+    )
+    conf: tuple[str, ...] = option(
+        "--conf", metavar="KEY=VALUE", multiple=True,
+        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
+    )
+    warm: bool | None = option(
+        "--warm/--cold", default=None,
+        help="Keep the classes that Spark has loaded, 200 MB in the cache folder, so that the next "
+        "analyses start faster; --cold deletes them.",
+    )
+    # fmt: on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeRequest(AnsweredBySpark):
     """One call, as it was typed; times in seconds."""
 
     # fmt: off
@@ -45,10 +73,6 @@ class AnalyzeRequest:
     proven_only: bool = proven_only_option()
     bucket: float | None = option(
         "--bucket", type=DURATION, help="Step of the timeline; default: one that fits."
-    )
-    top: int = option(
-        "--top", type=click.IntRange(min=1), default=10, show_default=True,
-        help="Rows of each table that a terminal shows.",
     )
     stall_floor: float = option(
         "--stall-floor", type=DURATION, default="1s", show_default=True,
@@ -72,22 +96,6 @@ class AnalyzeRequest:
     sql: str | None = option(
         "--sql", metavar="QUERY",
         help="Run one query (SELECT …) of Spark SQL on the tables, instead of showing them.",
-    )
-    master: str | None = option(
-        "--master", metavar="MASTER",
-        help="The Spark master; default: that of Spark's own settings, otherwise local[*].",
-    )
-    remote: str | None = option(
-        "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server."
-    )
-    conf: tuple[str, ...] = option(
-        "--conf", metavar="KEY=VALUE", multiple=True,
-        help="A setting of Spark, e.g. spark.driver.memory=4g; may be repeated.",
-    )
-    warm: bool | None = option(
-        "--warm/--cold", default=None,
-        help="Keep the classes that Spark has loaded, 200 MB in the cache folder, so that the next "
-        "analyses start faster; --cold deletes them.",
     )
     fail_on: FailOn = fail_on_option()
     accept_unknown: AcceptUnknown | None = accept_unknown_option()

@@ -1,0 +1,98 @@
+"""`pulsar-doctor fleet`: answers questions on what watches recorded, with Apache Spark."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import click
+
+from pulsar_doctor.cli._calls import is_given, say
+from pulsar_doctor.cli._commands import sectioned
+from pulsar_doctor.cli._options import argument, option, output_option, taking, talk_options
+from pulsar_doctor.errors import needing
+from pulsar_doctor.parts.analyze.command import where_of
+from pulsar_doctor.parts.analyze.command.options import AnsweredBySpark
+from pulsar_doctor.wording.gate import stdout, tell_json
+
+GROUP = "analyse"
+SECTIONS = {
+    "The answers": ("top", "save_dir", "output"),
+    "Spark": ("master", "remote", "conf", "warm"),
+}
+EPILOG = """\b
+Examples:
+  pulsar-doctor fleet records
+  pulsar-doctor fleet records --save tables -o json | jq '.stalled[0]'
+  pulsar-doctor fleet --master spark://s:7077 s3a://records --save s3a://tables
+
+\b
+Exit codes: 0 answered; 2 wrong usage, or no records; 3 no Spark, no Java, an unreachable master, a
+full disk.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRequest(AnsweredBySpark):
+    """One call, as it was typed."""
+
+    # fmt: off
+    folders: tuple[str, ...] = argument(metavar="DIR...", nargs=-1, required=True)
+    save_dir: str | None = option(
+        "--save", metavar="DIR",
+        help="Keep all tables as Parquet in this folder. The next run reads only the days of which "
+            "there are new records.",
+    )
+    output: Literal["table", "json"] = output_option("table", "json")
+    # fmt: on
+
+
+@click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
+@taking(FleetRequest)
+@talk_options
+def command(request: FleetRequest) -> int:
+    """Answers questions on weeks of a fleet, from what `--watch --keep` recorded.
+
+    DIR is a folder of `stall-check --all --watch --keep DIR`, or a path that Spark reads (s3a://,
+    hdfs://). The executors do not need pulsar-doctor.
+
+    \b
+    episodes  each time that a subscription was not well: since when, until when, the cause, who it
+              names, the largest backlog, and what ended it: a new version, a restart, an unload, a
+              reconnect, nothing that was seen; or that it goes on, or nobody watched any more
+    stalled   of each subscription and cause: how often, how long, at which hour (UTC) most
+
+    With -o json: {"schema": "pulsar-doctor/fleet/1", and each table as a list of at most 10,000
+    rows}; null means not reported. With --save each table is below DIR as Parquet; tables of days
+    (spans) are partitioned by cluster and day, and are made again only where records are new.
+    """
+    where = where_of(request, "answering questions on a fleet")
+    with ExitStack() as stack:
+        with needing("spark", "answering questions on a fleet"):
+            from pulsar_doctor.parts.analyze.asking import rows_of
+            from pulsar_doctor.parts.analyze.progress import phase
+            from pulsar_doctor.parts.analyze.progress import progress as shown
+            from pulsar_doctor.parts.analyze.session import session
+            from pulsar_doctor.parts.fleet.answering import answers
+        from pulsar_doctor.parts.fleet.report import SCHEMA, print_answer
+
+        quiet = is_given("quiet")
+        with nullcontext() if quiet else phase("starting Spark"):
+            spark = stack.enter_context(session(where))
+
+        def progress(what: str) -> AbstractContextManager[None]:
+            return nullcontext() if quiet else shown(spark, what)
+
+        document: dict[str, Any] = {"schema": SCHEMA}
+        for name, table in answers(spark, request.folders, request.save_dir, progress):
+            with progress(name):
+                found = rows_of(table)
+            document[name] = found.rows
+            if request.output == "table":
+                print_answer(stdout(), name, found, request.top)
+    if request.save_dir:
+        say(f"saved in {request.save_dir}")
+    if request.output == "json":
+        tell_json(document, indent=1)
+    return 0

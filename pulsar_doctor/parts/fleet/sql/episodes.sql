@@ -1,0 +1,63 @@
+-- Each time that a subscription was not well, over days: what came before it, and what ended it.
+-- Where a consumer came in the ten minutes before the end, it is compared with the begin.
+WITH marked AS (
+  SELECT *,
+    CASE WHEN status = lag(status) OVER w AND cause IS NOT DISTINCT FROM lag(cause) OVER w
+      AND began - lag(last_seen) OVER w <= 1800 THEN 0 ELSE 1 END AS starts
+  FROM spans
+  WINDOW w AS (PARTITION BY cluster, topic, subscription ORDER BY began)
+), numbered AS (
+  SELECT *,
+    sum(starts) OVER (PARTITION BY cluster, topic, subscription ORDER BY began) AS number
+  FROM marked
+), merged AS (
+  SELECT cluster, topic, subscription, number,
+    min(began) AS began, max(last_seen) AS last_seen,
+    max(status) AS status, max(cause) AS cause,
+    max(certainty) AS certainty, max(consumer) AS consumer, max(depth) AS depth,
+    max(broker_version) AS broker_version,
+    min_by(first_names, began) AS first_names, max_by(last_names, began) AS last_names,
+    min_by(first_lives, began) AS first_lives, max_by(last_lives, began) AS last_lives,
+    min_by(first_versions, began) AS first_versions, max_by(last_versions, began) AS last_versions,
+    max(newest) AS newest
+  FROM numbered
+  GROUP BY cluster, topic, subscription, number
+), linked AS (
+  SELECT *,
+    lead(began) OVER w AS next_began, lead(status) OVER w AS next_status,
+    lead(first_names) OVER w AS next_names, lead(first_lives) OVER w AS next_lives,
+    lead(first_versions) OVER w AS next_versions,
+    max(last_seen) OVER (PARTITION BY cluster) AS watched_until
+  FROM merged
+  WINDOW w AS (PARTITION BY cluster, topic, subscription ORDER BY began)
+), followed AS (
+  SELECT *,
+    CASE WHEN next_began - last_seen <= 1800 THEN next_began END AS ended,
+    newest >= last_seen - 600 AND newest >= began AS lately
+  FROM linked
+  WHERE status NOT IN ('healthy', 'gone')
+), compared AS (
+  SELECT *,
+    CASE WHEN lately THEN first_names ELSE last_names END AS names,
+    CASE WHEN lately THEN first_lives ELSE last_lives END AS lives,
+    CASE WHEN lately THEN first_versions ELSE last_versions END AS versions
+  FROM followed
+)
+SELECT cluster, topic, subscription, status, cause, certainty, consumer, depth,
+  began, ended, last_seen, coalesce(ended, last_seen) - began AS seconds,
+  versions, next_versions, broker_version,
+  CASE
+    WHEN ended IS NULL AND last_seen >= watched_until - 1800 THEN 'goes on'
+    WHEN ended IS NULL THEN 'not watched'
+    WHEN next_status = 'gone' THEN 'subscription deleted'
+    WHEN next_lives IS NULL OR lives IS NULL THEN 'not reported'
+    WHEN size(array_except(next_versions, versions)) > 0 THEN 'new version'
+    WHEN size(array_except(next_names, names)) > 0 THEN 'restart'
+    WHEN size(next_lives) > 1 AND size(array_except(next_lives, lives)) = size(next_lives)
+      THEN 'unload'
+    WHEN size(array_except(next_lives, lives)) > 0 THEN 'reconnect'
+    WHEN size(array_except(lives, next_lives)) > 0 THEN 'a consumer left'
+    ELSE 'nothing seen'
+  END AS ended_by
+FROM compared
+ORDER BY began DESC, cluster, topic, subscription

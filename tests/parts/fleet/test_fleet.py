@@ -1,0 +1,138 @@
+"""`pulsar-doctor fleet` on small made fleets: what was planted is what Spark finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from pulsar_doctor.cli import cli
+from pulsar_doctor.parts.fleet import answering
+from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, DAILY
+from tests.parts.fleet import twin
+from tests.parts.fleet.made import BEGIN, DAY, ENDS, HOUR, MadeFleet, Stall
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VALUES = {"remedy": BEGIN.timestamp() + DAY}
+
+
+def made(days: int, **stalls: Stall) -> MadeFleet:
+    """A subscription for each stall, ended as it says."""
+    fleet = MadeFleet(max(1, len(stalls)), days, events=0)
+    for each, stall in zip(fleet.all, stalls.values(), strict=False):
+        fleet._end(each, stall)
+        each.stalls.append(stall)
+    return fleet
+
+
+def asked(spark: SparkSession, *folders: Path, kept: Path | None = None) -> dict[str, Any]:
+    folder = None if kept is None else str(kept)
+    made = answering.answers(
+        spark, [str(each) for each in folders], folder, lambda _: nullcontext(), VALUES
+    )
+    return {name: [row.asDict() for row in table.collect()] for name, table in made}
+
+
+def since_begin(moment: datetime | None) -> float | None:
+    aware = moment and moment.replace(tzinfo=moment.tzinfo or UTC)
+    return aware and aware.timestamp() - BEGIN.timestamp()
+
+
+def test_an_episode_has_its_begin_its_end_and_what_ended_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    begins = {end: 2 * HOUR + 1800 * number for number, end in enumerate(ENDS)}
+    stalls = {end: Stall(at, at + 3 * HOUR, "paused", end) for end, at in begins.items()}
+    made(1, **stalls).write(tmp_path)
+    found = {row["ended_by"]: row for row in asked(spark, tmp_path)["episodes"]}
+    assert {end: row["seconds"] for end, row in found.items()} == dict.fromkeys(ENDS, 3 * HOUR)
+    assert {row["cause"] for row in found.values()} == {"paused"}
+    assert found["restart"]["consumer"] == "worker-0"
+    assert found["new version"]["next_versions"] != found["new version"]["versions"]
+
+
+def test_an_episode_goes_on_over_midnight(spark: SparkSession, tmp_path: Path) -> None:
+    made(2, over=Stall(DAY - HOUR, DAY + HOUR, "paused")).write(tmp_path)
+    (row,) = asked(spark, tmp_path)["episodes"]
+    assert (row["seconds"], row["ended_by"]) == (2 * HOUR, "nothing seen")
+
+
+def test_where_nobody_watched_any_more_no_end_is_known(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = made(
+        3, cut=Stall(DAY - HOUR, DAY + HOUR, "paused"), on=Stall(3 * DAY - 3600, 4 * DAY, "x")
+    )
+    fleet.write(tmp_path, days=(0, 2))
+    found = {row["cause"]: row for row in asked(spark, tmp_path)["episodes"]}
+    assert (found["paused"]["ended"], found["paused"]["ended_by"]) == (None, "not watched")
+    assert (found["x"]["ended"], found["x"]["ended_by"]) == (None, "goes on")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    MadeFleet(30, 5, events=30).write(folder)
+    return folder
+
+
+def test_duckdb_makes_the_same_tables_of_the_same_files(spark: SparkSession, fleet: Path) -> None:
+    ours, theirs = asked(spark, fleet), twin.tables(fleet, VALUES)
+    assert ours.keys() == theirs.keys()
+    for name, rows in ours.items():
+        assert twin.alike(rows) == twin.alike(theirs[name]), name
+    assert ours["episodes"]
+
+
+def written(kept: Path) -> Mapping[str, int]:
+    files = kept.glob("*/cluster=*/day=*/*.parquet")
+    return {str(file.relative_to(kept)): file.stat().st_mtime_ns for file in files}
+
+
+def test_days_are_made_once_and_a_killed_run_is_repaired(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records, kept = tmp_path / "records", tmp_path / "kept"
+    fleet = made(
+        3, a=Stall(DAY - HOUR, DAY + HOUR, "paused"), b=Stall(2 * DAY, 2 * DAY + HOUR, "x")
+    )
+    fleet.write(records, days=(0,))
+    asked(spark, records, kept=kept)
+    before = written(kept)
+    fleet.write(records, days=(1, 2))
+    answers = asked(spark, records, kept=kept)
+    after = written(kept)
+    assert before.items() <= after.items()
+    assert len(after) == 3 * len(before)
+    assert asked(spark, records, kept=kept) == answers
+    assert written(kept) == after
+    noted = sorted(kept.glob("sources/cluster=*/day=*/*.parquet"))
+    noted[1].unlink()  # as if it was killed before that was noted
+    again = asked(spark, records, kept=kept)
+    whole = asked(spark, records)
+    for name in (*BETWEEN, *ANSWERS):
+        assert twin.alike(answers[name]) == twin.alike(again[name]) == twin.alike(whole[name]), name
+
+
+def test_the_command_prints_tables_and_a_document(spark: SparkSession, fleet: Path) -> None:
+    table = CliRunner().invoke(cli, ["-q", "fleet", str(fleet), "--top", "1"])
+    assert table.exit_code == 0, table.output
+    assert "episodes: times when a subscription was not well" in table.output
+    assert "more: --top N, -o json" in table.output
+    run = CliRunner().invoke(cli, ["-q", "fleet", str(fleet), "-o", "json"])
+    document = json.loads(run.stdout)
+    assert document["schema"] == "pulsar-doctor/fleet/1"
+    assert document.keys() == {"schema", *BETWEEN, *ANSWERS}
+    assert document["episodes"][0]["began"].endswith("Z")
+
+
+def test_what_is_no_record_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    run = CliRunner().invoke(cli, ["-q", "fleet", str(tmp_path)])
+    assert run.exit_code != 0
+    assert DAILY

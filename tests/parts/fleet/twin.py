@@ -1,0 +1,81 @@
+"""The same tables by DuckDB: the queries of sql/ over views of its own on the same Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, DAILY, query_of
+
+MACROS = """
+CREATE MACRO size(a) AS len(a);
+CREATE MACRO array_except(a, b) AS [x for x in a if NOT list_contains(b, x)];
+"""
+VIEWS = """
+CREATE VIEW records AS SELECT * FROM read_parquet({files}, hive_partitioning = true);
+CREATE VIEW seen AS SELECT cluster, day, topic, subscription, epoch_us(seen_at) / 1000000 AS t,
+    CASE WHEN kind = 'gone' THEN kind ELSE status END AS status, cause, certainty, consumer,
+    backlog, broker_version, comes_in, sent_out,
+    [coalesce(c.name, '?') for c in consumers] AS names,
+    [coalesce(c.name, '?') || '@' || coalesce(epoch_us(c.connected), 0) for c in consumers]
+      AS lives,
+    list_distinct([coalesce(c.version, '?') for c in consumers]) AS versions,
+    list_max([epoch_us(c.connected) for c in consumers]) / 1000000 AS newest
+  FROM records WHERE kind IN ('seen', 'gone');
+CREATE VIEW levels_seen AS SELECT cluster, day, topic, subscription, t,
+    unnest(limits, recursive := true)
+  FROM (SELECT *, epoch_us(seen_at) / 1000000 AS t FROM records WHERE kind = 'seen');
+CREATE VIEW consumers_seen AS SELECT cluster, day, topic, subscription, t, c.name AS name,
+    c.version AS version, epoch_us(c.connected) / 1000000 AS connected, c.permits AS permits,
+    c.unacked AS unacked, c.rate AS rate
+  FROM (SELECT *, epoch_us(seen_at) / 1000000 AS t, unnest(consumers) AS c
+    FROM records WHERE kind = 'seen');
+"""
+TIES = {
+    "ended_by",
+    "hour",
+    "cause",
+    "versions",
+    "next_versions",
+}  # of equal counts, or in any order
+
+Rows = list[dict[str, Any]]
+
+
+def tables(folder: Path, values: Mapping[str, float]) -> dict[str, Rows]:
+    """Every table that is not of a day."""
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'")
+    files = [str(file) for file in sorted(folder.glob("cluster=*/day=*/*.parquet"))]
+    database.execute(MACROS + VIEWS.format(files=files))
+    for name in (*DAILY, *BETWEEN):
+        database.execute(f"CREATE TABLE {name} AS {query_of(name, values)}")
+    return {
+        name: _rows(database, f"FROM {name}" if name in BETWEEN else query_of(name, values))
+        for name in (*BETWEEN, *ANSWERS)
+    }
+
+
+def _rows(database: duckdb.DuckDBPyConnection, query: str) -> Rows:
+    found = database.execute(query)
+    names = [each[0] for each in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def alike(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows as texts in an order of their own; numbers to nine digits."""
+    return sorted(
+        repr(sorted((name, _plain(value)) for name, value in row.items() if name not in TIES))
+        for row in rows
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool) or value is None:
+        return value
+    if hasattr(value, "timestamp"):
+        return f"{value.timestamp():.9g}"
+    return f"{value:.9g}" if isinstance(value, int | float) else str(value)
