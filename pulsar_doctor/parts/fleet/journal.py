@@ -121,7 +121,8 @@ class Keeper:
             self.seal()
         if self._stem is None:
             self._stem = self._new_stem(at)
-        body = zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
+        text = json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+        body = zlib.compress(text.encode("utf-8", "replace"), 1)  # half a character is none
         with open(self._journal, "ab", buffering=0, opener=for_owner) as file:
             before = file.seek(0, os.SEEK_END)
             try:
@@ -213,13 +214,24 @@ def write_hour(path: Path, rows: Iterable[RecordRow]) -> None:
     ordered = sorted(
         rows, key=lambda row: (_name(row, "topic"), _name(row, "subscription"), row["seen_at"])
     )
-    columns = [pa.array([row.get(of.name) for row in ordered], of.type) for of in SCHEMA]
+    columns = [_column([row.get(of.name) for row in ordered], of.type) for of in SCHEMA]
     temporary = path.with_name(f".{path.name}.tmp")
     with open(temporary, "wb", opener=for_owner) as file:
         pq.write_table(pa.Table.from_arrays(columns, schema=SCHEMA), file, **PARQUET)
         file.flush()
         os.fsync(file.fileno())
     put_in_place(temporary, path)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """A column. What it cannot hold, such as a number beyond 64 bits, is not reported."""
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        if len(values) == 1:
+            return pa.nulls(1, kind)
+        half = len(values) // 2
+        return pa.concat_arrays([_column(values[:half], kind), _column(values[half:], kind)])
 
 
 def _name(row: RecordRow, column: str) -> str:

@@ -64,7 +64,8 @@ class RoundRecorder:
                 rows.append(row_of(checkup, diagnosis, verdict[1], self._hosts_key))
             yield diagnosis
         if not (checkup.unreachable or checkup.stopped):
-            for key in self._last.keys() - seen:
+            asleep = set(checkup.not_loaded)  # topics that were not read, and may be as they were
+            for key in sorted(key for key in self._last.keys() - seen if key[0] not in asleep):
                 del last[key]
                 rows.append(gone_row(checkup, *key))
         self.rows = [round_row(checkup, len(seen), self._every), *rows]

@@ -70,6 +70,13 @@ def test_what_could_not_be_read_is_not_gone() -> None:
     assert recorded(recorder, checkup(3), verdict("x")) == []
 
 
+def test_a_topic_that_no_broker_has_loaded_is_not_gone() -> None:
+    recorder, later = RoundRecorder(30.0, None), checkup(1)
+    recorded(recorder, checkup(0), verdict("x"), verdict("y"))
+    later.not_loaded = ["persistent://a/b/y"]
+    assert recorded(recorder, later, verdict("x")) == [("seen", "x", "healthy")]
+
+
 def test_in_a_watch_the_steady_status_is_recorded() -> None:
     recorder = RoundRecorder(30.0, None)
     better = replace(verdict("x"), steady=Steady("unknown", "unknown", "healthy"))
@@ -175,6 +182,17 @@ def test_the_oldest_files_are_deleted_by_size_and_by_age(tmp_path: Path) -> None
         old.append(round_at(datetime.now(UTC) - timedelta(hours=9 - hour), hour))
     old.close()
     assert kept(tmp_path / "b") == [2]  # the newest stays, whatever its age
+
+
+@pytest.mark.parametrize(
+    "odd", [{"backlog": 10**30}, {"topic": "\ud800"}, {"consumers": [{"permits": -(10**30)}]}]
+)
+def test_what_no_column_holds_costs_its_value_alone(tmp_path: Path, odd: RecordRow) -> None:
+    writing, rows = keeper(tmp_path), round_at(NOON, 7)
+    writing.append([*rows, {**rows[1], "backlog": 5, "topic": "u", **odd}])
+    writing.close()
+    (file,) = tmp_path.glob("cluster=*/day=*/*.parquet")
+    assert (kept(tmp_path), pq.read_metadata(file).num_rows) == ([7], 3)
 
 
 def test_two_watches_do_not_record_the_same_cluster(tmp_path: Path) -> None:
