@@ -42,6 +42,8 @@ FILES = (
     ("trace_dir", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
     ("folder", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
     ("traces", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
+    ("keep", "DIR", "Records of a watch, as docs/fleet.md describes them."),
+    ("folders", "DIR", "Records of a watch, as docs/fleet.md describes them."),
     ("sources", "DIR", "A trace, as pulsar-doctor-trace(5) describes it."),
     ("sandbox", "$XDG_CACHE_HOME/pulsar-doctor",
      "Apache Pulsar and the data of the sandbox; without the variable in ~/.cache/pulsar-doctor."),

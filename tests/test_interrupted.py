@@ -52,9 +52,10 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "simulate": ("simulate", "--backlog", "10"),
     "holes": ("holes", "orders"),
     "analyze": ("analyze", "no.ptrace"),
+    "fleet": ("fleet", "no.records"),
     "trace": ("trace", "show", "no.ptrace"),
 }
-ENDED = {"simulate": 0, "analyze": 2, "trace": 2}  # of one that was there before the signal
+ENDED = {"simulate": 0, "analyze": 2, "fleet": 2, "trace": 2}  # there before the signal
 
 
 def interrupted(module: str, *arguments: str, how: str = "at once") -> Any:
@@ -81,6 +82,7 @@ IN_THE_COMMAND = [
     ("simulate", "pulsar_doctor.model"),
     ("holes", "pulsar_doctor.cli.holes"),
     ("analyze", "pyspark"),
+    ("fleet", "pyspark"),
     ("trace", "pyarrow"),
 ]
 
@@ -100,7 +102,7 @@ def test_where_python_would_drop_it_it_is_not_lost(command):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [c for c in SUBCOMMANDS if c != "analyze"])  # it leaves a Java
+@pytest.mark.parametrize("command", [c for c in SUBCOMMANDS if c not in ("analyze", "fleet")])
 def test_at_any_moment_there_is_no_traceback_of_ours(command):
     script = [str(Path(sys.executable).parent / "pulsar-doctor"), *SUBCOMMANDS[command]]
     for moment in range(0, 500, 10):

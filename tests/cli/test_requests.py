@@ -35,6 +35,7 @@ NEEDED = {
     "bundle": ["orders", "-o", "FILE"],
     "report": ["orders.ptrace"],
     "analyze": ["DIR"],
+    "fleet": ["DIR"],
     "trace show": ["DIR"],
     "trace summary": ["DIR"],
     "trace verify": ["DIR"],

@@ -70,6 +70,7 @@ SCREENS: Mapping[str, str] = STALLED | {
 
 ELSEWHERE = {  # subcommands that are not here, and why
     "analyze": "Spark; see test_analysis", "demo": "a broker of its own",
+    "fleet": "Spark; see test_fleet",
     **dict.fromkeys(("bundle", "consume", "examine", "produce", "tap"), "test_screens_on_broker"),
     "sandbox start": "a broker", "sandbox stop": "a broker",
     "sandbox status": "prints addresses, of a broker",

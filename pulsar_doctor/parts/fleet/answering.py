@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.paths import absolute
 from pulsar_doctor.parts.analyze.saving import OPTIONS
@@ -23,9 +24,12 @@ from pulsar_doctor.parts.fleet.reading import name_views, read, sources
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-DAILY = ("spans",)
-BETWEEN = ("episodes",)  # of all days, from which answers are made
-ANSWERS = ("stalled",)
+DAILY = ("spans", "levels", "lives", "hours")
+BETWEEN = ("episodes", "forecasts")  # of all days, from which answers are made
+ONLY_SAVED = ("forecasts", "usual")
+ANSWERS = (
+    "stalled", "changes", "versions", "forecast", "together", "queues", "remedies", "usual"
+)  # fmt: skip
 DAYS = ("cluster", "day")
 # Seconds since the epoch, which are moments in what is printed and saved.
 MOMENTS = ("began", "ended", "last_seen", "last_began", "reached", "first_seen", "connected")
@@ -63,14 +67,22 @@ def answers(
             _keep_days(spark, folders, absolute(kept), values)
     for name in BETWEEN:
         spark.sql(query_of(name, values)).persist().createOrReplaceTempView(name)
-    for name in (*BETWEEN, *ANSWERS):
+    for name in made_of(kept, values):
         with failures_in_one_sentence(f"making {name}"):
             made = spark.table(name) if name in BETWEEN else spark.sql(query_of(name, values))
             table = with_moments(made)
             if kept is not None:
                 with progress(f"saving {name}"):
-                    _written(table).parquet(f"{absolute(kept)}/{name}")
+                    _written(table.coalesce(1)).parquet(f"{absolute(kept)}/{name}")
+                table = _read_back(table, f"{absolute(kept)}/{name}")
         yield name, table
+
+
+def made_of(kept: str | None, values: Mapping[str, float]) -> Iterator[str]:
+    """The tables that are made, in order."""
+    for name in (*BETWEEN, *ANSWERS):
+        if (kept or name not in ONLY_SAVED) and (values or name != "remedies"):
+            yield name
 
 
 def with_moments(table: DataFrame) -> DataFrame:
@@ -85,18 +97,37 @@ def _keep_days(
     spark: SparkSession, folders: Sequence[str], root: str, values: Mapping[str, float]
 ) -> None:
     """Makes what is missing of the tables of days, and names all of them as views."""
-    now = sources(spark, folders)
-    before = _saved(spark, f"{root}/sources")
-    news = now if before is None else now.exceptAll(before.select(now.columns))
+    news = _news(spark, folders, f"{root}/sources")
     days = news.select(*DAYS)
-    if days.limit(1).count():
-        name_views(spark, read(spark, folders).join(F.broadcast(days), list(DAYS), "left_semi"))
-        for name in DAILY:
-            rows = spark.sql(query_of(name, values)).repartition(*DAYS)
-            _written(rows).partitionBy(*DAYS).parquet(f"{root}/{name}")
+    name_views(spark, read(spark, folders).join(F.broadcast(days), list(DAYS), "left_semi"))
+    tables = {name: spark.sql(query_of(name, values)) for name in DAILY}
+    if news.count():
+        for name, rows in tables.items():
+            _written(rows.repartition(*DAYS)).partitionBy(*DAYS).parquet(f"{root}/{name}")
         _written(news.coalesce(1)).partitionBy(*DAYS).parquet(f"{root}/sources")
-    for name in DAILY:
-        spark.read.parquet(f"{root}/{name}").createOrReplaceTempView(name)
+    for name, rows in tables.items():  # one without a row has no file that tells its columns
+        _read_back(rows, f"{root}/{name}").createOrReplaceTempView(name)
+
+
+def _news(spark: SparkSession, folders: Sequence[str], noted: str) -> DataFrame:
+    """The days of which there are new files, as of now: what a watch adds meanwhile is not noted.
+
+    What a watch deletes because of its age is no news.
+    """
+    now, before = sources(spark, folders), _saved(spark, noted)
+    if before is not None:
+        old = before.select(*DAYS, F.col("files").alias("had"), F.col("newest").alias("last"))
+        known = (F.col("files") <= F.col("had")) & (F.col("newest") <= F.col("last"))
+        joined = now.join(old, list(DAYS), "left")
+        now = joined.where(F.col("had").isNull() | ~known).select(now.columns)
+    rows = [{**row.asDict(), "day": str(row["day"])} for row in now.collect()]
+    columns = "cluster: string, day: date, files: bigint, newest: string"
+    return small_table(spark, rows, columns)
+
+
+def _read_back(rows: DataFrame, folder: str) -> DataFrame:
+    """What was written of a table, so that it is not made again."""
+    return rows.sparkSession.read.schema(rows.schema).parquet(folder)
 
 
 def _saved(spark: SparkSession, folder: str) -> DataFrame | None:

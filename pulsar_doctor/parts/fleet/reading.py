@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
-from pulsar_doctor.parts.analyze.paths import absolute, literally
+from pulsar_doctor.parts.analyze.paths import absolute, is_remote, literally, path_of
 from pulsar_doctor.parts.fleet.journal import SCHEMA
 from pulsar_doctor.parts.fleet.record import SCHEMA_VERSION
 
@@ -53,6 +54,18 @@ def columns() -> str:
     return f"{fields}, cluster string, day date"
 
 
+def require_records(folders: Sequence[str], *, here: bool | None) -> None:
+    """Raises InputError where this machine sees that a folder has none. here: Spark runs here."""
+    for folder in folders:
+        if here and not is_remote(folder):
+            local = Path(path_of(folder))
+            if next(local.glob("cluster=*/day=*/*.parquet"), None) is None:
+                raise InputError(
+                    f"{folder} holds no records of `stall-check --all --watch --keep`; an hour is "
+                    "there once it is over, or once the watch has ended"
+                )
+
+
 def read(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
     """All records below these folders. Raises InputError where there are none."""
     found: DataFrame | None = None
@@ -62,8 +75,7 @@ def read(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
         with failures_in_one_sentence(f"reading {folder}"):
             part = rows.parquet(f"{root}/cluster=*/day=*")
         found = part if found is None else found.unionAll(part)
-    if found is None:
-        raise InputError("name a folder of `stall-check --watch --keep`")
+    assert found is not None
     return found.where(F.col("schema_version") <= SCHEMA_VERSION)
 
 
@@ -75,17 +87,16 @@ def name_views(spark: SparkSession, records: DataFrame) -> None:
 
 
 def sources(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
-    """Of each cluster and day: how many files and bytes are there, and the newest file's name."""
+    """Of each cluster and day: how many files are there, and the newest file's name."""
     listing = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
     paths = [f"{literally(absolute(folder))}/cluster=*/day=*" for folder in folders]
     part = r"/cluster=([^/]+)/day=([^/]+)/([^/]+)$"
     with failures_in_one_sentence("looking for records"):
-        files = listing.load(paths).select("path", "length")
+        files = listing.load(paths).select("path")
     return files.groupBy(
         F.regexp_extract("path", part, 1).alias("cluster"),
         F.regexp_extract("path", part, 2).cast("date").alias("day"),
     ).agg(
         F.count("path").alias("files"),
-        F.sum("length").alias("bytes"),
         F.max(F.regexp_extract("path", part, 3)).alias("newest"),
     )

@@ -23,15 +23,23 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 
 SCHEMA = "pulsar-doctor/fleet/1"
-Cell = Callable[[Any], str]
+InWords = Callable[[Any], str]
 
 
 def _moment(value: Any) -> str:
     return f"{datetime.fromisoformat(value):%m-%d %H:%M}"
 
 
+def _few(value: Any) -> str:
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _judged(row: TableRow, _: View) -> str:
+    return "leaks" if row["is_leaky"] else "hoards" if row["is_hoarding"] else ""
+
+
 def _column(
-    title: str, rank: int, key: str, cell: Cell = name, *, right: bool = False
+    title: str, rank: int, key: str, cell: InWords = name, *, right: bool = False
 ) -> TableColumn:
     def shown(row: TableRow, _: View) -> str:
         return NOT_REPORTED if row[key] is None else cell(row[key])
@@ -41,10 +49,10 @@ def _column(
 
 def _where(row: TableRow, _: View) -> str:
     topic = short_topic((row["topic"] or "").removeprefix(PERSISTENT))
-    return f"{name(row['subscription'])} on {name(topic)}"
+    return f"{name(row['subscription'])} on {name(topic)}" if topic else "all"
 
 
-def _number(title: str, rank: int, key: str, cell: Cell = count) -> TableColumn:
+def _number(title: str, rank: int, key: str, cell: InWords = count) -> TableColumn:
     return _column(title, rank, key, cell, right=True)
 
 
@@ -60,6 +68,36 @@ COLUMNS: Mapping[str, tuple[str, tuple[TableColumn, ...]]] = {
         _number("in all", 1, "seconds", duration),
         _number("longest", 3, "longest_seconds", duration),
         _number("hour", 2, "hour"), _column("ended by", 4, "ended_by"),
+    )),
+    "changes": ("what began after which change", (
+        _column("change", 0, "what"), _column("version", 0, "version"),
+        _column("since", 1, "began", _moment), _column("cause", 1, "cause"),
+        _number("stalls before", 2, "before_stalls"), _number("after", 0, "after_stalls"),
+        _number("by chance", 3, "by_chance", _few),
+        TableColumn("subscription", 2, _where, least=20),
+    )),
+    "versions": ("client versions", (
+        _column("version", 0, "version"), _number("consumers", 1, "consumers"),
+        _number("leaking", 0, "leaking"), _number("permits lost a day", 2, "lost_a_day", _few),
+        _number("work held", 1, "held_seconds", duration), TableColumn("", 0, _judged),
+    )),
+    "forecast": ("limits that are reached", (
+        WHERE, _column("limit", 0, "name"), _number("days left", 0, "days_left", _few),
+        _column("reached", 1, "reached", _moment), _number("now", 2, "level", _few),
+        _number("limit", 3, "most", _few),
+    )),
+    "together": ("topics that share a cause and a moment", (
+        _column("cause", 0, "cause"), _column("since", 0, "began", _moment),
+        _number("topics", 0, "topics"), _column("ended by", 2, "ended_by"),
+        _number("by chance", 2, "by_chance", _few),
+    )),
+    "queues": ("queue sizes that do not fit", (
+        WHERE, _number("queue", 0, "queue_size"), _number("fits", 0, "fits", _few),
+        _number("msg/s", 1, "rate", _few), _number("holds", 2, "seconds", duration),
+    )),
+    "remedies": ("before and after the remedy", (
+        WHERE, _column("cause", 0, "cause"), _number("before", 0, "before_stalls"),
+        _number("after", 0, "after_stalls"), _column("outcome", 0, "outcome"),
     )),
 }  # fmt: skip
 

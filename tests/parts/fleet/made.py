@@ -145,7 +145,8 @@ class Subscription:
         life = self._life(at, number) if len(self.lives) > 1 else self.lives[0]
         began = life.since
         drawn = self.number * 40_503 + number * 2_654_435_761 + life.renamed * began * 97
-        leaked = int(max(0.0, at - max(self.leaks_from, began)) / DAY * 0.5 * QUEUE)
+        leaking = at - max(self.leaks_from, began) if life.version == BAD else 0.0
+        leaked = int(max(0.0, leaking) / DAY * 0.5 * QUEUE)
         busy = jitter.randrange(QUEUE // 2)
         unacked = QUEUE - leaked if stall else min(busy, QUEUE - leaked)
         return {

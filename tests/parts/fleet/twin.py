@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, DAILY, query_of
+from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, DAILY, MOMENTS, query_of
 
 MACROS = """
 CREATE MACRO size(a) AS len(a);
@@ -54,28 +54,30 @@ def tables(folder: Path, values: Mapping[str, float]) -> dict[str, Rows]:
     for name in (*DAILY, *BETWEEN):
         database.execute(f"CREATE TABLE {name} AS {query_of(name, values)}")
     return {
-        name: _rows(database, f"FROM {name}" if name in BETWEEN else query_of(name, values))
+        name: rows_of(database, f"FROM {name}" if name in BETWEEN else query_of(name, values))
         for name in (*BETWEEN, *ANSWERS)
     }
 
 
-def _rows(database: duckdb.DuckDBPyConnection, query: str) -> Rows:
+def rows_of(database: duckdb.DuckDBPyConnection, query: str) -> Rows:
+    """As Python values."""
     found = database.execute(query)
     names = [each[0] for each in found.description]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def alike(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Rows as texts in an order of their own; numbers to nine digits."""
+    """Rows as texts in an order of their own; numbers to five digits."""
     return sorted(
-        repr(sorted((name, _plain(value)) for name, value in row.items() if name not in TIES))
+        repr(sorted((name, _plain(name, value)) for name, value in row.items() if name not in TIES))
         for row in rows
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: str, value: Any) -> Any:
+    """Moments to a second; engines add up other numbers in another order, and as float32 or not."""
     if isinstance(value, bool) or value is None:
         return value
-    if hasattr(value, "timestamp"):
-        return f"{value.timestamp():.9g}"
-    return f"{value:.9g}" if isinstance(value, int | float) else str(value)
+    if name in MOMENTS:
+        return round(value.timestamp() if hasattr(value, "timestamp") else value)
+    return f"{value:.5g}" if isinstance(value, int | float) else str(value)

@@ -1,10 +1,13 @@
 -- Queue sizes that do not fit: two seconds of work at the fastest pace of a consumer would.
 WITH paced AS (
-  SELECT cluster, topic, subscription, count(DISTINCT name) AS consumers,
-    max(room) AS queue_size, max(rate_most) AS rate
-  FROM lives
-  WHERE day >= (SELECT max(day) FROM lives) - INTERVAL '7' DAY
-  GROUP BY cluster, topic, subscription
+  SELECT l.cluster, l.topic, l.subscription,
+    count(DISTINCT CASE WHEN l.last_seen >= n.newest - 1800 THEN l.name END) AS consumers,
+    max(l.room) AS queue_size, max(l.rate_most) AS rate
+  FROM lives l
+  JOIN (SELECT cluster, max(last_seen) AS newest FROM spans GROUP BY cluster) n
+    ON n.cluster = l.cluster
+  WHERE l.last_seen >= n.newest - 7 * 86400
+  GROUP BY l.cluster, l.topic, l.subscription
 ), sized AS (
   SELECT *, power(2, ceil(ln(greatest(1, 2 * rate)) / ln(2))) AS fits, queue_size / rate AS seconds
   FROM paced WHERE rate > 0 AND queue_size > 0
