@@ -100,7 +100,7 @@ class Sealer:
         """Begins behind what is sealed."""
         self.ring = Ring.of(self.path)  # None: the trace keeps everything
         index = read_index(self.path) if self.ring is None else self.ring.index
-        self._sealed = index.through
+        self.sealed = index.through  # the last part that is; 0 before the first
         self.timeline = ledgers_at(self.path, self._meta, index)  # after the last row that was read
         self._sweep_left_over()
         self._sweep_journals()
@@ -115,11 +115,6 @@ class Sealer:
         """Gives up the right to seal. What is not sealed stays in its journal."""
         self._let_go()
         self._lock.close()
-
-    @property
-    def sealed(self) -> int:
-        """The last part that is sealed; 0 before the first."""
-        return self._sealed
 
     @property
     def expired_rows(self) -> int:
@@ -177,9 +172,9 @@ class Sealer:
         until that is sealed. reason: a few words without secrets. A trace that is no ring keeps
         everything anyway. Raises OSError where the disk refuses.
         """
-        if self._sealed < through:
+        if self.sealed < through:
             return None
-        return self.path if self.ring is None else self.ring.keep(reason, self._sealed)
+        return self.path if self.ring is None else self.ring.keep(reason, self.sealed)
 
     def sealing_steps(self, waiting: list[int]) -> Iterator[int]:
         """Seals the first of these journals, step by step as numbered on top of this file."""
@@ -248,7 +243,7 @@ class Sealer:
             append_part(self.path, part)
             if self.ring is not None:
                 self.ring.add(part)
-        self._sealed = part.number
+        self.sealed = part.number
 
     def _expire(self) -> None:
         if self.ring is None:
@@ -260,11 +255,11 @@ class Sealer:
             self.timeline.incomplete = sealed.is_loss or (journal is not None and journal.lossy)
 
     def _waiting(self) -> list[int]:
-        return [number for number in folder.journals(self.path) if number > self._sealed]
+        return [number for number in folder.journals(self.path) if number > self.sealed]
 
     def _open(self, number: int) -> Journal:
         if self._journal is None:
-            self._journal = Journal(self.path, number, after=self._sealed)
+            self._journal = Journal(self.path, number, after=self.sealed)
         return self._journal
 
     def _seal(self, waiting: list[int]) -> None:
@@ -320,18 +315,18 @@ class Sealer:
         """Removes what the sealed parts need no more, and what a crash left half done."""
         for pattern in LEFT_OVER:
             for path in self.path.glob(pattern):
-                if folder.number_of(path) <= self._sealed:  # the list's own has no number
+                if folder.number_of(path) <= self.sealed:  # the list's own has no number
                     _remove(path)
         if self.ring is not None:
             self.ring.sweep()
             return
         for path in self.path.glob(".state-*[0-9]"):
-            if 0 < folder.number_of(path) < self._sealed:
+            if 0 < folder.number_of(path) < self.sealed:
                 _remove(path)
 
     def _sweep_journals(self) -> None:
         for path in self.path.glob(".journal-*.pdj"):
-            if 0 < folder.number_of(path) <= self._sealed:
+            if 0 < folder.number_of(path) <= self.sealed:
                 _remove(path)
 
 

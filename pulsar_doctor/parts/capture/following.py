@@ -97,7 +97,7 @@ class CaptureFollowing:
         self._connections = OpenConnections()
         self._expected: dict[TcpEnd, CapturedConnection] = {}
         self._closed: OrderedDict[ConnectionEnds, list[int]] = OrderedDict()
-        self._now_ns = 0
+        self.now_ns = 0  # the latest time of a packet, or that time has reached by other news
         self._swept_ns: int | None = None
         self._unswept_bytes = 0
 
@@ -105,9 +105,9 @@ class CaptureFollowing:
         """One packet of the capture."""
         totals = self.totals
         totals.packets += 1
-        self._now_ns = max(self._now_ns, packet.time_ns)
+        self.now_ns = max(self.now_ns, packet.time_ns)
         if self._swept_ns is None:
-            self._swept_ns = self._now_ns
+            self._swept_ns = self.now_ns
         segment = segment_of(packet.link, packet.data, packet.wire_bytes)
         if isinstance(segment, TcpSegment):
             self._segment(segment)
@@ -117,7 +117,7 @@ class CaptureFollowing:
         else:
             totals.fragments += isinstance(segment, Fragment)
         self._unswept_bytes += len(packet.data)
-        if self._now_ns - self._swept_ns >= SWEEP_NS or self._unswept_bytes >= SWEEP_BYTES:
+        if self.now_ns - self._swept_ns >= SWEEP_NS or self._unswept_bytes >= SWEEP_BYTES:
             self._sweep()
 
     def connections(self) -> Iterator[CapturedConnection]:
@@ -126,19 +126,14 @@ class CaptureFollowing:
 
     def opened(self, connection: CapturedConnection) -> int:
         """The number of a connection, which is shown with it where it has sent nothing yet."""
-        connection.open(self._now_ns)
+        connection.open(self.now_ns)
         assert connection.conn_id is not None
         return connection.conn_id
 
-    @property
-    def now_ns(self) -> int:
-        """The latest time of a packet, or that time has reached by other news."""
-        return self._now_ns
-
     def pass_time(self, now_ns: int) -> None:
         """Time went on, and no packet came."""
-        self._now_ns = max(self._now_ns, now_ns)
-        if self._swept_ns is not None and self._now_ns - self._swept_ns >= SWEEP_NS:
+        self.now_ns = max(self.now_ns, now_ns)
+        if self._swept_ns is not None and self.now_ns - self._swept_ns >= SWEEP_NS:
             self._sweep()
 
     def expect(self, client: TcpEnd, broker: TcpEnd) -> None:
@@ -168,7 +163,7 @@ class CaptureFollowing:
             connection = self._begin(sides, segment)
             if connection is None:
                 return
-        connection.apply(segment, self._now_ns)
+        connection.apply(segment, self.now_ns)
         if connection.closed:
             self._remember(connection)
         elif connection.restless:
@@ -212,7 +207,7 @@ class CaptureFollowing:
         if made is None:
             made = self._made(sides)
         made.sides = sides
-        self._connections.add(made, self._now_ns)
+        self._connections.add(made, self.now_ns)
         return made
 
     def _made(self, sides: Sides) -> CapturedConnection:
@@ -222,7 +217,7 @@ class CaptureFollowing:
 
     def _end(self, connection: CapturedConnection, why: str) -> None:
         """Reads all that is left of it, and counts it."""
-        connection.settle(self._now_ns, why)
+        connection.settle(self.now_ns, why)
         self._connections.remove(connection)
         self._count(connection)
 
@@ -236,7 +231,7 @@ class CaptureFollowing:
             self._closed.popitem(last=False)
 
     def _sweep(self) -> None:
-        now_ns, there = self._now_ns, self._connections
+        now_ns, there = self.now_ns, self._connections
         self._swept_ns, self._unswept_bytes = now_ns, 0
         for connection in there.due(now_ns):
             connection.pass_time(now_ns)
@@ -250,7 +245,7 @@ class CaptureFollowing:
             self._make_room()
 
     def _let_go(self) -> None:
-        now_ns = self._now_ns
+        now_ns = self.now_ns
         for connection in self._connections.mute(now_ns):
             self._end(connection, "it sent no data")
         for connection in self._connections.idle(now_ns):
@@ -266,8 +261,8 @@ class CaptureFollowing:
             if waiting <= WAITING_BYTES_MOST // 2:
                 return
             waiting -= connection.waiting_bytes
-            connection.give_way(self._now_ns)
-            self._connections.looked_at(connection, self._now_ns)
+            connection.give_way(self.now_ns)
+            self._connections.looked_at(connection, self.now_ns)
 
     def _note_tls(self, connection: CapturedConnection) -> None:
         for bounds in connection.bounds:

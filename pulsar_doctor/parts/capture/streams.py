@@ -38,8 +38,6 @@ class Stream:
     __slots__ = (
         "_pieces",
         "_reference",
-        "_waiting_bytes",
-        "_waits_since",
         "acked",
         "begin",
         "differing",
@@ -47,6 +45,8 @@ class Stream:
         "from_syn",
         "next",
         "repeated",
+        "waiting_bytes",
+        "waits_since_ns",
     )
 
     def __init__(self) -> None:
@@ -58,13 +58,8 @@ class Stream:
         self.repeated = self.differing = 0  # bytes that came again; those of them that were others
         self._reference: int | None = None  # a sequence number and its position, near `next`
         self._pieces: list[tuple[int, Piece]] = []  # by position, none over another
-        self._waiting_bytes = 0
-        self._waits_since: int | None = None
-
-    @property
-    def waiting_bytes(self) -> int:
-        """What is held until what comes before it is there."""
-        return self._waiting_bytes
+        self.waiting_bytes = 0  # held until what comes before it is there
+        self.waits_since_ns: int | None = None  # for its beginning, or for what is missing
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -73,12 +68,9 @@ class Stream:
     def waits_until_ns(self) -> int | None:
         """When what is missing is given up; None where nothing is, or it may be sent again."""
         missing = self._pieces or self.gap
-        return self._waits_since + WAIT_NS if missing and self._waits_since is not None else None
-
-    @property
-    def waits_since_ns(self) -> int | None:
-        """Since when something is waited for: its beginning, or a hole."""
-        return self._waits_since
+        return (
+            self.waits_since_ns + WAIT_NS if missing and self.waits_since_ns is not None else None
+        )
 
     @property
     def at_rest(self) -> bool:
@@ -89,7 +81,7 @@ class Stream:
         """So many bytes at `next` have come out, while it was at rest."""
         self.next += size
         self._reference = self.next
-        self._waits_since = None
+        self.waits_since_ns = None
 
     @property
     def ended(self) -> bool:
@@ -135,7 +127,7 @@ class Stream:
             self._take_ready(out)
             gap = self.gap
             if not gap:
-                self._waits_since = None
+                self.waits_since_ns = None
                 return out
             if held_from is not None:
                 gap = min(gap, held_from - self.next)
@@ -143,7 +135,7 @@ class Stream:
                 return out
             out.append(Hole(gap, MISSING))
             self.next += gap
-            self._waits_since = None
+            self.waits_since_ns = None
 
     def _take_ready(self, out: list[Piece]) -> None:
         count = 0
@@ -152,7 +144,7 @@ class Stream:
                 break
             size = _size(piece)
             self.next += size
-            self._waiting_bytes -= len(piece) if isinstance(piece, bytes) else 0
+            self.waiting_bytes -= len(piece) if isinstance(piece, bytes) else 0
             out.append(piece)
             count += 1
         if count:
@@ -171,15 +163,15 @@ class Stream:
         return gap if 0 < gap < WRAP // 4 else 0
 
     def _is_overdue(self, now_ns: int) -> bool:
-        if self._waiting_bytes > WAITING_BYTES_MOST or len(self._pieces) > WAITING_PIECES_MOST:
+        if self.waiting_bytes > WAITING_BYTES_MOST or len(self._pieces) > WAITING_PIECES_MOST:
             return True
         behind = self.begin is not None and (self.acked is None or self.acked <= self.next)
         if behind:  # it may still be sent again
-            self._waits_since = None
+            self.waits_since_ns = None
             return False
-        if self._waits_since is None:
-            self._waits_since = now_ns
-        return now_ns - self._waits_since >= WAIT_NS
+        if self.waits_since_ns is None:
+            self.waits_since_ns = now_ns
+        return now_ns - self.waits_since_ns >= WAIT_NS
 
     def position(self, seq: int) -> int:
         """The position of this sequence number."""
@@ -190,7 +182,7 @@ class Stream:
         return self._reference + (away if away < WRAP // 2 else away - WRAP)
 
     def _cut_before(self, at: int) -> None:
-        pieces, self._pieces, self._waiting_bytes = self._pieces, [], 0
+        pieces, self._pieces, self.waiting_bytes = self._pieces, [], 0
         for start, piece in pieces:
             if start + _size(piece) > at:
                 self._insert(start, piece)
@@ -240,13 +232,13 @@ class Stream:
         if over[1] < behind:
             parts.append((over[1], _part(hole, over[1] - start, behind - start)))
         self._pieces[index:index] = parts
-        self._waiting_bytes += over[1] - over[0]
+        self.waiting_bytes += over[1] - over[0]
         return index + len(parts) - 1
 
     def _add(self, index: int, at: int, piece: Piece) -> None:
         if _size(piece):
             self._pieces.insert(index, (at, piece))
-            self._waiting_bytes += len(piece) if isinstance(piece, bytes) else 0
+            self.waiting_bytes += len(piece) if isinstance(piece, bytes) else 0
 
 
 def _size(piece: Piece) -> int:
