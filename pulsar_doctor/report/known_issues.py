@@ -13,12 +13,11 @@ NAMED_MOST = 3  # beside a verdict
 GRADES = {"matches": "known", "possible": "possibly"}
 
 
-def issue_rows(diagnosis: Diagnosis, *, in_short: bool = False) -> Iterator[tuple[str, str]]:
+def issue_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """Which known issues a verdict fits, each in a line, and what to do about it."""
-    for known in diagnosis.known_issues[: 1 if in_short else NAMED_MOST]:
+    for known in diagnosis.known_issues[:NAMED_MOST]:
         yield GRADES[known.grade], printable(sentence_of(known))
-        if not in_short:
-            yield "", printable(known.issue.what_to_do)
+        yield "", printable(known.issue.what_to_do)
 
 
 def sentence_of(known: KnownIssue) -> str:
