@@ -78,8 +78,8 @@ class TopicNotes:
                 owners.setdefault(word.lower(), set()).add(owner)
         for there in self.letters.keys() - usual:
             of = (owners.get(word.lower(), set()) for word in WORD.findall(_local(there)))
-            if owner := _likely_owner(there, set().union(*of)):
-                yield *owner, there, "by its name its dead letters"
+            if likely := _likely_owner(there, set().union(*of)):
+                yield *likely, there, "by its name its dead letters"
 
     def of_unused(self) -> Iterator[tuple[str, str]]:
         """In a sweep: topics that nobody has subscribed to, though messages come in."""

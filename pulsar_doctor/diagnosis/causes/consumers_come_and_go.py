@@ -66,10 +66,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _connects(view: SubscriptionView, turnover: Turnover) -> str:
     """How often, and what brings it back, as far as its connections and the backlog tell."""
     sent = say(", and was sent {:messages} meanwhile", view.delivered) if view.delivered else ""
-    hosts, how = (
-        listed(turnover.hosts, NAMED_MOST),
-        worded(COMES_BY[turnover.connections], turnover),
-    )
+    hosts = listed(turnover.hosts, NAMED_MOST)
+    how: str = worded(COMES_BY[turnover.connections], turnover)
     if turnover.put_back > IN_HAND.default:
         how = say("a seek puts {:entries} back each time or so", turnover.put_back)
     elif len(turnover.hosts) > 1 and view.type == "Exclusive":

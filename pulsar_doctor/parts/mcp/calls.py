@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
 from json import loads
 from tempfile import TemporaryFile
 from typing import Any
@@ -119,7 +118,9 @@ def _as_arguments(text: Any) -> Any:
     """A sentence of the command line, or a list of them, with what a tool has for its options."""
     if isinstance(text, list):
         return [_as_arguments(each) for each in text]
-    return reduce(lambda line, pair: re.sub(*pair, line), ARGUMENTS, text)
+    for option, argument in ARGUMENTS:
+        text = re.sub(option, argument, text)
+    return text
 
 
 def result(code: int, out: str, err: str) -> CallToolResult:
