@@ -10,6 +10,7 @@ import pytest
 from pulsar_doctor.checkup.redacting import SHAPES
 from pulsar_doctor.parts.analyze.failures import FAILURES
 from pulsar_doctor.parts.analyze.masters import _MASTERS
+from pulsar_doctor.parts.mcp.calls import ARGUMENTS
 from pulsar_doctor.wire import redaction
 from tests.support.ambiguity import conflicts
 from tests.support.patterns import Computed, Found, patterns
@@ -21,6 +22,7 @@ BOUNDED: Mapping[str, str] = {
 # Calls whose pattern is a variable: the patterns that it may be, with the way of using them.
 TABLES = {
     "checkup/redacting.py: SHAPES.get(kind, '(?P<name>.*)')": ("fullmatch", [*SHAPES.values()]),
+    "parts/mcp/calls.py: option": ("search", [each for each, _ in ARGUMENTS]),
     "parts/analyze/failures.py: pattern": ("search", [each for each, _, _ in FAILURES]),
     "parts/analyze/masters.py: pattern": ("fullmatch", [*_MASTERS]),
 }

@@ -24,7 +24,7 @@ class Filtering:
         return again and self.put_back > self.accepted and self.lately != 0
 
     def measures(self) -> tuple[Measure, ...]:
-        """Its counts, as what a finding rests on."""
+        """Returns these counts as what a finding rests on."""
         counts = {
             "filter_processed_msg_count": self.processed,
             "filter_rescheduled_msg_count": self.put_back,

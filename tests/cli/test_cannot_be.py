@@ -240,7 +240,8 @@ def test_consumers_that_are_not_reported_are_not_none(judged: Any, absent: dict[
     stats = with_number("subscription", "msgBacklog", 5000)
     billing = stats["subscriptions"]["billing"]
     del billing["consumers"]
-    billing |= {"type": "Exclusive", "isDurable": True} | absent
+    never = {"msgOutCounter": 0, "lastConsumedFlowTimestamp": 0}
+    billing |= {"type": "Exclusive", "isDurable": True} | never | absent
     code, verdict = judged(stats)
     assert (code, verdict["status"], verdict["findings"]) == (3, "unknown", [])
     code, verdict = judged(stats | {"subscriptions": {"billing": billing | {"consumers": []}}})

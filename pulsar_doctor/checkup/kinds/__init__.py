@@ -107,7 +107,7 @@ def text_of(content: bytes) -> str:
 
 @cache
 def known() -> tuple[TextKind, ...]:
-    """All, the broker's own answers first."""
+    """Returns every kind, those of the broker's own answers first."""
     found = (module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in found]
     return tuple(kind for module in modules for kind in module.KINDS)

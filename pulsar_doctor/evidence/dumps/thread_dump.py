@@ -129,7 +129,7 @@ def _python(text: str) -> list[ThreadDump]:
 
 
 def _py_spy(text: str) -> list[ThreadDump]:
-    """Of `py-spy dump --json`, each process by itself."""
+    """Reads `py-spy dump --json`, each process by itself."""
     documents, cut = documents_in(text, PY_SPY)
     processes: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
     for at, document in enumerate(documents):

@@ -184,7 +184,7 @@ class Keeper:
 
 
 def partition_name(name: str) -> str:
-    """As Hive, Spark and DuckDB write the value of a partition."""
+    """Writes the value of a partition as Hive, Spark and DuckDB do."""
     return quote(name, safe=" ")
 
 

@@ -67,7 +67,7 @@ def require_records(folders: Sequence[str], *, here: bool | None) -> None:
 
 
 def read(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
-    """All records below these folders. Raises InputError where there are none."""
+    """Finds every record below these folders. Raises InputError where there are none."""
     found: DataFrame | None = None
     for folder in folders:
         root = literally(absolute(folder))
@@ -87,7 +87,7 @@ def name_views(spark: SparkSession, records: DataFrame) -> None:
 
 
 def sources(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
-    """Of each cluster and day: how many files are there, and the newest file's name."""
+    """Counts the files of each cluster and day, and names the newest one."""
     listing = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
     paths = [f"{literally(absolute(folder))}/cluster=*/day=*" for folder in folders]
     part = r"/cluster=([^/]+)/day=([^/]+)/([^/]+)$"

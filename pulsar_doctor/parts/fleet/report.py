@@ -103,7 +103,7 @@ COLUMNS: Mapping[str, tuple[str, tuple[TableColumn, ...]]] = {
 
 
 def print_answer(out: TextIO, table: str, found: SqlAnswer, top: int) -> None:
-    """Its title, and as many rows."""
+    """Draws the title and as many rows as fit."""
     console = console_on(out)
     title, columns = COLUMNS[table]
     total = f"{len(found.rows):,}{'+' if found.more else ''}"
