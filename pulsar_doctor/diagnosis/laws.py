@@ -25,6 +25,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.probes import watching
 from pulsar_doctor.diagnosis.restart_laws import in_vain
+from pulsar_doctor.diagnosis.subscription_clues import MINUTE_OLD_SECONDS
 from pulsar_doctor.diagnosis.thresholds import (
     FIRST_ACK_WITHIN,
     IN_HAND,
@@ -185,8 +186,20 @@ def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     While anything moves, numbers of two moments differ like that. What is acknowledged in an open
     transaction may rest: `uncommitted-acks` tells for how long.
     """
-    if (fewest := left_with_nobody(view)) and not view.pending_acks:
+    fewest = left_with_nobody(view) or int(_acked_past(view))
+    if fewest and not view.pending_acks:
         yield Rests(worded("with_nobody", view, entries=fewest, where=NOT_WITH_ANYBODY))
+
+
+def _acked_past(view: SubscriptionView) -> bool:
+    """Whether an entry was passed over all the last full minute, and nobody has it at its end.
+
+    Acknowledgements of that minute did not move mark-delete, so they are of later entries.
+    """
+    stood, acks = view.since_mark_delete, view.message_ack_rate or 0
+    passed = acks > 0 and stood is not None and stood.seconds >= MINUTE_OLD_SECONDS
+    none_held = bool(view.served) and all(each.holds_nothing for each in view.served)
+    return passed and none_held and view.type in SHARING and most(view.delayed) == 0
 
 
 Law = Callable[[SubscriptionView, float], Iterator[Unknown]]

@@ -22,6 +22,7 @@ from pulsar_doctor.diagnosis.actions.consumers import save_state, unload
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.read_doubts import RANGES
+from pulsar_doctor.diagnosis.subscription_clues import MINUTE_OLD_SECONDS
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -29,7 +30,6 @@ from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
-MINUTE_OLD = 120.0  # seconds: a rate is of a full minute, and as much old at most
 THRESHOLDS = (
     Threshold("stood_for", 300.0, "seconds", "mark-delete has not moved for so long"),
     Threshold("silent_for", 60.0, "seconds", "the same where nothing is sent meanwhile"),
@@ -52,7 +52,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     stays = (view.watched_seconds or 0) >= limits["watched_for"] and least is not None
     silent, past = stays and view.delivered == 0, not stays and _passed_by_rates(view)
-    alone = exact(view.unacked) == 0 and view.backlog is not None and view.backlog.entries == replay
+    nobody = all(each.holds_nothing for each in view.served)
+    alone = nobody and view.backlog is not None and view.backlog.entries == replay
     old = stood.seconds >= limits["silent_for" if silent else "stood_for"]
     text = say(
         "{:entries} in the replay queue are held by nobody, and mark-delete has not moved for {}",
@@ -78,7 +79,7 @@ def _ready(view: SubscriptionView) -> bool:
 def _passed_by_rates(view: SubscriptionView) -> bool:
     """Whether others were sent in the broker's last full minute, and none was given back in it."""
     ages = [each.connected_for for each in view.served]
-    there = all(age is not None and age.seconds >= MINUTE_OLD for age in ages)
+    there = all(age is not None and age.seconds >= MINUTE_OLD_SECONDS for age in ages)
     return there and view.msg_rate_redeliver == 0 and (view.msg_rate_out or 0) > 0
 
 
