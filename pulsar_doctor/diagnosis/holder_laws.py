@@ -15,6 +15,7 @@ from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
     FIRST_ACK_WITHIN,
     FORGETS_FROM,
+    IN_HAND,
     PAUSE_SECONDS,
     QUIET_AFTER,
 )
@@ -28,6 +29,7 @@ from pulsar_doctor.wording.sentences import Sentence, say
 
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 STEADY = 2.0  # times the life until the last ack, which a sink of a steady period is never silent
+SENT_EVENLY = 0.75  # of what comes in so long, where it is sent some all the time
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
@@ -213,6 +215,22 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     sent = each.since_last_delivery
     long_ago = sent is not None and sent.seconds >= FIRST_ACK_WITHIN.default
     return max(0, held) if held >= FORGETS_FROM or long_ago else 0
+
+
+def sent_in_silence(view: SubscriptionView, each: ConsumerView, within: float, kept: int) -> bool:
+    """Whether it took and acknowledged nothing for so long, and was sent messages all that time.
+
+    What it holds is more than one batch, and about as many as came since at the rate of now; while
+    it has permits, perhaps more. If it was idle before, it may have begun on a first job just now.
+    """
+    worked, sent, full = each.since_work, each.since_last_delivery, each.without_permits
+    rate = view.msg_rate_in if full else each.msg_rate_out
+    if worked is None or sent is None or worked.seconds < within or not rate:
+        return False
+    came = rate * max(0.0, worked.seconds - sent.seconds)
+    enough = max(IN_HAND.default, each.entry_messages_most or 0, SENT_EVENLY * came)
+    more = full and SENT_EVENLY * kept > came
+    return kept > enough and not (more or each.message_ack_rate or each.resting or each.closed)
 
 
 def held_without_backlog(view: SubscriptionView, within: float) -> Iterator[Rests]:

@@ -56,6 +56,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
     acks_stopped,
     queue_untouched,
     rest_beside_others,
+    sent_in_silence,
     silent_holder,
     with_it_or_due,
 )
@@ -88,7 +89,6 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS, WIRE})
 SYMPTOM = "nothing comes"
 BY_SILENCE = True
-SENT_EVENLY = 0.75  # of what comes in so long, at least, where it is sent some all the time
 EXPLAINS = frozenset({"ack-hole", "closed-unacknowledged"})
 
 
@@ -159,22 +159,14 @@ def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Si
 
 
 def _in_traffic(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Sentence | None:
-    """That it took and acknowledged nothing for long, and was sent messages all that time.
-
-    What it holds is more than one batch, and about as many as came since at the rate of now, or
-    more. If it was idle before, it may have begun on its first job just now. Who never acknowledged
-    any and asks for more takes them.
-    """
-    worked, rate = consumer.since_work, consumer.msg_rate_out
+    """That it hangs, and is sent more. Who never acknowledged any and asks for more takes them."""
     within = max(limits["silent_for"], limits["first_ack"])
-    if worked is None or worked.seconds < within or not rate or consumer.message_ack_rate:
-        return None
     kept = max(_held(view, consumer), with_it_or_due(view, consumer))
-    few = max(IN_HAND.default, consumer.entry_messages_most or 0)
     takes = consumer.never_acked and (consumer.sent_another_flow or consumer.refilled)
-    excused = takes or consumer.resting or consumer.closed or _passed_over(view, consumer)
-    longer = _may_receive(consumer) and kept > max(few, SENT_EVENLY * rate * worked.seconds)
-    return worded("hangs_in_traffic", consumer, kept=kept) if longer and not excused else None
+    if takes or not _may_receive(consumer) or _passed_over(view, consumer):
+        return None
+    hangs = sent_in_silence(view, consumer, within, kept)
+    return worded("hangs_in_traffic", consumer, kept=kept) if hangs else None
 
 
 def _held(view: SubscriptionView, consumer: ConsumerView) -> int:

@@ -49,6 +49,7 @@ from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.holder_laws import sent_in_silence
 from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.starving import starving
@@ -143,7 +144,8 @@ def _waiting(
 ) -> Finding | Unknown | None:
     """Answers for a consumer that may hold messages."""
     patience, quiet = _patience(view, consumer, limits), consumer.quiet_for
-    long = consumer.quiet_at_least(limits["refill_wait"])
+    held, long_from = least(consumer.unacked_messages) or 0, limits["refill_wait"]
+    long = consumer.quiet_at_least(long_from) or sent_in_silence(view, consumer, long_from, held)
     if consumer.seconds_until_sending_least > patience:
         return _finding(view, consumer, "stalled", _sure_of_flow(consumer))
     if consumer.works and consumer.asks_singly:
