@@ -3,14 +3,15 @@
 You see: another `connectedSince` in each document, while `lastMarkDeleteAdvancedTimestamp` stays.
 
 An application that seeks, closes and subscribes again, or crashes and is started anew loses its
-place: what it was sent is sent again. One document lists it or nobody, as chance has it.
+place: what it was sent is sent again. If each ends at one message, the first after mark-delete may
+be poison.
 
-It is found where a consumer of one name and host connects `times` or more within the window, or
-consumers of any name come and go, but for a load of the topic or one restart of each instance; and
-where what waits was sent three times or more to consumers that have left, and nothing was ever
-acknowledged. It is a suspect where progress is not proven: all who are there connected less than a
-minute ago, others were sent messages before, and the oldest has not been acknowledged since; or all
-left within a minute. If each ends at the same message, the first after mark-delete may be poison.
+It is a warning if a consumer of one name and host connects `times` or more in the window, or
+consumers of any name come and go. A load of the topic and one restart of each instance do not
+count. It is a warning, too, if what waits was sent three times or more to consumers that have left,
+and nothing was ever acknowledged. It is unknown while nothing proves progress: all consumers
+connected less than a minute ago, others before them were sent messages, and the oldest is not
+acknowledged since; or all left within a minute.
 
 Source: ConsumerImpl.seekAsync, PersistentSubscription.resetCursor and removeConsumer in the broker.
 """

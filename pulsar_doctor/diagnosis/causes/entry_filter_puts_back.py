@@ -1,17 +1,17 @@
 """An entry filter of the broker puts messages back, again and again.
 
-A filter (a JMS selector, a plug-in of the broker) is shown each entry before it is sent, and
+You see: `filterRescheduledMsgCount` grows, `msgBacklog` stays at 200, and nothing is sent.
+
+The broker shows each entry to the filter (a JMS selector, a plug-in) before it sends it. The filter
 accepts it, rejects it, or reschedules it: the broker puts it into the replay queue and reads it
-again after a delay. What no consumer's selector accepts so waits for ever: consumers have permits,
-the backlog stays, and the broker is busy reading. An unload alone changes nothing; a filter that is
-removed from the topic's policies is still used until the topic is loaded anew.
+again after a delay. What no consumer's selector accepts waits for ever. A filter that is removed
+from the topic's policies is still used until the topic is loaded anew.
 
-The broker counts what the filter did since the topic was loaded. It is found where it put back
-twice as many as wait or more, and more in the window than were sent. One document shows it where
-nothing was sent for `sent_none_for`, though a consumer has permits and messages wait; else not.
+It is a warning if the filter has put back at least twice what waits since the topic was loaded, and
+more in the window than was sent. One document shows it if nothing was sent for `sent_none_for`,
+though a consumer has permits and messages wait.
 
-Source: AbstractBaseDispatcher.filterEntriesForConsumer (RESCHEDULE), SubscriptionStats.filter…;
-seen on 4.0.8.
+Source: AbstractBaseDispatcher.filterEntriesForConsumer (RESCHEDULE), SubscriptionStats.filter….
 """
 
 from __future__ import annotations

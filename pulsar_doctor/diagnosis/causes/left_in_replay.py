@@ -1,18 +1,19 @@
 """Entries stay in the replay queue although no consumer holds them and everybody has permits.
 
+You see: `msgInReplay` 4, `msgBacklog` 4, `unackedMessages` 0, and `availablePermits` above 0.
+
 What is given back, or was read for a consumer without permits, waits in the replay queue, and the
-next read takes it from there before anything new. So nothing stays there while all consumers could
-receive, unless the broker forgot it or starts no read: on Key_Shared what waited for a consumer
-that has left is sent to nobody before the next message or FLOW comes.
+next read takes it from there first. If it stays while all consumers could receive, the broker
+forgot it or starts no read: on Key_Shared, what waited for a consumer that has left is sent to
+nobody before the next message or FLOW comes.
 
-It is found where all of the backlog is there in every sample, and mark-delete has not moved for
-`stood_for`. Nothing that is known may keep the broker from reading it (`explain broker-read-stuck`
-lists what does). It is a warning while newer messages pass, and stalled where nothing is sent for
-`silent_for`. A window shorter than `watched_for` does not tell, since what is given back passes
-through the queue, unless none was given back in the last full minute, in which others were sent.
+It is found if all of the backlog is there in every sample, and nothing that is known keeps the
+broker from reading (see `broker-read-stuck`): a warning if mark-delete has not moved for
+`stood_for` while newer messages pass, a stall after `silent_for` if nothing is sent. A window
+shorter than `watched_for` shows it only if in the last full minute others were sent and none given
+back.
 
-Source: PersistentDispatcherMultipleConsumers.getMessagesToReplayNow, MessageRedeliveryController;
-seen on 4.0.8 once one of two consumers was closed that had never requested a message.
+Source: PersistentDispatcherMultipleConsumers.getMessagesToReplayNow, MessageRedeliveryController.
 """
 
 from __future__ import annotations
