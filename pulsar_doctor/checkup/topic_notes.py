@@ -4,8 +4,8 @@ Clients call a topic of dead letters TOPIC-SUBSCRIPTION-DLQ and one of retries
 TOPIC-SUBSCRIPTION-RETRY, unless they are given another name (RetryMessageUtil of the Java client).
 TOPIC-DLQ and TOPIC-RETRY belong to the only subscription of a topic. Where one of these was read
 beside its subscription, a note on that subscription names what waits, or what is lost. So it does
-of a topic whose name has DLQ, DLT or dead in it, and the name of one subscription or topic of its
-namespace: that is likely, and said so.
+of a topic with DLQ, DLT or dead in its name, and that of one subscription or topic of the same
+namespace: that is likely, and the note says so.
 
 What no cursor needs is deleted with its ledger, unless retention keeps it, and a topic without
 subscription and producers is deleted after a minute by default, with all that it holds (seen on
