@@ -43,6 +43,16 @@ def test_the_document_of_a_whole_broker_is_its_topics() -> None:
     assert {"py-hang", "java-metrics"} <= {each["consumer"] for each in suspects}
 
 
+@pytest.mark.parametrize("version", ["2.11.0", "5.0.0-M1"])
+def test_other_versions_name_the_consumer_too_and_statistics_the_topic(version: str) -> None:
+    broker, stats = (ANSWERS / f"{name}.json" for name in (f"broker-{version}", f"{version}-stats"))
+    for files in ([broker], [stats, broker]):
+        rc, document = judged(*files)
+        (verdict,) = document["subscriptions"]
+        assert (rc, verdict["topic"]) == (3, "persistent://public/default/ways-py-hang")
+        assert (verdict["status"], verdict["suspects"][0]["consumer"]) == ("unknown", "py-hang")
+
+
 def test_two_documents_of_a_broker_are_two_samples(tmp_path: Path) -> None:
     later = tmp_path / "later.json"
     later.write_text(BROKER.read_text().replace('"msgBacklog":80', '"msgBacklog":90'))
