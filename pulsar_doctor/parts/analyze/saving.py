@@ -67,8 +67,11 @@ def saving_steps(
                 yield partition
 
 
-def look_into(spark: SparkSession, folder: str) -> set[str]:
-    """The files of saved tables below a folder. Raises InputError where it holds anything else."""
+def look_into(spark: SparkSession, folder: str, ours: re.Pattern[str] = OURS) -> set[str]:
+    """The files of saved tables below a folder. Raises InputError where it holds anything else.
+
+    ours: the names of such files, below the folder.
+    """
     root = absolute(folder)
     refusal = f"give a folder of its own to save in; nothing was written to {folder}"
     if not is_remote(root) and (Path(path_of(root)) / META).exists():  # Spark does not see it
@@ -78,7 +81,7 @@ def look_into(spark: SparkSession, folder: str) -> set[str]:
         inside = path_of(uri).removeprefix(path_of(root)).lstrip("/")
         if not inside:
             raise InputError(f"{folder} is a file; {refusal}")
-        if not OURS.fullmatch(inside):
+        if not ours.fullmatch(inside):
             raise InputError(f"{folder} holds {inside}, which is no saved analysis; {refusal}")
         found.add(inside)
     return found

@@ -7,6 +7,7 @@ made again, and nothing is counted twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.resources import files
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.paths import absolute
-from pulsar_doctor.parts.analyze.saving import OPTIONS
+from pulsar_doctor.parts.analyze.saving import OPTIONS, look_into
 from pulsar_doctor.parts.fleet.reading import name_views, read, sources
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ ONLY_SAVED = ("forecasts", "usual")
 ANSWERS = (
     "stalled", "changes", "versions", "forecast", "together", "queues", "remedies", "usual"
 )  # fmt: skip
+OURS = re.compile(
+    rf"({'|'.join((*DAILY, 'sources'))})/cluster=[^/]+/day=[^/]+/part-[^/]+"
+    rf"|({'|'.join((*BETWEEN, *ANSWERS, *DAILY))})/part-[^/]+"
+)
 DAYS = ("cluster", "day")
 # Seconds since the epoch, which are moments in what is printed and saved.
 MOMENTS = ("began", "ended", "last_seen", "last_began", "reached", "first_seen", "connected")
@@ -64,6 +69,7 @@ def answers(
             for name in DAILY:
                 spark.sql(query_of(name, values)).persist().createOrReplaceTempView(name)
         else:
+            look_into(spark, kept, OURS)
             _keep_days(spark, folders, absolute(kept), values)
     for name in BETWEEN:
         spark.sql(query_of(name, values)).persist().createOrReplaceTempView(name)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from pulsar_doctor.cli import cli
+from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.fleet import answering
 from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, ONLY_SAVED
 from tests.parts.fleet import twin
@@ -128,21 +127,33 @@ def test_days_are_made_once_and_a_killed_run_is_repaired(
         assert twin.alike(answers[name]) == twin.alike(again[name]) == twin.alike(whole[name]), name
 
 
-def test_the_command_prints_tables_and_a_document(spark: SparkSession, fleet: Path) -> None:
-    table = CliRunner().invoke(cli, ["-q", "fleet", str(fleet), "--top", "1"])
-    assert table.exit_code == 0, table.output
-    assert "episodes: times when a subscription was not well" in table.output
-    assert "more: --top N, -o json" in table.output
-    run = CliRunner().invoke(cli, ["-q", "fleet", str(fleet), "-o", "json"])
-    document = json.loads(run.stdout)
-    assert document["schema"] == "pulsar-doctor/fleet/1"
+def test_the_command_prints_tables_and_a_document(
+    spark: SparkSession, run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    stalls = (Stall(HOUR, 2 * HOUR, "paused"), Stall(3 * HOUR, 4 * HOUR, "paused"))
+    made(1, a=stalls[0], b=stalls[1]).write(tmp_path)
+    code, out, _ = run("-q", "fleet", tmp_path, "--top", "1")
+    assert code == 0
+    assert "episodes: times when a subscription was not well (2)" in out
+    assert "and 1 row more: --top N, -o json" in out
+    code, out, _ = run("-q", "fleet", tmp_path, "-o", "json")
+    document = json.loads(out)
     assert document.keys() == {"schema", *BETWEEN, *ANSWERS} - {*ONLY_SAVED, "remedies"}
-    assert document["episodes"][0]["began"].endswith("Z")
+    assert [row["began"][11:16] for row in document["episodes"]] == ["03:00", "01:00"]
 
 
-def test_what_is_no_record_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    run = CliRunner().invoke(cli, ["-q", "fleet", str(tmp_path)])
-    assert run.exit_code == 2
-    assert "holds no records of `stall-check --all --watch --keep`" in str(
-        run.exception or run.stderr
-    )
+def test_a_folder_of_others_is_not_written_to(spark: SparkSession, fleet: Path) -> None:
+    (fleet / "stalled").mkdir()
+    mine = fleet / "stalled" / "mine.txt"
+    mine.write_text("kept")
+    with pytest.raises(InputError, match="which is no saved analysis"):
+        asked(spark, fleet, fleet)
+    assert mine.read_text() == "kept"
+
+
+def test_what_is_no_record_is_one_sentence(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    code, out, said = run("-q", "fleet", tmp_path)
+    assert (code, out) == (2, "")
+    assert "holds no records of `stall-check --all --watch --keep`" in said
