@@ -186,12 +186,12 @@ def _nobody_has_it(view: SubscriptionView, within: float) -> Iterator[Rests]:
     While anything moves, numbers of two moments differ like that. What is acknowledged in an open
     transaction may rest: `uncommitted-acks` tells for how long.
     """
-    fewest = left_with_nobody(view) or int(_acked_past(view))
+    fewest = left_with_nobody(view) or int(acked_past(view))
     if fewest and not view.pending_acks:
         yield Rests(worded("with_nobody", view, entries=fewest, where=NOT_WITH_ANYBODY))
 
 
-def _acked_past(view: SubscriptionView) -> bool:
+def acked_past(view: SubscriptionView) -> bool:
     """Whether an entry was passed over all the last full minute, and nobody has it at its end.
 
     Acknowledgements of that minute did not move mark-delete, so they are of later entries.

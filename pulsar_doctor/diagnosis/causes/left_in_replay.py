@@ -10,8 +10,8 @@ nobody before the next message or FLOW comes.
 It is found if all of the backlog is there in every sample, and nothing that is known keeps the
 broker from reading (see `broker-read-stuck`): a warning if mark-delete has not moved for
 `stood_for` while newer messages pass, a stall after `silent_for` if nothing is sent. A window
-shorter than `watched_for` shows it only if in the last full minute others were sent and none given
-back.
+shorter than `watched_for` shows it only if in the last full minute none was given back, and later
+ones were acknowledged.
 
 Source: PersistentDispatcherMultipleConsumers.getMessagesToReplayNow, MessageRedeliveryController.
 """
@@ -22,8 +22,8 @@ from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.actions.consumers import save_state, unload
 from pulsar_doctor.diagnosis.answers import Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.laws import acked_past
 from pulsar_doctor.diagnosis.read_doubts import RANGES
-from pulsar_doctor.diagnosis.subscription_clues import MINUTE_OLD_SECONDS
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
@@ -52,7 +52,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if stood is None or not replay or not _ready(view):
         return
     stays = (view.watched_seconds or 0) >= limits["watched_for"] and least is not None
-    silent, past = stays and view.delivered == 0, not stays and _passed_by_rates(view)
+    silent = stays and view.delivered == 0
+    past = not stays and view.msg_rate_redeliver == 0 and acked_past(view)
     nobody = all(each.holds_nothing for each in view.served)
     alone = nobody and view.backlog is not None and view.backlog.entries == replay
     old = stood.seconds >= limits["silent_for" if silent else "stood_for"]
@@ -75,13 +76,6 @@ def _ready(view: SubscriptionView) -> bool:
     pauses = view.ranges is not None and view.ranges.count >= RANGES
     held_back = view.type not in SHARING or view.held_back or joined or pauses
     return bool(view.served) and all(each.may_receive for each in view.served) and not held_back
-
-
-def _passed_by_rates(view: SubscriptionView) -> bool:
-    """Whether others were sent in the broker's last full minute, and none was given back in it."""
-    ages = [each.connected_for for each in view.served]
-    there = all(age is not None and age.seconds >= MINUTE_OLD_SECONDS for age in ages)
-    return there and view.msg_rate_redeliver == 0 and (view.msg_rate_out or 0) > 0
 
 
 def _finding(
