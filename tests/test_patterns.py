@@ -22,7 +22,7 @@ BOUNDED: Mapping[str, str] = {
 # Calls whose pattern is a variable: the patterns that it may be, with the way of using them.
 TABLES = {
     "checkup/redacting.py: SHAPES.get(kind, '(?P<name>.*)')": ("fullmatch", [*SHAPES.values()]),
-    "parts/mcp/calls.py: option": ("search", [each for each, _ in ARGUMENTS]),
+    "parts/mcp/calls.py: pattern": ("search", [each for each, _ in ARGUMENTS]),
     "parts/analyze/failures.py: pattern": ("search", [each for each, _, _ in FAILURES]),
     "parts/analyze/masters.py: pattern": ("fullmatch", [*_MASTERS]),
 }

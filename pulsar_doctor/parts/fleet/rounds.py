@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
+from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.parts.fleet.record import (
     NO_CAUSE,
     NUMBERS_SECONDS,
@@ -46,6 +47,7 @@ class RoundRecorder:
 
     def through(self, checkup: Checkup, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts; once they are read to their end, `rows` is what is to be kept."""
+        from pulsar_doctor.checkup.result import REST
         from pulsar_doctor.diagnosis.short_form import key_of
 
         quarter = micros(checkup.checked_at) // (NUMBERS_SECONDS * 1_000_000)
@@ -63,9 +65,10 @@ class RoundRecorder:
             if quarter != self._quarter or key in changed or key in self._changed:
                 rows.append(row_of(checkup, diagnosis, verdict[1], self._hosts_key))
             yield diagnosis
-        if not (checkup.unreachable or checkup.stopped):
-            asleep = set(checkup.not_loaded)  # topics that were not read, and may be as they were
-            for key in sorted(key for key in self._last.keys() - seen if key[0] not in asleep):
+        unread = {*checkup.not_loaded, *(topic for topic, _ in checkup.unreachable)}
+        if not (REST in unread or checkup.stopped):
+            missing = sorted(self._last.keys() - seen)
+            for key in (each for each in missing if unread.isdisjoint(names_of(each[0]))):
                 del last[key]
                 rows.append(gone_row(checkup, *key))
         self.rows = [round_row(checkup, len(seen), self._every), *rows]
@@ -82,6 +85,11 @@ class RoundRecorder:
         before = self._last.get(key, (None, NO_CAUSE))[1]
         cause = cause_of(diagnosis) if status == diagnosis.status else before
         return status, before if cause.compared == before.compared else cause
+
+
+def names_of(topic: str) -> tuple[str, str]:
+    """How a topic may be named where it could not be read: itself, or whole."""
+    return topic, split_partition(topic)[0]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from json import loads
+from multiprocessing import Pipe
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -59,16 +60,15 @@ class Doctor:
         self, ctx: Context[Any, Any], *line: str, pasted: str = "", earlier: str = ""
     ) -> CallToolResult:
         """What a command line prints. pasted: its standard input. earlier: a file for --after."""
+        until, ours = Pipe(duplex=False)  # which ends with this process at the latest
         with (
-            anyio.move_on_after(self.seconds_most),
-            _file(pasted) as stdin,
-            _file(earlier) as file,
-            _pipe() as pipe,
-        ):
+            until, ours, anyio.move_on_after(self.seconds_most),
+            _file(pasted) as stdin, _file(earlier) as file,
+        ):  # fmt: skip
             after = [f"--after=/dev/fd/{file}"] if earlier else []
-            module = [CHILD, str(pipe)] if POSIX else ["pulsar_doctor"]
+            module = [CHILD, str(until.fileno())] if POSIX else ["pulsar_doctor"]
             program = [sys.executable, "-P", "-m", *module, line[0], *after, *line[1:]]
-            passed = (pipe, file) if POSIX else ()
+            passed = (until.fileno(), file) if POSIX else ()
             async with self.turns, anyio.create_task_group() as group:
                 group.start_soon(self._accompany, ctx, group.cancel_scope)
                 ran = await anyio.run_process(
@@ -98,28 +98,15 @@ def _file(text: str) -> Iterator[int]:
         yield file.fileno()
 
 
-@contextmanager
-def _pipe() -> Iterator[int]:
-    """The end to read of a pipe that nobody writes to: it ends with this process at the latest."""
-    read, write = os.pipe()
-    try:
-        yield read
-    finally:
-        os.close(read)
-        os.close(write)
-
-
 def _environment() -> dict[str, str]:
     """Ours without what names a cluster or a credential: contexts alone do."""
     return {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
 
 
-def _as_arguments(text: Any) -> Any:
-    """A sentence of the command line, or a list of them, with what a tool has for its options."""
-    if isinstance(text, list):
-        return [_as_arguments(each) for each in text]
-    for option, argument in ARGUMENTS:
-        text = re.sub(option, argument, text)
+def _as_arguments(text: str) -> str:
+    """A sentence of the command line, with what a tool has for its options."""
+    for pattern, argument in ARGUMENTS:
+        text = re.sub(pattern, argument, text)
     return text
 
 
@@ -128,9 +115,8 @@ def result(code: int, out: str, err: str) -> CallToolResult:
     code = code if code in MEANS else 3
     answer: dict[str, Any] = {"exit_code": code, "means": MEANS[code]}
     if out.startswith("{"):
-        brief = loads(out)
-        ours = {name: _as_arguments(brief[name]) for name in ("unread", "cut") if name in brief}
-        answer["data"] = brief | ours
+        answer["data"] = loads(out)
+        answer["data"].pop("unread", None)  # the messages have it
     elif out:
         answer["data"] = printable_lines(out[:DATA_MOST])
     if len(out) > DATA_MOST:

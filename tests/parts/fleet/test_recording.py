@@ -16,7 +16,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from pulsar_doctor.checkup.result import Checkup, Cluster
+from pulsar_doctor.checkup.result import REST, Checkup, Cluster
 from pulsar_doctor.diagnosis.weighing import Diagnosis, Steady
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.fleet.journal import Keeper, frames, key_of
@@ -63,10 +63,11 @@ def test_a_row_is_written_for_a_change_the_round_after_it_and_each_quarter() -> 
 def test_what_could_not_be_read_is_not_gone() -> None:
     recorder = RoundRecorder(30.0, None)
     recorded(recorder, checkup(0), verdict("x"), verdict("y"))
-    assert recorded(recorder, checkup(1, "persistent://a/b/y"), verdict("x")) == [
-        ("seen", "x", "healthy")
-    ]
-    assert recorded(recorder, checkup(2), verdict("x")) == [("gone", "y", None)]
+    for unread in ("persistent://a/b/y", REST):
+        again = recorded(recorder, checkup(1, unread), verdict("x"))
+        assert again in ([("seen", "x", "healthy")], [])
+    other = checkup(2, "persistent://a/b/z")  # says nothing of y
+    assert recorded(recorder, other, verdict("x")) == [("gone", "y", None)]
     assert recorded(recorder, checkup(3), verdict("x")) == []
 
 
