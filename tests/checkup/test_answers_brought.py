@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,16 @@ def test_two_documents_of_a_broker_are_two_samples(tmp_path: Path) -> None:
     later.write_text(json.dumps(gone))
     rc, document = judged(BROKER, later)
     assert "less than before" in json.dumps(document["unreachable"])
+
+
+def test_a_part_of_a_brokers_document_is_never_exit_0(tmp_path: Path) -> None:
+    text, part = BROKER.read_text(), tmp_path / "part.json"
+    topic = text.index('"persistent://public/default/ways-py-healthy"')
+    ends = [match.end() for match in re.finditer("}", text) if match.end() > topic]
+    for end in ends[:12]:
+        part.write_text(text[topic + 47 : end])
+        done = answered("-q", "stall-check", "--stats", str(part))
+        assert done.returncode in (1, 2, 3), text[topic:end]
 
 
 def test_statistics_of_a_topic_count_before_a_whole_brokers() -> None:

@@ -175,6 +175,13 @@ def of_broker(document: Any) -> dict[str, Any] | None:
     return {name: _renamed(stats) for each in topics for name, stats in each.items()}
 
 
+def part_of_broker(document: Any) -> tuple[str, ...]:
+    """Why topics may be missing: what remains of such a document, known by names in it."""
+    each = (document, *_inner([document]))
+    found = any(isinstance(one, Mapping) and OF_BROKER.keys() & one.keys() for one in each)
+    return (f"is a part of {BROKER}",) if found else ()
+
+
 def _inner(documents: Iterable[Any]) -> Iterator[Any]:
     return (inner for e in documents if isinstance(e, Mapping) for inner in e.values())
 

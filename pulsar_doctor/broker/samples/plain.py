@@ -20,6 +20,7 @@ from pulsar_doctor.broker.samples.files import (
     kind_of,
     located,
     of_broker,
+    part_of_broker,
     stranger,
     subscriptions_of,
 )
@@ -165,8 +166,9 @@ def plain_stats(document: Any, name: str) -> Plain:
     if of_cluster is not None or by_topic(document):
         with located(called(name)):
             named = {topic: completed(topic_stats(document[topic])) for topic in document}
-        kind = PARTITIONS if of_cluster is None else BROKER
-        return Plain(name, kind, {t: Sample(None, reported) for t, reported in named.items()})
+        kind, part = (PARTITIONS, part_of_broker(document)) if of_cluster is None else (BROKER, ())
+        samples = {topic: Sample(None, reported) for topic, reported in named.items()}
+        return Plain(name, kind, samples, incomplete=tuple(f"{called(name)} {e}" for e in part))
     strange, kind = stranger(document), kind_of(document)
     if strange:
         raise InputError(f"{called(name)} {strange}; --stats takes the output of {TOPIC}")
@@ -179,7 +181,7 @@ def plain_stats(document: Any, name: str) -> Plain:
         stats, missing = _stats(document, kind)
     samples = {topic: Sample(None, reported) for topic, reported in stats.items()}
     none = any(reported.subscriptions is None for reported in stats.values()) or not stats
-    why = (*(("holds no subscriptions",) if none else ()), *missing)
+    why = (*(("holds no subscriptions",) if none else ()), *missing, *part_of_broker(document))
     return Plain(name, kind, samples, incomplete=tuple(f"{called(name)} {each}" for each in why))
 
 
