@@ -60,4 +60,4 @@ SELECT cluster, topic, subscription, status, cause, certainty, consumer, depth,
     ELSE 'nothing seen'
   END AS ended_by
 FROM compared
-ORDER BY began DESC, cluster, topic, subscription
+ORDER BY status <> 'stalled', began DESC, cluster, topic, subscription

@@ -1,4 +1,5 @@
 -- Queue sizes that do not fit: two seconds of work at the fastest pace of a consumer would.
+-- Not of a subscription that stood still when it was seen last: its queue is not what it waits for.
 WITH paced AS (
   SELECT l.cluster, l.topic, l.subscription,
     count(DISTINCT CASE WHEN l.last_seen >= n.newest - 1800 THEN l.name END) AS consumers,
@@ -14,5 +15,9 @@ WITH paced AS (
 )
 SELECT cluster, topic, subscription, consumers, queue_size, fits, rate, seconds
 FROM sized
-WHERE queue_size >= 8 * fits OR 4 * queue_size <= fits
+WHERE (queue_size >= 8 * fits OR 4 * queue_size <= fits) AND NOT EXISTS (
+  SELECT 1 FROM episodes e
+  WHERE e.cluster = sized.cluster AND e.topic = sized.topic AND e.subscription = sized.subscription
+    AND e.status <> 'warning' AND e.ended IS NULL
+)
 ORDER BY seconds DESC, cluster, topic, subscription

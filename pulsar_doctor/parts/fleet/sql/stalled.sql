@@ -7,4 +7,4 @@ SELECT cluster, topic, subscription, status, cause,
 FROM episodes
 WHERE status IN ('stalled', 'warning')
 GROUP BY cluster, topic, subscription, status, cause
-ORDER BY seconds DESC, cluster, topic, subscription, status, cause
+ORDER BY status <> 'stalled', seconds DESC, cluster, topic, subscription, cause
