@@ -27,6 +27,7 @@ from pulsar_doctor.wording.sentences import joined, say, values_in
 
 NAMED_MOST = 3
 IDLE_LEAST_MS = 1000  # between two messages everybody is
+NO_DRAIN = ("time_to_drain", "left_out_for")  # measures beside which its pace says nothing new
 SHARE_LEAST = 0.01  # of a limit that fills: below that it tells nothing
 SHARE_MUCH = 0.1  # of one that does not
 
@@ -54,7 +55,7 @@ def impact_of(
     if finding.severity == "info":
         return None
     case = _Case(view, named, values_in(finding.summary))
-    drain = () if any(each.name == "time_to_drain" for each in finding.evidence) else _drain(case)
+    drain = () if any(each.name in NO_DRAIN for each in finding.evidence) else _drain(case)
     limits = (*_limit(case), *_ranges(case))
     parts = (*map(soon, deadlines), *_waiting(case), *_idle(case), *drain, *limits)
     return joined("; ", parts) or None

@@ -16,6 +16,8 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exact, most
 
+TOGETHER_SECONDS = 1.0  # between a consumer's connection and its first messages
+
 
 def kept_for_keys(view: SubscriptionView) -> int:
     """Entries that wait so in every sample, at least; 0 where they may wait for something else.
@@ -66,3 +68,31 @@ def between_deliveries(view: SubscriptionView, consumer: ConsumerView, wait: Ack
         return wait
     silence = Age(round(1000 * min(held / rate, *known)), exact=False)
     return replace(wait, acks=replace(wait.acks, quiet=max(quiet, silence, key=lambda age: age.ms)))
+
+
+def left_out_for(view: SubscriptionView, consumer: ConsumerView) -> float:
+    """Seconds for which a message has been left out, at least, whose key waits for its ack.
+
+    The message after mark-delete was passed by acks for so long. A consumer holds it, or it waits
+    behind one of its key that does. Nobody held anything but messages of these keys in one sample.
+    Acks that came all at once after a silence passed nothing before: so long took as many of them
+    as there were, at the pace of now. 0: nothing tells.
+    """
+    hole, keys = view.hole, consumer.draining_hashes
+    if hole is None or keys is None or not (keys.alone and hole.ranges > 0):
+        return 0.0
+    if hole.moved or hole.delayed or hole.stood is None or hole.acks_lasted_ms is None:
+        return 0.0
+    stood, since = hole.stood.seconds, consumer.since_last_ack
+    if since is None or since.seconds >= stood:
+        return 0.0
+    apace = _acks_took(consumer, stood) if hole.all_acked_in is None else hole.all_acked_in
+    return min(stood, hole.acks_lasted_ms / 1000, apace)
+
+
+def _acks_took(consumer: ConsumerView, stood: float) -> float:
+    """Seconds of its acks since mark-delete stopped, where that was as it connected."""
+    life, done, rate = consumer.connected_for, consumer.done_in_life, consumer.message_ack_rate
+    if life is None or not done or not rate or life.seconds > stood + TOGETHER_SECONDS:
+        return 0.0
+    return done / rate

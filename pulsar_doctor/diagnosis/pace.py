@@ -39,10 +39,11 @@ QUEUE_LASTS = 30.0  # seconds: who holds so much is full, with whatever permits
 AT_ONCE_MOST = 100  # messages: no pool works on more
 SECONDS_BEHIND = 1.0  # of messages that wait: fewer are on their way
 
-SetBy = Literal[LimitName, "arrivals", "redeliveries", "broker", "not-known"]
+SetBy = Literal[LimitName, "arrivals", "redeliveries", "broker", "moving-keys", "not-known"]
 BY_NO_LIMIT = {
     "arrivals": "nothing waits: producers set the pace",
     "broker": "consumers could receive and messages wait: the broker's reads set the pace",
+    "moving-keys": "what waits does so until its keys' earlier consumer acknowledges",
     "not-known": "nothing tells what sets the pace",
 }
 
@@ -92,6 +93,14 @@ class _Case:
         """Whether more could be sent than what is on its way."""
         waits = max(least(self.view.left) or 0, least(self.view.replay) or 0)
         return waits > SECONDS_BEHIND * (self.rate if self.view.delivered else 0)
+
+    @property
+    def for_keys(self) -> bool:
+        """Whether nearly all that waits was read, and may wait for a key's earlier consumer."""
+        keys, left = self.view.key_order, most(self.view.left)
+        draining = any(each.keys_wait for each in self.view.served)
+        read = left is not None and (least(self.view.replay) or 0) >= NEAR * left
+        return bool(keys and not keys.out_of_order and draining and read)
 
     @property
     def size(self) -> int | None:
@@ -228,6 +237,8 @@ def _found(case: _Case) -> tuple[SetBy, Workload | None]:
         return "application", _application(case)
     if not case.waits and case.view.left is not None:
         return "arrivals", None
+    if case.for_keys:
+        return "moving-keys", None
     ready = len(case.rest) == len(case.view.served) and any(c.may_receive for c in case.rest)
     return ("broker" if ready and case.waits and case.view.watched else "not-known"), None
 

@@ -29,3 +29,5 @@ class Draining:
     entries: int | None  # what it holds of them; None where `attempts` is not reported
     attempts: int | None  # messages turned away; None where `entries` is not reported
     lately: bool = False  # whether any were within the window
+    # Whether one of them drains in every sample, and in one of these nobody held anything else.
+    alone: bool = False

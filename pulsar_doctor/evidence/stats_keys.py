@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.broker.stats.observed import Observed
-from pulsar_doctor.broker.stats.topic import ConsumerStats, DrainingHash
+from pulsar_doctor.broker.stats.topic import ConsumerStats, DrainingHash, SubscriptionStats
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.evidence.keys import Draining, KeyOrder
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
@@ -53,7 +53,33 @@ def _counted(consumer: ConsumerWindow, blocking: list[DrainingHash]) -> Draining
         sum(number or 0 for number in entries) if known else None,
         sum(number or 0 for number in attempts) if known else None,
         bool(consumer.course.growth(_turned_away)),
+        _alone(consumer),
     )
+
+
+def _alone(consumer: ConsumerWindow) -> bool:
+    """Whether a hash of it drains in every sample, and in one of them nobody holds anything else.
+
+    No message of such a hash is sent meanwhile, so that they are the same messages all the time.
+    """
+    own, whole = consumer.course.values, consumer.observed.course.values
+    drains = [{each.hash for each in _blocking(value)} if value else set() for value in own]
+    if not drains or len(own) != len(whole) or not set.intersection(*drains):
+        return False
+    pairs = zip(own, whole, strict=True)
+    return any(mine and of_all and _holds_all(mine, of_all) for mine, of_all in pairs)
+
+
+def _holds_all(own: ConsumerStats, of_all: SubscriptionStats) -> bool:
+    """Whether all unacknowledged messages are of its draining hashes; those hold entries."""
+    entries = sum(each.unack_msgs or 0 for each in _blocking(own))
+    held = of_all.unacked_messages
+    return held is not None and 0 < held <= entries * max(1, own.avg_messages_per_entry or 1)
+
+
+def _blocking(consumer: ConsumerStats) -> list[DrainingHash]:
+    hashes = consumer.draining_hashes or ()
+    return [each for each in hashes if each.unack_msgs and each.blocked_attempts]
 
 
 def _turned_away(consumer: ConsumerStats) -> int:

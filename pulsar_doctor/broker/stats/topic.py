@@ -32,6 +32,7 @@ MARK_DELETED = "last_mark_delete_advanced_timestamp_ms"
 class DrainingHash:
     """One hash of Key_Shared that waits for its earlier owner's acks (since 4.0)."""
 
+    hash: int | None = None
     unack_msgs: int | None = None
     blocked_attempts: int | None = None
 

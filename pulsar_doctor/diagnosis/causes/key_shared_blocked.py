@@ -16,6 +16,11 @@ verdict unknown: it may have one long job in hand. If it works, and what it hold
 `slow_wait`, that is healthy, otherwise a warning. What was sent or acknowledged less than
 `just_now` ago decides nothing yet.
 
+The broker gives a hash to its new owner when all its messages are acknowledged: one that is left
+out keeps it, however fast its consumer acknowledges others. If a hash drains in every sample,
+nobody held anything else in one of them, and acks have passed the message after mark-delete for
+`refill_wait`, it is a stall; for longer than `slow_wait`, unknown.
+
 With sticky ranges (KeySharedMode STICKY) each consumer chooses its hashes, and messages wait for a
 hash that nobody has. It is a stall if in every sample entries wait to be sent again and all
 consumers could receive. From 4.0 on one sample proves it, as the broker lists the ranges.
@@ -27,17 +32,26 @@ getRestrictedMaxEntriesForConsumer of the latter, and PIP-282.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pulsar_doctor.broker.stats.values import HashRange
 from pulsar_doctor.diagnosis.actions.activity import verdict
-from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, treatment
+from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, dump_threads, restart, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
-from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import (
+    Answers,
+    CauseAnswer,
+    Finding,
+    NotReported,
+    Severity,
+    Unknown,
+)
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.key_waits import (
     between_deliveries,
     kept_for_keys,
     kept_long,
+    left_out_for,
     may_receive,
 )
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
@@ -134,8 +148,37 @@ def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -
     elif draining.entries is None:
         yield Unknown(f"what the draining hashes of {consumer.label} hold is not reported")
     else:
-        summary = _hash_summary(view, consumer, draining)
-        yield from _judge(view, consumer, limits, (summary, _hashes(draining)))
+        shown_by = (_hash_summary(view, consumer, draining), _hashes(draining))
+        by_pace = tuple(_judge(view, consumer, limits, shown_by))
+        left_out = left_out_for(view, consumer)
+        if left_out <= limits["slow_wait"] or any(isinstance(each, Finding) for each in by_pace):
+            yield from by_pace
+        else:
+            yield _left_out(view, consumer, left_out, left_out >= limits["refill_wait"], shown_by)
+
+
+def _left_out(
+    view: SubscriptionView,
+    consumer: ConsumerView,
+    seconds: float,
+    long: bool,
+    shown_by: tuple[str, tuple[Measure, ...]],
+) -> CauseAnswer:
+    """It acknowledges others, and what is left of a key for so long is not in its pace."""
+    lasts = duration(seconds)
+    summary = say("{}; its oldest for at least {} while later ones were", shown_by[0], lasts)
+    if not long:
+        return Unknown(f"{summary}: check again", consumer.label)
+    found = _finding(view, consumer, AckWait(1, consumer.acks), "stalled", shown_by)
+    actions = (restart(view, consumer), dump_threads(view, consumer))
+    numbers = (*found.evidence, Measure("left_out_for", round(seconds, 1), "seconds"))
+    return replace(
+        found,
+        summary=say("{}; it forgot to acknowledge, or hangs in that message", summary),
+        evidence=tuple(each for each in numbers if each.name not in ("done_in", "quiet_for")),
+        remedy=actions[0].text,
+        actions=actions,
+    )
 
 
 def _without_any(view: SubscriptionView) -> Answers:
@@ -300,9 +343,11 @@ def _finding(
     )
 
 
-def _hands_over(_: SubscriptionView, each: ConsumerView) -> str | None:
+def _hands_over(view: SubscriptionView, each: ConsumerView) -> str | None:
     """Whether the consumer's keys wait only for what it holds now and soon finishes."""
     if not each.acked or each.drain_seconds is None or each.drain_seconds >= PAUSE_SECONDS:
+        return None
+    if left_out_for(view, each) > PAUSE_SECONDS:
         return None
     soon = duration(each.drain_seconds)
     return f"{each.label} acknowledges, and is done with what it holds in {soon}"
