@@ -701,6 +701,30 @@ def test_one_that_has_acknowledged_before_and_never_later_on_is_of_two_topics(pu
     assert error.exit_code == 2
 
 
+def test_files_without_a_connection_in_both_are_of_one_topic_only_by_its_name(put: Put) -> None:
+    """Files of two topics would show that messages move where nobody takes any."""
+    other = stats_of(MOVING)
+    for each in (*other["publishers"], *other["subscriptions"]["billing"]["consumers"]):
+        each["connectedSince"] = "2026-01-01T00:00:00Z"
+    names = [put("stuck", STATS), put("moving", other)]
+    error = refusal(lambda: read(names))
+    assert "no consumer or producer is in both; give TOPIC on the command line" in str(error)
+    assert error.exit_code == 2
+    assert read(names, named=[ORDERS]).samples == 2
+
+
+def test_a_producer_that_stayed_shows_the_topic_of_a_restarted_application(put: Put) -> None:
+    early, late = (stats_of(MOVING, at) for at in (0, 1))
+    assert early["publishers"]
+    for each in next(iter(late["subscriptions"].values()))["consumers"]:
+        each["connectedSince"] = "2026-01-01T00:00:00Z"
+    assert read([put("early", early), put("late", late)]).samples == 2
+    late["publishers"] = []
+    assert "no consumer or producer" in str(
+        refusal(lambda: read([put("early", early), put("late", late)]))
+    )
+
+
 def test_files_that_contradict_each_other_are_noticed(put: Put) -> None:
     early, late = (stats_of(MOVING, at) for at in (0, 1))
     first = next(iter(early["subscriptions"].values()))["consumers"][0]

@@ -12,12 +12,18 @@ from dataclasses import replace
 from functools import cmp_to_key
 from itertools import pairwise, takewhile
 
-from pulsar_doctor.broker.samples.files import BROKER, METRICS, TOTALS, called
+from pulsar_doctor.broker.samples.files import BROKER, METRICS, TOPIC, TOTALS, called
 from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, Plain
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.window import Window, by_connection, consumers_of, fell
+from pulsar_doctor.broker.stats.window import (
+    Window,
+    by_connection,
+    consumers_of,
+    fell,
+    strangers,
+)
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.consumers import split_partition
 
@@ -75,6 +81,8 @@ def plain_windows(
     topic requested is not there.
     """
     check_alike(files)
+    if not topics:
+        _check_connected(files)
     last = files[-1]
     if UNNAMED in last.samples:
         topic, partition = split_partition(topics[0] if topics else UNKNOWN)
@@ -153,6 +161,19 @@ def check_alike(files: Sequence[Plain]) -> None:
     names = sorted({split_partition(name)[0] for plain in files for name in plain.samples})
     if len(names) > 1 and len(files) > 1:
         raise InputError(f"the files are of several topics, {names[0]} and {names[1]}; give one")
+
+
+def _check_connected(files: Sequence[Plain]) -> None:
+    """Raises InputError where two files that do not name their topic share no connection."""
+    unnamed = files if files[0].kind in (TOPIC, TOTALS) else ()
+    for pair in pairwise(unnamed):
+        one, other = (topic for plain in pair for topic in plain.samples.values())
+        if strangers(one.topic, other.topic):
+            raise InputError(
+                f"nothing shows that {called(pair[0].name)} and {called(pair[1].name)} are of one "
+                "topic: no consumer or producer is in both; give TOPIC on the command line if they "
+                "are, or judge each by itself"
+            )
 
 
 def left_out(files: Sequence[Plain]) -> Collection[str]:

@@ -359,6 +359,12 @@ def connections(topic: TopicStats) -> Iterator[Identity]:
         yield from by_connection(subscription.consumers or ())
 
 
+def strangers(one: TopicStats, other: TopicStats) -> bool:
+    """Whether both list connections and none is in both: nothing shows that they are one topic."""
+    before, after = {*connections(one)}, {*connections(other)}
+    return bool(before and after) and before.isdisjoint(after)
+
+
 def _signs(topic: TopicStats) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for subscription in (topic.subscriptions or {}).values():
