@@ -14,6 +14,7 @@ from pulsar_doctor.broker.samples.plain_windows import consumer_fell
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SHARING, Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.broker.stats.window import connections
 from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outcome, Shift
 from pulsar_doctor.diagnosis.short_form import in_short, place
 from pulsar_doctor.diagnosis.weighing import Diagnosis
@@ -145,19 +146,21 @@ def _incomparable(
 
 
 def _perhaps_another_topic(was: Observed, observed: Observed, file: str) -> str | None:
-    """Why the two may be of different topics: one has no name, and no connection is in both."""
-    if (was.topic == UNKNOWN) == (observed.topic == UNKNOWN):
+    """Why the two may be of different topics: a name is missing, and no connection is in both."""
+    before, now = ({*connections(of.window.last.topic)} for of in (was, observed))
+    named = {was.topic, observed.topic} - {UNKNOWN}
+    certain = UNKNOWN not in (was.topic, observed.topic) or not before.isdisjoint(now)
+    if certain or not (named or (before and now)):
         return None
-    before, now = (
-        {_identity(each) for each in of.now.consumers or () if each.address}
-        for of in (was, observed)
+    names = (
+        f"only one of {file} and what is judged names"
+        if named
+        else f"neither {file} nor what is judged names"
     )
-    if not before.isdisjoint(now):
-        return None
-    known = printable(was.topic if observed.topic == UNKNOWN else observed.topic)
+    known = printable(*named) if named else "one topic"
     return (
-        f"only one of {file} and what is judged names its topic, and no consumer is in both; if "
-        f"both are of {known}, give that name on the command line"
+        f"{names} its topic, and no consumer or producer is in both; if both are of {known}, give "
+        f"{'that' if named else 'its'} name on the command line"
     )
 
 

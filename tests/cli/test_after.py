@@ -81,6 +81,12 @@ def restart(stats: dict[str, Any]) -> None:
         consumer |= {"connectedSince": "2026-11-21T13:30:00Z", "msgOutCounter": 7}
 
 
+def move(stats: dict[str, Any]) -> None:
+    restart(stats)
+    for producer in stats["publishers"]:
+        producer["connectedSince"] = "2026-11-21T13:30:00Z"
+
+
 def leave(stats: dict[str, Any]) -> None:
     billing(stats)["consumers"] = []
 
@@ -102,10 +108,25 @@ def test_a_file_without_a_name_may_be_of_another_topic(
     request = ("--at", LATER, "--after", kept, *JSON)
     same = check(None, "--stats", later(drain), *request)
     assert same.document["subscriptions"][0]["after"]["outcome"] == "worked"  # same connections
-    other = check(None, "--stats", later(restart), *request)
+    stayed = check(None, "--stats", later(restart), *request)
+    assert stayed.document["subscriptions"][0]["after"]["outcome"] == "worked"  # same producer
+    other = check(None, "--stats", later(move), *request)
     assert other.code == 2
     assert f"only one of {kept} and what is judged names its topic" in other.err
-    assert after(check, kept, later(restart))["outcome"] == "worked"
+    assert after(check, kept, later(move))["outcome"] == "worked"
+
+
+def test_two_files_without_a_name_may_be_of_two_topics(
+    check: Check, later: Callable[[Change], str], tmp_path: Path
+) -> None:
+    before = str(Path(later(lambda stats: None)).rename(tmp_path / "before.json"))
+    request = ("--at", LATER, "--after", before, *JSON)
+    same = check(None, "--stats", later(restart), *request)
+    assert same.document["subscriptions"][0]["after"]["outcome"] == "worked"
+    other = check(None, "--stats", later(move), *request)
+    assert other.code == 2
+    assert f"neither {before} nor what is judged names its topic" in other.err
+    assert after(check, before, later(move))["outcome"] == "worked"
 
 
 def test_one_that_connected_anew_began_again(
