@@ -53,10 +53,8 @@ class Earlier:
         found = {self._topic(topic) for topic in topics} - {None}
         if not found:
             has = listed(sorted({topic for topic, _ in self.known}), NAMED_MOST)
-            raise InputError(
-                f"{self.file} is of other topics ({printable(has)}); --after takes a file of what "
-                "is judged now"
-            )
+            why = f"is of other topics ({printable(has)})" if has else "holds no subscription"
+            raise InputError(f"{self.file} {why}; --after takes a file of what is judged now")
         pairs = ((self._of(o), o) for o in there)
         doubts = [_perhaps_another_topic(was[0], o, self.file) for was, o in pairs if was]
         if doubts and all(doubts):

@@ -240,6 +240,15 @@ def test_two_files_of_other_topics_are_wrong_input(check: Check, kept: str, tmp_
     assert "is of other topics (persistent://public/default/orders)" in told.sentence()
 
 
+def test_a_file_without_a_subscription_is_no_file_of_other_topics(
+    check: Check, later: Callable[[Change], str], tmp_path: Path
+) -> None:
+    empty = str(Path(later(lambda stats: stats["subscriptions"].clear())).rename(tmp_path / "e"))
+    told = check(None, "orders", "--stats", later(drain), "--after", empty)
+    assert (told.code, told.out) == (2, "")
+    assert f"{empty} holds no subscription; --after takes" in told.err
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
