@@ -26,6 +26,7 @@ from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say, values_in
 
 NAMED_MOST = 3
+FAR_SECONDS = 7 * 86_400  # until a limit: what waits now is told before it
 IDLE_LEAST_MS = 1000  # between two messages everybody is
 NO_DRAIN = ("time_to_drain", "left_out_for")  # measures beside which its pace says nothing new
 SHARE_LEAST = 0.01  # of a limit that fills: below that it tells nothing
@@ -57,7 +58,9 @@ def impact_of(
     case = _Case(view, named, values_in(finding.summary))
     drain = () if any(each.name in NO_DRAIN for each in finding.evidence) else _drain(case)
     limits = (*_limit(case), *_ranges(case))
-    parts = (*map(soon, deadlines), *_waiting(case), *_idle(case), *drain, *limits)
+    near = [soon(each) for each in deadlines if each.seconds <= FAR_SECONDS]
+    far = [soon(each) for each in deadlines if each.seconds > FAR_SECONDS]
+    parts = (*near, *_waiting(case), *_idle(case), *drain, *limits, *far)
     return joined("; ", parts) or None
 
 

@@ -21,6 +21,7 @@ from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit
 from pulsar_doctor.evidence.values import Count, at_least, exactly
@@ -63,8 +64,17 @@ def finding(summary: str = SAID, *evidence: Measure, **told: Any) -> Finding:
     return Finding(summary=summary, evidence=said, **known | told)
 
 
-def impact(of: SubscriptionView, found: Finding | None = None) -> str | None:
-    return with_context(of, found or finding()).impact
+def impact(of: SubscriptionView, found: Finding | None = None, *limits: Deadline) -> str | None:
+    return with_context(of, found or finding(), limits).impact
+
+
+@pytest.mark.parametrize(("days", "first"), [(7, "messages expire"), (8, "3 entries are not")])
+def test_a_limit_that_is_more_than_a_week_away_is_told_last(days: int, first: str) -> None:
+    limit = Deadline("message-ttl", days * 86_400, "messages expire unread")
+    says = impact(view(WORKER, backlog=Backlog(counter=3)), None, limit)
+    assert says
+    assert says.startswith(first)
+    assert f"messages expire unread in about {days} d" in says
 
 
 def test_where_is_that_of_the_consumer_that_is_named() -> None:
