@@ -470,6 +470,8 @@ def very_wide(monkeypatch: pytest.MonkeyPatch) -> None:
          ": backlog 498; 1 consumer with 1 permit and 200 unacknowledged messages, no ack yet"),
         ({"consumers": (FULL, *LATER)},
          ": backlog 498; 2 consumers with 3 permits, last ack at least 4 s ago"),
+        ({"consumers": (replace(LATER[0], since_last_ack=Age(0, False)),)},
+         ": backlog 498; 1 consumer with 2 permits"),
         ({"consumers": (FULL,)},
          ": backlog 498; 1 consumer with 1 permit and 200 unacknowledged messages"),
     ],

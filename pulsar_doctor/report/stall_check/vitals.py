@@ -85,7 +85,8 @@ class Vitals:
             if count is not None
         ]
         shown = f" with {listed(numbers, len(numbers))}" if numbers else ""
-        acked = f", last ack {self.last_ack}{self._oldest} ago" if self.last_ack else ""
+        known = self.last_ack and (self._oldest or not self.last_ack.says_nothing)
+        acked = f", last ack {self.last_ack}{self._oldest} ago" if known else ""
         if held and self.never_acked:
             acked = ", no ack yet"
         yield f"{many(self.consumers, 'consumer')}{shown}{acked}"
