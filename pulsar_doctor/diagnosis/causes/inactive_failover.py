@@ -146,13 +146,14 @@ def _stuck_finding(
     holds, quiet = exact(active.unacked_entries), active.quiet_for
     entries = "" if holds is None else say(" of the {:entries} that it holds", holds)
     silent = "" if quiet is None or quiet.says_nothing else say(" for {}", quiet)
-    standby = say("{} standby ({})", len(others), joined(", ", others[:3]))
+    take = "takes" if len(others) == 1 else "take"
+    standby = say("{} standby ({}) " + take, len(others), joined(", ", others[:3]))
     return Finding(
         severity=severity,
         confidence=confidence,
         consumer=active.label,
         summary=say(
-            "the active consumer {} {}: {}; {} takes over only when it disconnects; {:permits}{}",
+            "the active consumer {} {}: {}; {} over only when it disconnects; {:permits}{}",
             *(active.label, worded("acked_nothing", active, since=joined("", (entries, silent)))),
             *(verdict(active), standby, active.available_permits, _backlog(view)),
         ),
