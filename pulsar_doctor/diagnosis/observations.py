@@ -213,7 +213,7 @@ OF_PLACES = {
     "held_unacked": "{label} has held {held:messages} for {holds_since}, and acknowledged none",
     "given_back": (
         "{label} has acknowledged none of the {msg_out_counter:messages} that it was sent, and "
-        "holds {unacked_messages}"
+        "holds {unacked_messages:messages}"
     ),
     "went_round": (
         "{sent:messages} were sent to consumers that have left, {times} times what waits or more"

@@ -190,7 +190,7 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     """Fewer messages than a pool works on at once."""
     held = most(each.unacked_messages)
     few = held is not None and held < AT_ONCE.default
-    return f"{each.label} holds {held} messages, as a pool may at once" if few else None
+    return say("{} holds {:messages}, as a pool may at once", each.label, held) if few else None
 
 
 def _rounded(number: float | None) -> float | None:
