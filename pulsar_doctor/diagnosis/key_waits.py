@@ -91,7 +91,7 @@ def left_out_for(view: SubscriptionView, consumer: ConsumerView) -> float:
 
 
 def _acks_took(consumer: ConsumerView, stood: float) -> float:
-    """Seconds of its acks since mark-delete stopped, where that was as it connected."""
+    """Seconds of acknowledging since mark-delete stopped, where that was as it connected."""
     life, done, rate = consumer.connected_for, consumer.done_in_life, consumer.message_ack_rate
     if life is None or not done or not rate or life.seconds > stood + TOGETHER_SECONDS:
         return 0.0

@@ -71,7 +71,7 @@ def _alone(consumer: ConsumerWindow) -> bool:
 
 
 def _holds_all(own: ConsumerStats, of_all: SubscriptionStats) -> bool:
-    """Whether all unacknowledged messages are of its draining hashes; those hold entries."""
+    """Whether all unacknowledged messages belong to draining hashes of it; those hold entries."""
     entries = sum(each.unack_msgs or 0 for each in _blocking(own))
     held = of_all.unacked_messages
     return held is not None and 0 < held <= entries * max(1, own.avg_messages_per_entry or 1)
