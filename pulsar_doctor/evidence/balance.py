@@ -79,12 +79,16 @@ class Balance:
     def a_minute(self) -> int | None:
         """By how much the backlog grows in a minute: in the window, or by the rates.
 
-        What was sent lets it fall only where something was acknowledged or expired.
+        What was sent lets it fall only where something was acknowledged or expired. Rates of
+        consumers that connected less than a minute ago bound what was sent from below only.
         """
         rate = self.growth_entries or self.growth
-        if rate is None or (rate is self.growth and rate.about < 0 and not self._is_acknowledged):
+        if rate is None or (rate is self.growth and not self._shows_by_rates(rate)):
             return None
         return round(rate.about * MINUTE)
+
+    def _shows_by_rates(self, growth: FlowRate) -> bool:
+        return self._is_acknowledged if growth.about < 0 else growth.least is not None
 
     @property
     def _is_acknowledged(self) -> bool:

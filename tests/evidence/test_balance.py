@@ -50,6 +50,12 @@ def test_a_burst_of_five_minutes_is_not_told_from_falling_behind() -> None:
     assert (found.seconds or 0) > 60
 
 
+def test_nothing_grows_by_the_rates_of_consumers_that_connected_just_now() -> None:
+    young = replace(K1, connected_for=Age(8_000, True))
+    assert of(consumers=(young,), msg_rate_out=0.0, message_ack_rate=0.0).a_minute is None
+    assert of().a_minute == 4800
+
+
 def test_more_out_than_in_catches_up() -> None:
     found = of(msg_rate_in=40.0, msg_rate_out=120.0)
     assert (found.pace, found.seconds) == ("catches-up", 8000)
