@@ -132,7 +132,10 @@ def _alike(view: SubscriptionView, each: ConsumerView) -> str | None:
 
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
     """Examines its process, on its machine; a tap needs a restart, which hides a pause."""
-    tap = "behind a tap (`pulsar-doctor tap`) the trace shows each FLOW, and what permits are owed"
+    tap = (
+        "`pulsar-doctor tap --listen 127.0.0.1:6651 --trace DIR -- CMD` starts it, and shows each "
+        "FLOW and what permits are owed"
+    )
     if consumer is None or consumer.address is None:
         return Probe(f"When the client may be restarted: {tap}.", harmless=False)
     return Probe(
