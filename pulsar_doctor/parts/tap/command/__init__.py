@@ -140,7 +140,6 @@ def _limits(request: TapRequest) -> RingLimits:
 def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, request: TapRequest) -> int:
     from pulsar_doctor.diagnosis.weighing import exit_code
     from pulsar_doctor.parts.tap import running
-    from pulsar_doctor.parts.tap.command.expecting import end_plan, expectations_of, report
     from pulsar_doctor.parts.tap.relaying import relaying
     from pulsar_doctor.report.stall_check import verdict
     from pulsar_doctor.trace import ring
@@ -152,6 +151,9 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, request: Tap
         request.relay, limits=limits, settings=where, probe=True, say=screen.warn, lasting=True
     )
     with relaying(where.service_url, folder, options) as relay:
+        # Only now: relaying says which extra is missing.
+        from pulsar_doctor.parts.tap.command.expecting import end_plan, expectations_of, report
+
         if limits.bounded:
             ring.begin(folder, limits)
         listening = _listening(relay, request)
