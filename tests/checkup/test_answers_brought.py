@@ -16,10 +16,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.sample_files import SampleFiles
-from pulsar_doctor.checkup.kinds import recognise
-from pulsar_doctor.errors import InputError
-from tests.checkup.test_kinds import judged, mutated
+from tests.checkup.test_kinds import judged, mutated, recognised_or_refused
 from tests.support.command_line import answered
 
 ANSWERS = Path(__file__).parent / "answers"
@@ -153,13 +150,7 @@ def test_metrics_of_a_client_are_notes_and_no_verdict(name: str, shows: str) -> 
 def test_no_mutation_is_a_traceback_or_a_comfort(part: int, tmp_path: Path) -> None:
     chance, file = random.Random(6300 + part), tmp_path / "brought"
     texts = [each.read_text() for each in OTHERS]
-    for _ in range(500):
-        file.write_bytes(mutated(chance.choice(texts), chance.choice(texts), chance) or b" ")
-        try:
-            found = recognise(SampleFiles([str(file)]))
-        except InputError:
-            continue
-        assert found.brought
+    recognised_or_refused(texts, chance, file)
     for _ in range(10):
         file.write_bytes(mutated(chance.choice(texts), chance.choice(texts), chance) or b" ")
         done = answered("-q", "stall-check", "--stats", str(HANG), "--stats", str(file))

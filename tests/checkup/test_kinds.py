@@ -370,6 +370,17 @@ def mutated(text: str, other: str, chance: random.Random) -> bytes:
     return made.encode(encoding, "replace")
 
 
+def recognised_or_refused(texts: list[str], chance: random.Random, file: Path) -> None:
+    """Writes 500 mutations to a file: each brings something, or is refused in one sentence."""
+    for _ in range(500):
+        file.write_bytes(mutated(chance.choice(texts), chance.choice(texts), chance) or b" ")
+        try:
+            found = recognise(SampleFiles([str(file)]))
+        except InputError:
+            continue
+        assert found.brought
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_no_mutation_is_a_traceback_or_a_comfort(part: int, tmp_path: Path) -> None:
     """500 each; what is unreadable is one sentence."""
@@ -377,14 +388,7 @@ def test_no_mutation_is_a_traceback_or_a_comfort(part: int, tmp_path: Path) -> N
     texts = [each.read_text() for each in DUMPS]
     (stats,) = of("java-lock", "stats2.json")
     texts.append(stats.read_text())
-    for _ in range(500):
-        content = mutated(chance.choice(texts), chance.choice(texts), chance)
-        file.write_bytes(content or b" ")
-        try:
-            found = recognise(SampleFiles([str(file)]))
-        except InputError:
-            continue
-        assert found.brought
+    recognised_or_refused(texts, chance, file)
     for _ in range(10):
         file.write_bytes(mutated(chance.choice(texts[:-1]), chance.choice(texts[:-1]), chance))
         done = answered(*EACH, "--stats", str(stats), "--stats", str(file))
