@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pulsar_doctor.evidence.dumps import goroutines, hotspot, python, python_text, to_file
+from pulsar_doctor.evidence.dumps import goroutines, hotspot, python, to_file
 from pulsar_doctor.evidence.dumps.answers import Unreadable, documents_in
 from pulsar_doctor.evidence.dumps.goroutines import Goroutine
 from pulsar_doctor.evidence.dumps.hotspot import Dump
@@ -120,10 +120,10 @@ def _goroutines(text: str) -> list[ThreadDump]:
 
 
 def _python(text: str) -> list[ThreadDump]:
-    read = python_text.dumps(line for line in text.splitlines() if line)
+    read = python.dumps(line for line in text.splitlines() if line)
     return [
         ThreadDump("python", "Python", frozenset((each["key"],) for each in one),
-                   tuple(map(python.thread, one)), python_text.is_whole(one, text))
+                   tuple(map(python.thread, one)), python.is_whole(one, text))
         for one in read
     ]  # fmt: skip
 
@@ -200,7 +200,7 @@ def _stayed(
 READERS: Mapping[Callable[[str], list[ThreadDump]], tuple[re.Pattern[str], ...]] = {
     _hotspot: (hotspot.MARK, to_file.MARK),
     _goroutines: (goroutines.MARK,),
-    _python: (python_text.MARK,),
+    _python: (python.MARK,),
     _py_spy: (PY_SPY,),
 }
 PROCESS_OF: Mapping[str, Callable[[ProcessReport, Any, Any, float | None], ProcessReport]] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.evidence.dumps.chains import LINKS_MOST, LockChains
 from pulsar_doctor.evidence.dumps.hotspot import Dump, dump
+from pulsar_doctor.evidence.dumps.sittings import LINKS_MOST, LockChains
 from pulsar_doctor.evidence.process_report import WaitingThread
 
 DUMPS = Path(__file__).parent
