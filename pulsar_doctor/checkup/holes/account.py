@@ -16,8 +16,7 @@ from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.checkup.holes.bounds import Bounds, bounds_of, known_entries, known_ranges
 from pulsar_doctor.checkup.holes.origins import Origin, main_origin, origins
-from pulsar_doctor.checkup.holes.shape import Shape, shape_of
-from pulsar_doctor.checkup.holes.storage import Pinned, entries_of, pinned
+from pulsar_doctor.checkup.holes.shape import Pinned, Shape, entries_of, pinned, shape_of
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.causes import named
 from pulsar_doctor.evidence import by_stats

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.checkup.holes.account import CursorAccount
+from pulsar_doctor.checkup.holes.bounds import certain_of
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
-from pulsar_doctor.checkup.holes.trace_bounds import certain_of
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing, forecast

@@ -23,7 +23,7 @@ from pulsar_doctor.broker.stats.cursors import (
 )
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.checkup.holes.account import CursorAccount
-from pulsar_doctor.checkup.holes.storage import entries_of, sizes_of
+from pulsar_doctor.checkup.holes.shape import entries_of, sizes_of
 
 SENT = (
     "moves when {of} has confirmed what was sent there; an entry in a hole was not confirmed, and "

@@ -1,7 +1,7 @@
 """Why the broker's numbers may differ from those of a trace, and by how much.
 
 What the trace itself shows is in subscription.py; what surely holds of the numbers for all that,
-in checkup/holes/trace_bounds.py.
+in checkup/holes/bounds.py.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.checkup.holes.bounds import Bounds
+from pulsar_doctor.checkup.holes.bounds import Bounds, certain_of
 from pulsar_doctor.checkup.holes.shape import shape_of
-from pulsar_doctor.checkup.holes.trace_bounds import certain_of
 from pulsar_doctor.ledger.acks import subscription as acknowledgements
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.doubts import (
