@@ -80,6 +80,6 @@ def is_users(topic: str) -> bool:
     """Whether it is none of Pulsar's own. Raises InputError where it is no name of a topic."""
     # Here, as they import what sends requests.
     from pulsar_doctor.broker.admin.topics import topic_name
-    from pulsar_doctor.broker.fleet.scope import is_system
+    from pulsar_doctor.broker.fleet.listing import is_system
 
     return not is_system(topic_name(topic))

@@ -18,7 +18,7 @@ from pulsar_doctor.errors import InputError
 
 TIMEOUT_SECONDS = 10.0
 SCRAPES = 3  # of a buffer that is renewed each minute two are the same
-WHAT, WANTED = "the metrics", "http://HOST:PORT/metrics/"
+WHAT = "the metrics"
 BUFFERED = (
     "the broker buffers its metrics (metricsBufferResponse): they may be a minute old, and all "
     "ages are lower bounds"

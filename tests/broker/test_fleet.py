@@ -19,7 +19,7 @@ import pytest
 from pulsar_doctor.broker.admin import Admin, AdminError, Refused, topic_name
 from pulsar_doctor.broker.admin.live_metrics import LIVE
 from pulsar_doctor.broker.admin.metrics import topics_in
-from pulsar_doctor.broker.admin.segment_numbers import numbers_in
+from pulsar_doctor.broker.admin.segments import numbers_in
 from pulsar_doctor.broker.bodies import lines_of
 from pulsar_doctor.broker.fleet import Fleet, Scope, is_system
 from pulsar_doctor.broker.sampling import SamplingPlan, Unread

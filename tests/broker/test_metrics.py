@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.admin.segment_numbers import composed
+from pulsar_doctor.broker.admin.segments import composed
 from pulsar_doctor.broker.scrapes import scrapes_in
 from pulsar_doctor.broker.stats import metrics
 from pulsar_doctor.broker.stats.fields import decoded

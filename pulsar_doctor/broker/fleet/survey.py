@@ -31,8 +31,7 @@ from pulsar_doctor.broker.admin import (
     live_topics,
     topic_name,
 )
-from pulsar_doctor.broker.fleet.listing import Listing, listing
-from pulsar_doctor.broker.fleet.scope import Scope
+from pulsar_doctor.broker.fleet.listing import Listing, Scope, listing
 from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling import SamplingPlan, Unread, Watch, sample
 from pulsar_doctor.broker.sampling.part import SampledPart
