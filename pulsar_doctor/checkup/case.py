@@ -28,7 +28,7 @@ from pulsar_doctor.checkup.judge import Judge, named
 from pulsar_doctor.checkup.logged import LogClue, clues_in, with_clues
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.decide_step import DecideStep
+from pulsar_doctor.diagnosis.answers import DecideStep
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError

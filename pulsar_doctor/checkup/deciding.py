@@ -19,7 +19,7 @@ from pulsar_doctor.broker.sampling.joining import joined
 from pulsar_doctor.broker.stats.observed import NO_LIMITS, TopicWindow
 from pulsar_doctor.checkup.judge import Judge, full
 from pulsar_doctor.checkup.one_by_one import Stopping
-from pulsar_doctor.diagnosis.decide_step import DecideStep
+from pulsar_doctor.diagnosis.answers import DecideStep
 from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place, suspected
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.wording.durations import duration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from pulsar_doctor.evidence.measures import Measure
@@ -204,3 +204,17 @@ class NotReported:
 
 CauseAnswer = Finding | Unknown | NotReported
 Answers = Iterator[CauseAnswer]  # of one check; none: the cause is not there
+
+
+@dataclass(frozen=True, slots=True)
+class DecideStep:
+    """One step of `--decide`."""
+
+    step: str  # what was sampled
+    seconds: float  # how long it took
+    before: str  # status of the verdict
+    after: str  # status of the verdict
+
+    def document(self) -> dict[str, str | float]:
+        """The step as JSON."""
+        return asdict(self)

@@ -21,6 +21,7 @@ from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     SEVERITIES,
     CauseAnswer,
+    DecideStep,
     Finding,
     NotReported,
     ReaderRests,
@@ -33,7 +34,6 @@ from pulsar_doctor.diagnosis.answers import (
 )
 from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.context import consumers_of, remedy_of, with_context
-from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS

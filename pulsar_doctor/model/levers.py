@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Any, Literal
 
-from pulsar_doctor.model.formulas import refill_threshold
+from pulsar_doctor.model.consumer import refill_threshold
 from pulsar_doctor.wording.durations import duration, per_second
 from pulsar_doctor.wording.printable import many
 

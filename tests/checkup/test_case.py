@@ -20,8 +20,8 @@ from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.checkup.result import Checkup, Cluster
 from pulsar_doctor.checkup.timelines.timeline import Timelines
+from pulsar_doctor.diagnosis.answers import DecideStep
 from pulsar_doctor.diagnosis.causes import load
-from pulsar_doctor.diagnosis.decide_step import DecideStep
 from pulsar_doctor.diagnosis.followup import After, ConsumerAfter, Shift
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.errors import DoctorError, InputError

@@ -10,9 +10,9 @@ import pytest
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.activity import activity_of, state, verdict
 from pulsar_doctor.diagnosis.actions.consumers import freeing, treatment
-from pulsar_doctor.diagnosis.actions.keys import waiting_for
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
+from pulsar_doctor.diagnosis.key_waits import waiting_for
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly

@@ -14,7 +14,7 @@ from itertools import pairwise
 from random import Random
 
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.model.formulas import refill_threshold
+from pulsar_doctor.model.consumer import refill_threshold
 from pulsar_doctor.model.scenario import ProducedEntry
 from tests.incidents.asking import Samples
 from tests.incidents.laws import Broken

@@ -44,13 +44,12 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.actions.activity import state
 from pulsar_doctor.diagnosis.actions.consumers import dump_threads, treatment
-from pulsar_doctor.diagnosis.actions.keys import waiting_for
 from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Severity, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.holder_laws import sent_in_silence
-from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive
+from pulsar_doctor.diagnosis.key_waits import kept_for_keys, kept_long, may_receive, waiting_for
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.starving import starving
 from pulsar_doctor.diagnosis.thresholds import (

@@ -19,7 +19,7 @@ from tests.support.wanting import wanting
 pytest.importorskip("pulsar", reason=wanting("pulsar-client"))
 
 from pulsar_doctor.model.consumer import SimulatedConsumer as Simulated
-from pulsar_doctor.model.formulas import refill_threshold
+from pulsar_doctor.model.consumer import refill_threshold
 from pulsar_doctor.model.running import Simulation
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.consume import attach

@@ -14,11 +14,9 @@ from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.balance import Starvation
 from pulsar_doctor.ledger.clients import SIMULATED
-from pulsar_doctor.model import formulas
-from pulsar_doctor.model.formulas import refill_threshold
+from pulsar_doctor.model.consumer import flow_gap_seconds, refill_threshold
 from pulsar_doctor.model.scenario import ProducedEntry, arrivals
-from pulsar_doctor.parts.simulate.outcome import QUEUES, impossible, outcome
-from pulsar_doctor.parts.simulate.simulated import workload
+from pulsar_doctor.parts.simulate.outcome import QUEUES, impossible, outcome, workload
 from tests.conformance.expected import EXPECTED
 from tests.parts.simulate.simulated import FOREVER, checked, flows, ns, run, scenario
 
@@ -188,7 +186,7 @@ def test_permits_are_conserved_at_every_row_and_every_message_is_done_once(made)
 @pytest.mark.parametrize("queue", [1, 2, 3, 10, 11, 100, 1000])
 def test_the_next_flow_comes_after_half_the_queue_and_so_long_there_are_no_permits(queue):
     result = outcome(run(scenario(3 * queue + 5, takes=2.0), queue))
-    expected = formulas.flow_gap_seconds(queue, 2.0)
+    expected = flow_gap_seconds(queue, 2.0)
     assert result.flow_gap_seconds == expected == max(1, queue // 2) * 2.0
     assert result.starvation.longest_ns == ns(expected)
 

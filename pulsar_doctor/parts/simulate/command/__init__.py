@@ -59,9 +59,14 @@ def command(request: SimulateRequest) -> None:
     refuse_contradictions(request)
     from pulsar_doctor.model.levers import QUEUES, levers
     from pulsar_doctor.model.running import Simulation
-    from pulsar_doctor.parts.simulate.outcome import impossible, outcome, sizes_to_compare
-    from pulsar_doctor.parts.simulate.report import table as simulated
-    from pulsar_doctor.parts.simulate.simulated import Simulated, workload
+    from pulsar_doctor.parts.simulate import report as simulated
+    from pulsar_doctor.parts.simulate.outcome import (
+        Simulated,
+        impossible,
+        outcome,
+        sizes_to_compare,
+        workload,
+    )
 
     found = (
         _of_numbers(request) if request.trace_dir is None else _of_trace(request.trace_dir, request)
@@ -195,7 +200,7 @@ def _ns(seconds: float) -> int:
 
 def _verdict(simulation: Simulation) -> Any:
     from pulsar_doctor.diagnosis.weighing import diagnose_wire
-    from pulsar_doctor.parts.simulate.simulated import without_lines
+    from pulsar_doctor.parts.simulate.outcome import without_lines
 
     for consumer in simulation.timeline.living:  # what is advised is spelled as this client has it
         consumer.client_version = simulation.scenario.client.reports[0]

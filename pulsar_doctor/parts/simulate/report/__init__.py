@@ -1,1 +1,0 @@
-"""The output of `simulate`: a table over queue sizes, and JSON."""
