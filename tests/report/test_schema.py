@@ -15,7 +15,7 @@ import pytest
 from pulsar_doctor.cli import run
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.parts.tap.events import End
-from pulsar_doctor.parts.tap.report.document import event_json
+from pulsar_doctor.parts.tap.schemas import event_json
 from pulsar_doctor.report.schemas import names, schema_of
 from pulsar_doctor.report.stall_check.formats import write
 from tests.report.checkups import DEADLINES, FALLING, actions_on, checkup, located, verdict
