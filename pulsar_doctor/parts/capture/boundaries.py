@@ -27,8 +27,13 @@ from collections import Counter
 from enum import Enum
 
 from pulsar_doctor.errors import FramingError
-from pulsar_doctor.parts.capture.chains import Chains
-from pulsar_doctor.parts.capture.likely import UNREADABLE, WITHIN_ANOTHER, LikelyJoin, all_can_be
+from pulsar_doctor.parts.capture.likely import (
+    UNREADABLE,
+    WITHIN_ANOTHER,
+    Chains,
+    LikelyJoin,
+    all_can_be,
+)
 from pulsar_doctor.parts.capture.plausible import (
     WORK_OF_BYTE,
     SearchBudget,

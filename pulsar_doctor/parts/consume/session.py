@@ -23,8 +23,13 @@ from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.consume.engines import Engine, Message, Plan
 from pulsar_doctor.parts.consume.planning import PULSAR_CLIENT, WIRE
-from pulsar_doctor.parts.consume.tallies import AckCommands, Handed
-from pulsar_doctor.parts.consume.totals import AckTotals, RunTotals, delay_totals
+from pulsar_doctor.parts.consume.tallies import (
+    AckCommands,
+    AckTotals,
+    Handed,
+    RunTotals,
+    delay_totals,
+)
 from pulsar_doctor.parts.consume.working import Budget, Watcher, Worker
 from pulsar_doctor.parts.tap.observer.following import LOCK_WAIT_SECONDS
 from pulsar_doctor.parts.tap.options import RelayOptions

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pulsar_doctor.parts.consume.deferring import Lateness, delay_of
+from pulsar_doctor.parts.consume.deferring import (
+    Bound,
+    Lateness,
+    arrival_rate,
+    bound,
+    delay_of,
+    handing_rate,
+    limit_of_lateness,
+)
 from pulsar_doctor.parts.consume.engines import Message, Plan
 from pulsar_doctor.wire.columns import Row
 
@@ -82,3 +90,48 @@ class Handed:
     def all(self) -> Sequence[Lateness]:
         """One for each delay, the shortest first."""
         return [self.lateness[delay] for delay in sorted(self.lateness)]
+
+
+@dataclass(frozen=True, slots=True)
+class AckTotals:
+    """What the application requested, in messages, beside what went over the wire."""
+
+    acknowledged: int
+    refused: int
+    corrupt: int
+    wire: AckCommands
+
+
+@dataclass(frozen=True, slots=True)
+class DelayTotals:
+    """How late messages were handed out, and what was expected. Rates: messages per second."""
+
+    counted_from: str
+    arrival_rate: float | None
+    handing_rate: float | None
+    limit: Bound | None  # that is let through at most; None: no limit
+    delays: Sequence[Lateness]
+    # seconds, by delay; empty: not predictable
+    late_at_most: Mapping[float, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """Totals of all consumers of one run."""
+
+    acks: AckTotals
+    delay: DelayTotals | None  # None: without a receiver delay
+
+
+def delay_totals(
+    plan: Plan, consumers: int, seen: Sequence[Lateness], *, own_queue: bool
+) -> DelayTotals | None:
+    """own_queue: as `deferring.bound` has it. seen: what each delay came to; None without one."""
+    if not plan.receiver_delay_seconds:
+        return None
+    arriving, limit = arrival_rate(seen), bound(plan, consumers, own_queue=own_queue)
+    at_most: Mapping[float, float] = {}
+    behind = limit is not None and arriving is not None and limit.rate < arriving
+    if arriving and plan.delay_from == "publish" and not behind:
+        at_most = limit_of_lateness(plan, arriving, consumers, own_queue=own_queue)
+    return DelayTotals(plan.delay_from, arriving, handing_rate(seen), limit, seen, at_most)

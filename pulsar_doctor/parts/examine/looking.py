@@ -23,9 +23,8 @@ from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
-from pulsar_doctor.parts.examine.jvm.tasks import kernel_threads
 from pulsar_doctor.parts.examine.py_spy import PySpy
-from pulsar_doctor.parts.examine.resting import resting_seconds
+from pulsar_doctor.parts.examine.resting import kernel_threads, resting_seconds
 from pulsar_doctor.parts.examine.sockets import connections
 
 T = TypeVar("T")

@@ -15,6 +15,8 @@ import os
 import re
 from pathlib import Path
 
+from pulsar_doctor.parts.examine.identity import Process
+
 LEAST_SECONDS = 0.5  # less is no rest
 
 
@@ -85,3 +87,16 @@ def _last_ran(file: Path) -> float | None:
     except OSError:
         return None
     return float(match[1]) if match else None
+
+
+def kernel_threads(process: Process) -> dict[int, int]:
+    """A thread's id in there -> its id here. Those that have ended are left out."""
+    found = {}
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        try:
+            status = task.joinpath("status").read_text("utf-8", "replace")
+        except OSError:
+            continue
+        inner = status.partition("\nNSpid:")[2].partition("\n")[0].split()
+        found[int(inner[-1]) if inner else int(task.name)] = int(task.name)
+    return found

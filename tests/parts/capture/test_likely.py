@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.parts.capture.chains import JOIN_NS
 from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.capture.files import Packet
 from pulsar_doctor.parts.capture.following import CaptureFollowing
-from pulsar_doctor.parts.capture.likely import LikelyJoin
+from pulsar_doctor.parts.capture.likely import JOIN_NS, LikelyJoin
 from pulsar_doctor.parts.capture.plausible import SearchBudget
 from pulsar_doctor.parts.capture.writing import TraceWriter
 from pulsar_doctor.trace.sealing import open_trace

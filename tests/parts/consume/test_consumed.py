@@ -13,8 +13,7 @@ from pulsar_doctor.parts.consume.deferring import Lateness
 from pulsar_doctor.parts.consume.engines import Plan
 from pulsar_doctor.parts.consume.report import summary as consumed
 from pulsar_doctor.parts.consume.report.live import fitting
-from pulsar_doctor.parts.consume.tallies import AckCommands
-from pulsar_doctor.parts.consume.totals import AckTotals, RunTotals, delay_totals
+from pulsar_doctor.parts.consume.tallies import AckCommands, AckTotals, RunTotals, delay_totals
 from pulsar_doctor.trace.sealing import open_trace
 from tests.report.checkups import finding
 from tests.support.documented import trace

@@ -19,7 +19,7 @@ from urllib.error import HTTPError
 import pytest
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.monitoring.server import (
+from pulsar_doctor.parts.monitoring.rounds import (
     AT_ONCE_MOST,
     LastRound,
     address_of,

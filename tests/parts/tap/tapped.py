@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.parts.tap.options import RelayOptions
-from pulsar_doctor.parts.tap.pinging import PING
 from pulsar_doctor.parts.tap.relaying import Relay, relaying
+from pulsar_doctor.parts.tap.upstream import PING
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wire.commands import rows_of

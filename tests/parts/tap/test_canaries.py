@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pulsar_doctor.parts.tap.pinging import PING
+from pulsar_doctor.parts.tap.upstream import PING
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import values_of
 from tests.parts.tap.tap_process import running as running_tap

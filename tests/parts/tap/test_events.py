@@ -29,7 +29,7 @@ from pulsar_doctor.parts.tap.observer.events import (
     Sealed,
 )
 from pulsar_doctor.parts.tap.observing import Observing
-from pulsar_doctor.parts.tap.relay.counters import RelayCounters
+from pulsar_doctor.parts.tap.relay.conversation import RelayCounters
 from pulsar_doctor.parts.tap.relay.events import ANSWERS, QUESTIONS, Config, Flush, Rotated
 from pulsar_doctor.parts.tap.relay.lines import Strange, Table
 from pulsar_doctor.parts.tap.running import TROUBLES

@@ -5,8 +5,8 @@ consumer    one queue for the partitions of a topic, and what waits in it
 partition   one consumer of the broker: SUBSCRIBE, FLOW, and coming again
 epochs      what a refusal brings again on Exclusive and Failover, and what it does not
 brake       when FLOW is sent, and how much
-acknowledging, receipts     which ACK says what, and until the broker has it
-entries, chunks, payloads, checksum     what a MESSAGE carries
+acknowledging   which ACK says what, and until the broker has it
+entries, chunks, payloads     what a MESSAGE carries
 brokers, connection, door, refusals     lookup, bytes, TLS and credentials, errors
 """
 

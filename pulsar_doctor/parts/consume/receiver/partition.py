@@ -18,14 +18,13 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.consume.engines import SHARING, Plan
 from pulsar_doctor.parts.consume.receiver import entries
 from pulsar_doctor.parts.consume.receiver import spoken_pb2 as spoken
-from pulsar_doctor.parts.consume.receiver.acknowledging import Acknowledging
+from pulsar_doctor.parts.consume.receiver.acknowledging import Acknowledging, Receipts
 from pulsar_doctor.parts.consume.receiver.brake import Brake
 from pulsar_doctor.parts.consume.receiver.brokers import Brokers
 from pulsar_doctor.parts.consume.receiver.chunks import Chunks
 from pulsar_doctor.parts.consume.receiver.connection import WireConnection
 from pulsar_doctor.parts.consume.receiver.entries import Entry, Position
 from pulsar_doctor.parts.consume.receiver.epochs import QUIET_SECONDS, REMEMBERED, Epochs
-from pulsar_doctor.parts.consume.receiver.receipts import Receipts
 from pulsar_doctor.parts.consume.receiver.refusals import (
     PASSING,
     PASSING_AGAIN,

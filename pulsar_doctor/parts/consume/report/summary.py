@@ -8,7 +8,7 @@ from typing import Any
 from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.parts.consume.deferring import ON_TIME_MS, Lateness
-from pulsar_doctor.parts.consume.totals import AckTotals, DelayTotals, RunTotals
+from pulsar_doctor.parts.consume.tallies import AckTotals, DelayTotals, RunTotals
 from pulsar_doctor.report.stall_check.document import finding_json, without_permits_json
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many

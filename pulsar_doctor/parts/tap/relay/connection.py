@@ -31,8 +31,14 @@ from pulsar_doctor.parts.tap.relay.errands import (
 )
 from pulsar_doctor.parts.tap.relay.journal_file import moment
 from pulsar_doctor.parts.tap.relay.passage import TO_BROKER
-from pulsar_doctor.parts.tap.relay.sides import ITS_BROKER, Broker, Client, Side
-from pulsar_doctor.parts.tap.relay.sockets import peer_address, peer_of
+from pulsar_doctor.parts.tap.relay.sides import (
+    ITS_BROKER,
+    Broker,
+    Client,
+    Side,
+    peer_address,
+    peer_of,
+)
 from pulsar_doctor.parts.tap.relay.targets import TargetRefused
 
 SILENT_SECONDS = 30.0  # for a CONNECT, as a broker waits for it

@@ -16,7 +16,7 @@ from typing import Protocol
 from pulsar_doctor.parts.tap.relay import tls
 from pulsar_doctor.parts.tap.relay.addresses import Address, Way
 from pulsar_doctor.parts.tap.relay.connection_journal import ConnectionJournal, Unmasked
-from pulsar_doctor.parts.tap.relay.counters import RelayCounters
+from pulsar_doctor.parts.tap.relay.conversation import RelayCounters
 from pulsar_doctor.parts.tap.relay.dialling import Dialler
 from pulsar_doctor.parts.tap.relay.journal_file import JournalFile, moment
 from pulsar_doctor.parts.tap.relay.sides import Side

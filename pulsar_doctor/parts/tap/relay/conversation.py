@@ -9,12 +9,12 @@ time is an argument. No failure of recording is raised: the traffic continues.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from pulsar_doctor.parts.tap.relay import rewrites
 from pulsar_doctor.parts.tap.relay.addresses import NOT_NAMED, Address, Way, address_of
 from pulsar_doctor.parts.tap.relay.connection_journal import ConnectionJournal, Time
-from pulsar_doctor.parts.tap.relay.counters import RelayCounters
 from pulsar_doctor.parts.tap.relay.decisions import Decisions, Migrate, StandIn
 from pulsar_doctor.parts.tap.relay.errands import (
     Close,
@@ -35,6 +35,27 @@ SILENT = "closed by the tap: the client did not say CONNECT"
 FRAME_BYTES_MOST = 2**31 - 1  # what a column of the trace holds
 CONNECTED = 3
 NAMES = {TO_BROKER: "client", TO_CLIENT: "broker"}  # of whoever speaks in this direction
+
+
+@dataclass(slots=True)
+class RelayCounters:
+    """Counts over all connections since the relay began, beside those of its journal.
+
+    Changes in place.
+    """
+
+    connections_opened: int = 0
+    connections_open: int = 0
+    connections_refused: int = 0
+    connections_silent: int = 0
+    targets_refused: int = 0
+    unreachable: int = 0
+    tls_failed: int = 0
+    client_tls_failed: int = 0
+    redirects_followed: int = 0
+    redirects_failed: int = 0
+    unparsed: int = 0
+    read_bytes: list[int] = field(default_factory=lambda: [0, 0])  # by direction, of ended sides
 
 
 class Conversation:

@@ -23,8 +23,8 @@ from pulsar_doctor.parts.tap.observer.events import (
     Trouble,
     Verdict,
 )
-from pulsar_doctor.parts.tap.report.document import event_json, numbers_of
 from pulsar_doctor.parts.tap.report.watching import clock
+from pulsar_doctor.parts.tap.schemas import event_json, numbers_of
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.pen import Pen

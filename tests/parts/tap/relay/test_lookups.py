@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pulsar_doctor.parts.tap.relay.greeting import GREETING_BYTES_MOST, Greeting
+from pulsar_doctor.parts.tap.relay.decisions import GREETING_BYTES_MOST, Greeting
 from pulsar_doctor.parts.tap.relay.lookups import QUESTIONS_BYTES_MOST, Questions
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.parts.tap.relay.looked_up import answer, lookup, redirect, stand_in

@@ -18,8 +18,7 @@ import pytest
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.tap.pinging import PING
-from pulsar_doctor.parts.tap.upstream import require_reachable
+from pulsar_doctor.parts.tap.upstream import PING, require_reachable
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.parts.tap.tapped import (
     CONNECT,

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pulsar_doctor.parts.tap.relay.connection_journal import ConnectionJournal, Time, Unmasked
-from pulsar_doctor.parts.tap.relay.conversation import Conversation
-from pulsar_doctor.parts.tap.relay.counters import RelayCounters
+from pulsar_doctor.parts.tap.relay.conversation import Conversation, RelayCounters
 from pulsar_doctor.parts.tap.relay.errands import Close, Dial, EndBoth, Errand, Pass
 from pulsar_doctor.parts.tap.relay.passage import TO_BROKER, Passage
 from pulsar_doctor.wire.columns import Row
