@@ -25,7 +25,6 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say, values_in
 
-NAMED_MOST = 3
 FAR_SECONDS = 7 * 86_400  # until a limit: what waits now is told before it
 IDLE_LEAST_MS = 1000  # between two messages everybody is
 NO_DRAIN = ("time_to_drain", "left_out_for")  # measures beside which its pace says nothing new
@@ -123,7 +122,7 @@ def _idle(case: _Case) -> Iterator[str]:
     ]
     if not others or any(label in case.known for label, _ in others):
         return
-    names = listed([label for label, _ in others], NAMED_MOST)
+    names = listed([label for label, _ in others])
     since: Age = min((idle for _, idle in others), key=lambda age: age.ms)
     verb = "has" if len(others) == 1 else "have"
     yield say("{} {} had nothing to do for {}", names, verb, since)

@@ -19,7 +19,6 @@ from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say
 
 TOGETHER_SECONDS = 1.0  # between a consumer's connection and its first messages
-NAMED_MOST = 3
 
 
 def kept_for_keys(view: SubscriptionView) -> int:
@@ -140,4 +139,4 @@ def _who_works(view: SubscriptionView, consumer: ConsumerView) -> str:
         each.label for each in view.consumers or () if each.label != consumer.label and _works(each)
     ]
     verb = "goes on" if len(others) == 1 else "go on"
-    return say("{} {}", listed(others, NAMED_MOST), verb) if others else ""
+    return say("{} {}", listed(others), verb) if others else ""

@@ -25,7 +25,6 @@ from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
 LEAST = 2000  # entries: no broker stops reading before, unless it is configured so
-NAMED_MOST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,7 @@ class LookAhead:
     def summary(self) -> str:
         """Who is sent hardly anything, and what waits."""
         ready, full = (
-            listed([each.label for each in some], NAMED_MOST)
-            for some in (self.starved, self.behind)
+            listed([each.label for each in some]) for some in (self.starved, self.behind)
         )
         return say(
             "{} could receive, and {} sent hardly anything: {:entries} wait for {}, and the broker"

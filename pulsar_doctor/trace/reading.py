@@ -397,11 +397,6 @@ def ledgers_at_start(meta: Meta, expired: Expired) -> Timeline:
     return _first_ledgers(meta)
 
 
-def replayed(path: Path, meta: Meta, parts: Sequence[Part]) -> Timeline:
-    """The ledgers at the end of these parts, which are the first of a trace, from their rows."""
-    return ledgers_behind(path, _first_ledgers(meta), parts)
-
-
 def _first_ledgers(meta: Meta) -> Timeline:
     """Before the first row. What was captured has had a life before, and others that are not in it
     may have had any message."""

@@ -9,6 +9,7 @@ from typing import Any
 from pulsar_doctor.wording.sentences import Sentence, joined, say
 
 CHARACTERS_MOST = 4000  # of a line that somebody is to read
+NAMED_MOST = 3  # names in a sentence
 
 
 def printable(text: str) -> str:
@@ -45,7 +46,7 @@ def many(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def listed(names: Sequence[str], most: int, last: str = " and ") -> Sentence:
+def listed(names: Sequence[str], most: int = NAMED_MOST, last: str = " and ") -> Sentence:
     """`a, b and 3 more`: at most so many names. last: before the last one, if these are all."""
     if len(names) <= most:
         return joined(last, (joined(", ", names[:-1]), *names[-1:]))

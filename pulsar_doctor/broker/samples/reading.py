@@ -25,6 +25,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.wire.redaction import redact_version
+from pulsar_doctor.wording.printable import listed
 
 SCHEMA = "pulsar-doctor/samples/"
 VERSION = 1
@@ -104,7 +105,5 @@ def check_found(wanted: Sequence[str], there: Collection[str], where: str) -> No
     if not strange:
         return
     names = sorted({split_partition(name)[0] for name in there})
-    more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
-    raise DoctorError(
-        f"{where} has no topic {', '.join(strange)}; it has {', '.join(names[:NAMED_MOST])}{more}"
-    )
+    has = listed(names, NAMED_MOST, ", ")
+    raise DoctorError(f"{where} has no topic {', '.join(strange)}; it has {has}")

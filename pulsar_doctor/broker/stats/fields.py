@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from pulsar_doctor.broker.stats.bounds import LEAST, MOST
@@ -22,8 +21,6 @@ from pulsar_doctor.errors import InputError
 
 T = TypeVar("T")
 ROOT = "the document"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND = timedelta(milliseconds=1)
 SHOWN = 40  # characters of a wrong value
 PLAIN = re.compile(r"[\w-]+").fullmatch  # a name that a path needs no quotes for
 NONE: frozenset[str] = frozenset()  # one for all: there may be very many

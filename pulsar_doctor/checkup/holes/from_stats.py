@@ -10,7 +10,7 @@ was read at another moment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -45,8 +45,6 @@ NAMED = replace(ONE_SAMPLE, internal=True)
 AGAIN = SamplingPlan(
     window_seconds=1.0, interval_seconds=0.5, limits=False, as_named=True, internal=True
 )
-
-Say = Callable[[str], None]
 
 
 def holes_of_topics(

@@ -30,7 +30,6 @@ from pulsar_doctor.wording.sizes import in_words
 
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
-NAMED_MOST = 3
 REMEDY = (
     "Have the subscription that fills the quota consumed, or delete it if nobody needs it. Raise "
     "the quota only if that much may wait."
@@ -59,7 +58,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 def _summary(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Sentence:
     unit = duration if quota.by_age else in_words
-    who = "it" if fills else listed(quota.filled_by, NAMED_MOST)
+    who = "it" if fills else listed(quota.filled_by)
     why = say(
         "{} fills the backlog quota of the topic ({} of {}{})",
         *(who, unit(quota.waits), unit(quota.limit), " old" if quota.by_age else ""),
@@ -70,7 +69,7 @@ def _summary(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Sen
 
 
 def _actions(view: SubscriptionView, quota: QuotaReached, *, fills: bool) -> Iterator[Action]:
-    who = "this subscription" if fills else listed(quota.filled_by, NAMED_MOST)
+    who = "this subscription" if fills else listed(quota.filled_by)
     text = f"Have {who} consumed: when its backlog is below the quota, producers may connect."
     yield Action("now", text)
     yield Action(

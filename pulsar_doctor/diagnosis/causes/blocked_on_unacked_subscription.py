@@ -67,7 +67,6 @@ EXPLAINS = frozenset(
         "blocked-on-unacked-consumer",
     }
 )
-NAMED_MOST = 3
 NO_LIMIT = "the subscription's limit of unacknowledged messages is not visible on the wire"
 REMEDY = f"Make consumers acknowledge what they have finished; raise the limit {ONLY_IF}."
 SUMMARY = (
@@ -184,7 +183,7 @@ def _most_first(view: SubscriptionView) -> list[ConsumerView]:
 
 def _holders(view: SubscriptionView) -> str:
     named = [say("{} ({})", each.label, _holds(each)) for each in _most_first(view)]
-    return listed(named, NAMED_MOST, last=", ")
+    return listed(named, last=", ")
 
 
 HYPOTHESIS = Hypothesis(

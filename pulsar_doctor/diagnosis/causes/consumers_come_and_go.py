@@ -37,7 +37,6 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 SYMPTOM = "again and again"
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
-NAMED_MOST = 3
 COMES_BY = {"one": "comes_by_one", "each": "comes_by_each", None: "comes_by_any"}
 REMEDY = (
     "Read the log of the application for what comes before each new connection: a seek, a "
@@ -67,7 +66,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 def _connects(view: SubscriptionView, turnover: Turnover) -> str:
     """How often, and what brings it back, as far as its connections and the backlog tell."""
     sent = say(", and was sent {:messages} meanwhile", view.delivered) if view.delivered else ""
-    hosts = listed(turnover.hosts, NAMED_MOST)
+    hosts = listed(turnover.hosts)
     how: str = worded(COMES_BY[turnover.connections], turnover)
     if turnover.put_back > IN_HAND.default:
         how = say("a seek puts {:entries} back each time or so", turnover.put_back)
@@ -81,7 +80,7 @@ def _connects(view: SubscriptionView, turnover: Turnover) -> str:
 
 
 def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure) -> Finding:
-    hosts = listed(view.turnover.hosts, NAMED_MOST) if view.turnover else ""
+    hosts = listed(view.turnover.hosts) if view.turnover else ""
     what = REMEDY.replace("application", f"application on {hosts}") if hosts else REMEDY
     actions = [Action("now", what, check=check_line(view, "it stays connected"))]
     if view.oldest and view.circulation and view.circulation.starts_over:

@@ -80,7 +80,6 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
 BY_SILENCE = True
-NAMED_MOST = 3
 UNCOVERED = (
     "Start the consumers of the missing ranges, so that all hashes from 0 to 65,535 have one, or "
     "let the broker split the ranges (KeySharedPolicy.autoSplitHashRange)."
@@ -134,7 +133,7 @@ def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answer
 def _named(gaps: Sequence[HashRange]) -> str:
     """`hashes 21845 to 43689`."""
     each = [f"{first} to {last}" if first < last else str(first) for first, last in gaps]
-    return f"hashes {listed(each, NAMED_MOST)}"
+    return f"hashes {listed(each)}"
 
 
 def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
@@ -296,7 +295,7 @@ def _hashes(draining: Draining) -> tuple[Measure, ...]:
 
 
 def _joining_summary(culprit: ConsumerView, waiting: Sequence[ConsumerView]) -> str:
-    names = listed([consumer.label for consumer in waiting], NAMED_MOST)
+    names = listed([consumer.label for consumer in waiting])
     return say(
         "{} {} nothing until what {} held before is acknowledged (it holds {:messages}; mark-delete"
         " has to reach {})",

@@ -33,7 +33,6 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
-NAMED_MOST = 3
 REMEDY = (
     "Find out why its application does not receive, or add consumers; what was dropped is lost. A "
     "topic that must not lose messages has to be persistent."
@@ -102,7 +101,7 @@ def _why(view: SubscriptionView, waiting: Sequence[ConsumerView]) -> Sentence:
         return say("its consumers cannot receive at times")
     if len(waiting) == 1:
         return worded("no_permits", waiting[0])
-    return say("{} cannot receive", listed([each.label for each in waiting], NAMED_MOST))
+    return say("{} cannot receive", listed([each.label for each in waiting]))
 
 
 def _actions(view: SubscriptionView, who: ConsumerView | None) -> Iterator[Action]:

@@ -41,7 +41,6 @@ THRESHOLDS = (
 )
 NEEDS = frozenset({STATS})
 SYMPTOM = "too slow"
-NAMED_MOST = 3
 CHECK = "the backlog of this segment falls"
 SUMMARY = "{consumer} does not keep up with this segment, with a backlog of {backlog}, {why}"
 
@@ -93,7 +92,7 @@ def _is_hot(own: OnSegment, place: AmongSegments, times: float) -> bool:
 
 def _dealt_out(view: SubscriptionView, idle: str, sealed: Sequence[OnSegment]) -> Finding:
     numbers = [str(each.segment) for each in sealed]
-    names = say("segment{} {}", "s" if len(numbers) > 1 else "", listed(numbers, NAMED_MOST))
+    names = say("segment{} {}", "s" if len(numbers) > 1 else "", listed(numbers))
     count = len(view.place.segments) if view.place else 0
     why = say("while the broker has given {} only what is sealed and drained ({})", idle, names)
     remedy = (

@@ -25,7 +25,6 @@ from pulsar_doctor.wording.sentences import fill, say
 THRESHOLDS = (Threshold("ends_within", 5.0, "seconds", "a split or a merge takes less"),)
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
-NAMED_MOST = 3
 CHECK = "this finding is gone"
 SUMMARY = (
     "a {what} of this segment has not ended: {segments} {have_been} there for {seconds} or "
@@ -64,7 +63,7 @@ def _finding(view: SubscriptionView, place: AmongSegments, seconds: float) -> Fi
             SUMMARY,
             view,
             what=what,
-            segments=say("segment{} {}", "s" if len(made) > 1 else "", listed(made, NAMED_MOST)),
+            segments=say("segment{} {}", "s" if len(made) > 1 else "", listed(made)),
             have_been="have been" if len(made) > 1 else "has been",
             seconds=duration(seconds),
         ),

@@ -29,7 +29,6 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
 EXPLAINS = frozenset({"no-consumer"})
-NAMED_MOST = 3
 REMEDY = (
     "Restart the consumers of this subscription one after the other: each attaches to the segments "
     "that it is given. Read in their logs why one could not attach to this segment."
@@ -81,7 +80,7 @@ def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) ->
             view,
             others=len(others),
             have="segments have" if len(others) > 1 else "segment has",
-            names=listed(names, NAMED_MOST) or None,
+            names=listed(names) or None,
             last=last,
             seconds=duration(seconds),
         ),

@@ -17,6 +17,7 @@ from pulsar_doctor.ledger.clients import SIMULATED, ClientLibrary, clients_of
 from pulsar_doctor.model.scenario import Given, ProducedEntry, Scenario, Work
 from pulsar_doctor.parts.simulate.timing import Position, TimedConsumer, Times, times_of, usual_ns
 from pulsar_doctor.wire.columns import TAKEN, TO_BROKER, Row, ids_of
+from pulsar_doctor.wording.printable import listed
 
 DEFAULT_QUEUE = 1000
 NAMED_MOST = 5  # subscriptions, in an error
@@ -100,9 +101,8 @@ def chosen(
         return fits[0]
     if not fits:
         raise ValueError("has no such subscription that was sent a message")
-    names = ", ".join(f"{each.subscription} on {each.topic}" for each in fits[:NAMED_MOST])
-    more = f" and {len(fits) - NAMED_MOST} more" if len(fits) > NAMED_MOST else ""
-    raise ValueError(f"has {names}{more}: choose with -s and --topic")
+    names = listed([f"{each.subscription} on {each.topic}" for each in fits], NAMED_MOST, ", ")
+    raise ValueError(f"has {names}: choose with -s and --topic")
 
 
 def replay(of: Seen, process_seconds: float | None = None) -> Given:

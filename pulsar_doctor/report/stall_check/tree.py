@@ -27,7 +27,6 @@ from pulsar_doctor.wording.sentences import joined, values_in
 HEALTHY_SHOWN_MOST = 10  # by name; more are only counted
 PARTITIONS_SHOWN_MOST = 5
 APART_MOST = 5  # subscriptions of one cause that have a row or a block each
-NAMED_MOST = 3
 
 
 @dataclass(slots=True)
@@ -164,7 +163,7 @@ class Alike:
     @property
     def subscriptions(self) -> str:
         """`48 subscriptions: audit, billing, mail and 45 more`, each name once."""
-        first = listed(_unique(each.subscription for each in self.members), NAMED_MOST)
+        first = listed(_unique(each.subscription for each in self.members))
         unit = "reader" if reader_rests(self.shown) else "subscription"
         return first if self.count == 1 else f"{many(self.count, unit)}: {first}"
 
@@ -174,7 +173,7 @@ class Alike:
         topics = _unique(each.topic.removeprefix(PERSISTENT) for each in self.members)
         if self.count == 1:
             return f"{topics[0]}{partitions(self.diagnoses, self.of.partitions)}"
-        first = listed(topics, NAMED_MOST)
+        first = listed(topics)
         return first if len(topics) == 1 else f"{len(topics)} topics: {first}"
 
     @property
