@@ -14,10 +14,9 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_by_positions
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ReplicatorStats, SubscriptionStats
+from pulsar_doctor.evidence.broker_counts import Filtering, OwnCursor
 from pulsar_doctor.evidence.facts import BrokerFacts
-from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.measures import STATS
-from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.policies import policies_of, quota_of
 from pulsar_doctor.evidence.segments import among_segments
 from pulsar_doctor.evidence.stats_acks import (

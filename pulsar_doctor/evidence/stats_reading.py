@@ -13,8 +13,8 @@ from pulsar_doctor.broker.stats.positions import unread_of
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window
+from pulsar_doctor.evidence.broker_counts import HeldBack, Throttling
 from pulsar_doctor.evidence.reading import BrokerReads, ReadState
-from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 
 COUNTERS = tuple(
     (owner, f"dispatch_throttled_{what}_events_by_{owner}_limit")

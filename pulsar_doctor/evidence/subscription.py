@@ -13,18 +13,16 @@ from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.sample import CLOCK_SLACK_MS
 from pulsar_doctor.broker.stats.transactions import SlowTransaction
 from pulsar_doctor.evidence.ack_wait import Acks
+from pulsar_doctor.evidence.broker_counts import Filtering, OwnCursor, Throttling
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import BrokerFacts, FactTable
-from pulsar_doctor.evidence.filtering import Filtering
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.keys import KeyOrder
 from pulsar_doctor.evidence.measures import Measure
-from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.policies import Policies, QuotaReached
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
-from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import Count, exact, least, most
 from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent

@@ -8,8 +8,8 @@ from pulsar_doctor.broker.stats.cursors import COMPACTION, REPLICATOR
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_wire
+from pulsar_doctor.evidence.broker_counts import OwnCursor
 from pulsar_doctor.evidence.measures import STATS
-from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.causes.wire_script import played
 from tests.incidents.asking import LIMITS, RULES

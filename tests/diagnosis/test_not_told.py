@@ -10,12 +10,12 @@ import pytest
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.backlog import Backlog
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
+from pulsar_doctor.evidence.broker_counts import Throttling
 from pulsar_doctor.evidence.circulation import Circulation
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.throttling import Throttling
 from pulsar_doctor.evidence.values import exactly
 from tests.incidents.asking import HYPOTHESES
 

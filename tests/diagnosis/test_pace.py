@@ -11,13 +11,13 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.diagnosis.actions.consumers import slow
 from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
 from pulsar_doctor.evidence.balance import balance_of
+from pulsar_doctor.evidence.broker_counts import HeldBack, Throttling
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.taken import InHand
-from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import Count, exactly
 from pulsar_doctor.ledger.balance import Pace
 

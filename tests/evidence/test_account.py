@@ -17,8 +17,8 @@ from pulsar_doctor.evidence.account import (
     is_settled,
     occupied,
 )
+from pulsar_doctor.evidence.broker_counts import OwnCursor
 from pulsar_doctor.evidence.measures import STATS
-from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 from tests.made.states import recorded

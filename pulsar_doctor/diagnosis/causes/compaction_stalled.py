@@ -25,8 +25,8 @@ from pulsar_doctor.diagnosis.actions.commands import check as check_line
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.broker_counts import OwnCursor
 from pulsar_doctor.evidence.measures import STATS, Measure
-from pulsar_doctor.evidence.own_cursor import OwnCursor
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.wording.sentences import joined, say
 

@@ -24,9 +24,9 @@ from pulsar_doctor.diagnosis.actions.limits import raised_rate
 from pulsar_doctor.diagnosis.answers import Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.evidence.broker_counts import HeldBack, Throttling
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.throttling import HeldBack, Throttling
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import fill, say
