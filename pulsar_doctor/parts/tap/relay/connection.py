@@ -1,8 +1,8 @@
 """One connection through the relay: its two sockets and their conversation.
 
 What is decided is in conversation.py, how bytes move in sides.py; here it is done: brokers are
-dialled, redirects followed, ends closed. No failure of that is raised: the traffic
-continues.
+dialled, redirects of lookups followed, on a connection for each request, and ends closed. No
+failure of that is raised: the traffic continues.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.relay import tls
 from pulsar_doctor.parts.tap.relay.addresses import Address, Way
-from pulsar_doctor.parts.tap.relay.asking import follow
 from pulsar_doctor.parts.tap.relay.connections import Connections
 from pulsar_doctor.parts.tap.relay.conversation import HOME, Conversation
 from pulsar_doctor.parts.tap.relay.dialling import Dialler, TargetUnreachable
@@ -30,6 +29,7 @@ from pulsar_doctor.parts.tap.relay.errands import (
     SayAloud,
 )
 from pulsar_doctor.parts.tap.relay.journal_file import moment
+from pulsar_doctor.parts.tap.relay.lookups import Following, Inquiry
 from pulsar_doctor.parts.tap.relay.passage import TO_BROKER
 from pulsar_doctor.parts.tap.relay.sides import (
     ITS_BROKER,
@@ -42,6 +42,7 @@ from pulsar_doctor.parts.tap.relay.sides import (
 from pulsar_doctor.parts.tap.relay.targets import TargetRefused
 
 SILENT_SECONDS = 30.0  # for a CONNECT, as a broker waits for it
+FOLLOW_SECONDS = 10.0
 
 
 def accept(connections: Connections, dialler: Dialler, home: Way = HOME) -> Client:
@@ -208,3 +209,61 @@ ERRANDS: dict[type[Errand], Callable[[RelayedConnection, Any], None]] = {
     EndBoth: RelayedConnection._end,
     Close: RelayedConnection._close,
 }
+
+
+async def follow(following: Following, dialler: Dialler) -> Any:
+    """The final LOOKUP_RESPONSE, a BaseCommand. Raises Unfollowed, Refused or Unreachable."""
+    try:
+        async with asyncio.timeout(FOLLOW_SECONDS):
+            while following.answer is None:
+                broker, inquiry = following.next()
+                dialler.targets.name(broker)
+                await _ask(broker, inquiry, dialler)
+                following.heard(inquiry)
+    except TimeoutError:
+        raise following.late() from None
+    return following.answer
+
+
+async def _ask(broker: Address, inquiry: Inquiry, dialler: Dialler) -> None:
+    asking = LookupAsking(inquiry)
+    await dialler.connect(broker, lambda: asking)
+    await asking.over()
+
+
+class LookupAsking(asyncio.Protocol):
+    """The connection of one inquiry."""
+
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
+        self._transport: asyncio.Transport | None = None
+        self._over = asyncio.Event()
+
+    async def over(self) -> None:
+        """Waits for its outcome, and hangs up."""
+        try:
+            await self._over.wait()
+        finally:
+            if self._transport is not None:
+                self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """First the client's CONNECT."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport.write(self._inquiry.greeting)
+
+    def data_received(self, data: bytes) -> None:
+        """Until the answer is here."""
+        out = self._inquiry.receive(data)
+        if out and self._transport is not None:
+            self._transport.write(out)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Too early, where there is no answer yet."""
+        self._inquiry.ended()
+        self._look()
+
+    def _look(self) -> None:
+        if self._inquiry.outcome is not None:
+            self._over.set()
