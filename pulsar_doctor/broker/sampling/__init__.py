@@ -1,8 +1,8 @@
 """Samples topics of a live broker over a window of time, to see what moves.
 
 plan: what is requested, who is informed meanwhile, and what came of it · part: the samples of one
-topic or partition · named: a topic as it was named, with its partitions · limits: what the cluster
-allows · transactions: which are open · run: the window itself.
+topic or partition · named: a topic as it was named, with its partitions · beside: what the cluster
+allows, which transactions are open, where segments are · run: the window itself.
 """
 
 from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Unread, Watch

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from pulsar_doctor.broker.admin import Admin, TopicName, topic_name
 from pulsar_doctor.broker.admin.topics import SEGMENT
 from pulsar_doctor.broker.samples import StatsAnswer
-from pulsar_doctor.broker.sampling.limits import LimitQuestions
+from pulsar_doctor.broker.sampling.beside import LimitQuestions, placed, with_transactions
 from pulsar_doctor.broker.sampling.named import NamedTopic
-from pulsar_doctor.broker.sampling.places import placed
 from pulsar_doctor.broker.sampling.plan import Sampled, SamplingPlan, Watch
-from pulsar_doctor.broker.sampling.transactions import with_transactions
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError
 
