@@ -6,7 +6,7 @@ partition   one consumer of the broker: SUBSCRIBE, FLOW, and coming again
 epochs      what a refusal brings again on Exclusive and Failover, and what it does not
 brake       when FLOW is sent, and how much
 acknowledging   which ACK says what, and until the broker has it
-entries, chunks, payloads     what a MESSAGE carries
+entries, payloads     what a MESSAGE carries
 brokers, connection, door, refusals     lookup, bytes, TLS and credentials, errors
 """
 

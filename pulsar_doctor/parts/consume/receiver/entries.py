@@ -1,4 +1,7 @@
-"""One received entry: its messages, its permits, and what was acknowledged."""
+"""One received entry: its messages, its permits, and what was acknowledged.
+
+Chunked messages (PIP-37) are put together again: each chunk is an entry and costs a permit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pulsar_doctor.parts.consume.receiver import payloads
-from pulsar_doctor.parts.consume.receiver.payloads import Corrupt
+from pulsar_doctor.parts.consume.receiver.payloads import UNCOMPRESSED_BYTES_MOST, Corrupt
 from pulsar_doctor.parts.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.wire.commands import BATCH_MOST, ack_words, open_indexes
 
@@ -14,6 +17,7 @@ ENCRYPTED = "DecryptionError"
 CHUNKS_MISSING = "ChunksMissing"  # ours: the protocol has no word for it
 
 Position = tuple[int, int]  # ledger id, entry id
+UNFINISHED_MOST = 10  # messages, as with the other clients (maxPendingChunkedMessage)
 
 
 @dataclass(slots=True)
@@ -103,3 +107,52 @@ def look_into(entry: Entry, metadata: MessageMetadata, payload: memoryview) -> N
             entry.open = sum(1 << index for index in entry.indexes)
     except Corrupt as error:
         entry.corrupt = str(error)
+
+
+@dataclass(slots=True)
+class _Unfinished:
+    entries: list[Entry] = field(default_factory=list)
+    payloads: list[memoryview] = field(default_factory=list)
+    size: int = 0
+
+    def give_up(self) -> None:
+        """Gives the chunks up: they keep nothing in memory, wherever they are remembered."""
+        for entry in self.entries:
+            entry.chunk, entry.given_up = None, True
+
+
+class Chunks:
+    """The unfinished messages of one incarnation."""
+
+    def __init__(self) -> None:
+        self._unfinished: dict[str, _Unfinished] = {}
+
+    def add(
+        self, entry: Entry, metadata: MessageMetadata, payload: memoryview
+    ) -> tuple[Entry, memoryview] | None:
+        """The message that this chunk completes, as the entry of all its chunks; None: not yet.
+
+        A chunk that does not follow on the one before it is handed out alone, as corrupt.
+        """
+        if entry.corrupt:
+            return entry, payload
+        if metadata.chunk_id == 0:
+            self._unfinished[metadata.uuid] = _Unfinished()
+            if len(self._unfinished) > UNFINISHED_MOST:
+                self._unfinished.pop(next(iter(self._unfinished))).give_up()
+        message = self._unfinished.get(metadata.uuid)
+        if message is None or len(message.entries) != metadata.chunk_id:
+            entry.corrupt = CHUNKS_MISSING
+            return entry, payload
+        message.size += len(payload)
+        if message.size > UNCOMPRESSED_BYTES_MOST:
+            self._unfinished.pop(metadata.uuid).give_up()
+            entry.corrupt = "UncompressedSizeCorruption"
+            return entry, payload
+        message.entries.append(entry)
+        message.payloads.append(payload)
+        if len(message.entries) < metadata.num_chunks_from_msg:
+            return None
+        del self._unfinished[metadata.uuid]
+        entry.positions = tuple(place for each in message.entries for place in each.positions)
+        return entry, memoryview(b"".join(message.payloads))

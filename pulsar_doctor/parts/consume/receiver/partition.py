@@ -21,9 +21,8 @@ from pulsar_doctor.parts.consume.receiver import spoken_pb2 as spoken
 from pulsar_doctor.parts.consume.receiver.acknowledging import Acknowledging, Receipts
 from pulsar_doctor.parts.consume.receiver.brake import Brake
 from pulsar_doctor.parts.consume.receiver.brokers import Brokers
-from pulsar_doctor.parts.consume.receiver.chunks import Chunks
 from pulsar_doctor.parts.consume.receiver.connection import WireConnection
-from pulsar_doctor.parts.consume.receiver.entries import Entry, Position
+from pulsar_doctor.parts.consume.receiver.entries import Chunks, Entry, Position
 from pulsar_doctor.parts.consume.receiver.epochs import QUIET_SECONDS, REMEMBERED, Epochs
 from pulsar_doctor.parts.consume.receiver.refusals import (
     PASSING,

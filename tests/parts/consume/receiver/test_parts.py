@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.parts.consume.receiver import entries, payloads, spoken_pb2
 from pulsar_doctor.parts.consume.receiver.brake import Brake
-from pulsar_doctor.parts.consume.receiver.chunks import UNFINISHED_MOST, Chunks
-from pulsar_doctor.parts.consume.receiver.entries import Entry
+from pulsar_doctor.parts.consume.receiver.entries import UNFINISHED_MOST, Chunks, Entry
 from pulsar_doctor.parts.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.conformance import raw_producer
