@@ -12,7 +12,7 @@ It is *likely* where nothing but whole frames is between two silences of the sen
 silences.py): a sender that had nothing to say does not stand in the middle of a frame, since frames
 are written whole. It may have stalled there, so no single silence is believed; nor do two prove it,
 since one that stalls twice in a payload, each time where a frame within it ends, is the same from
-outside. It is likely, too, where a chain of sound frames begins with a segment (see chains.py).
+outside. It is likely, too, where a chain of sound frames begins with a segment (see likely.py).
 What is only likely is passed on and marked, and no verdict relies on it. Size proves the boundaries
 from some place on. The join is *retracted* where a frame comes that cannot be, and where a message
 that began before it turns out to reach into it, by its checksum (see likely.py).
