@@ -12,7 +12,7 @@ warning with that proof, or if the application closed a consumer that had had me
 `took_within`. It is unknown if it was closed sooner, or only its connection ended, as when a
 process is stopped. Once another consumer has acknowledged, it is information with the proof and
 silent without. Not judged: consumers that return under their name, unsubscribe or are closed by the
-broker, and readers (a trace of a version before 0.2.0 shows them by the subscription's name only).
+broker, and readers.
 
 Source: Consumer.close and disconnect in the broker; ConsumerImpl.increaseAvailablePermits in Java.
 """
