@@ -4,7 +4,7 @@
     python bench/fleet_memory.py ask FOLDER TABLES        # pulsar-doctor fleet; what it costs
     python bench/fleet_memory.py check FOLDER TABLES      # what was planted and what was found
     python bench/fleet_memory.py duckdb FOLDER TABLES       # the same tables by DuckDB
-    python bench/fleet_memory.py kill FOLDER [--kills 50]   # kills the analysis, again and again
+    python bench/fleet_memory.py kill FOLDER [--kills 50] [--seed 3]   # kills the analysis
 
 `check` needs the same --subscriptions and --days as `make`. TABLES is the folder of --save.
 """
@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -197,21 +199,40 @@ def same_by_duckdb(folder: Path, tables: Path) -> None:
         print(f"{name:<10} {len(rows):>6} rows, {'the same' if same else 'NOT THE SAME'}")
 
 
-def kill(folder: Path, kills: int) -> None:
-    """Kills `fleet --save` at random moments; in the end the tables are those of one whole run."""
-    chance = random.Random(3)
+def kill(folder: Path, kills: int, seed: int) -> None:
+    """Kills `fleet --save` at random moments; in the end the tables are those of one whole run.
+
+    By turns its Java is killed with it, and left to notice that by itself, as in a shell.
+    """
+    chance, left = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as room:
         whole, often = Path(room, "whole"), Path(room, "often")
         length = run([*COMMAND, str(folder), "--save", str(whole)]).seconds
         for _ in range(kills):
             command = [*COMMAND, str(folder), "--save", str(often)]
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+            with subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as running:
                 time.sleep(chance.uniform(0.2, 1) * length)
-                running.kill()
+                ended = running.poll() is not None
+                if not ended and chance.random() < 0.5:
+                    running.kill()
+                elif not ended:
+                    os.killpg(running.pid, signal.SIGKILL)
+            left["ended before" if ended else str(reached(often))] += 1
         last = run([*COMMAND, str(folder), "--save", str(often)])
         one, other = saved(whole), saved(often)
         same = {name: twin.alike(rows) == twin.alike(other[name]) for name, rows in one.items()}
-        print(f"{kills} kills, then exit {last.code}: {same}")
+        print(f"{kills} kills, one run {length:.0f} s; tables there at each: {left}")
+        print(f"then exit {last.code}: {same}, {sum(map(len, one.values()))} rows")
+
+
+def reached(tables: Path) -> int:
+    """How many tables have files by now."""
+    return len({file.relative_to(tables).parts[0] for file in tables.rglob("part-*")})
 
 
 def main() -> None:
@@ -223,6 +244,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--events", type=int, default=200)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=3)
     given = parser.parse_args()
     fleet = MadeFleet(given.subscriptions, given.days, events=given.events)
     if given.what == "make":
@@ -234,7 +256,7 @@ def main() -> None:
     elif given.what == "duckdb":
         same_by_duckdb(given.folder, given.tables)
     else:
-        kill(given.folder, given.kills)
+        kill(given.folder, given.kills, given.seed)
 
 
 if __name__ == "__main__":
