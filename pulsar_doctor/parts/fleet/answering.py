@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -40,16 +41,32 @@ DAYS = ("cluster", "day")
 MOMENTS = ("began", "ended", "last_seen", "last_began", "reached", "first_seen", "connected")
 
 NOTHING: Mapping[str, float] = {}
+# Of which table runs.sql makes which one, and how that names its columns.
+RUNS = {
+    "spans": {
+        "source": "seen", "day": ", day", "began": "t", "last_seen": "t", "depth": "backlog",
+        "first": "", "last": "",
+    },
+    "episodes": {
+        "source": "spans", "day": "", "began": "began", "last_seen": "last_seen", "depth": "depth",
+        "first": "first_", "last": "last_",
+    },
+}  # fmt: skip
 
 Phase = Callable[[str], AbstractContextManager[None]]
 
 
 def query_of(name: str, values: Mapping[str, float]) -> str:
     """The query that makes a table. values: of what it names with a colon."""
-    text = files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")
+    runs = Template(_text("runs")).substitute(RUNS[name]) if name in RUNS else ""
+    text = runs if name == "spans" else Template(_text(name)).substitute(runs=runs)
     for key, value in values.items():
         text = text.replace(f":{key}", repr(float(value)))
     return text
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")
 
 
 def answers(

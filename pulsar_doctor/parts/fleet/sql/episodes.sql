@@ -1,28 +1,7 @@
 -- Each time that a subscription was not well, over days: what came before it, and what ended it.
 -- Where a consumer came in the ten minutes before the end, it is compared with the begin.
-WITH marked AS (
-  SELECT *,
-    CASE WHEN status = lag(status) OVER w AND cause IS NOT DISTINCT FROM lag(cause) OVER w
-      AND began - lag(last_seen) OVER w <= 1800 THEN 0 ELSE 1 END AS starts
-  FROM spans
-  WINDOW w AS (PARTITION BY cluster, topic, subscription ORDER BY began)
-), numbered AS (
-  SELECT *,
-    sum(starts) OVER (PARTITION BY cluster, topic, subscription ORDER BY began) AS number
-  FROM marked
-), merged AS (
-  SELECT cluster, topic, subscription, number,
-    min(began) AS began, max(last_seen) AS last_seen,
-    max(status) AS status, max(cause) AS cause,
-    max(certainty) AS certainty, max(consumer) AS consumer, max(depth) AS depth,
-    max(broker_version) AS broker_version,
-    min_by(first_names, began) AS first_names, max_by(last_names, began) AS last_names,
-    min_by(first_lives, began) AS first_lives, max_by(last_lives, began) AS last_lives,
-    min_by(first_versions, began) AS first_versions, max_by(last_versions, began) AS last_versions,
-    max(newest) AS newest
-  FROM numbered
-  GROUP BY cluster, topic, subscription, number
-), linked AS (
+WITH merged AS (
+$runs), linked AS (
   SELECT *,
     lead(began) OVER w AS next_began, lead(status) OVER w AS next_status,
     lead(first_names) OVER w AS next_names, lead(first_lives) OVER w AS next_lives,
