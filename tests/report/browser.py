@@ -84,14 +84,14 @@ class Browser:
             self.requests.append(heard["params"]["request"]["url"])
         return heard
 
-    def show(self, page: Path, width: int) -> None:
-        """Loads a page anew at this width, and waits for its charts."""
+    def show(self, page: Path, width: int, ready: str = DRAWN) -> None:
+        """Loads a page anew at this width, and waits for its charts, or until `ready` is true."""
         self.messages.clear()
         self.requests.clear()
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self.call("Page.navigate", url=page.as_uri())
-        assert self.value(DRAWN)
+        assert self.value(ready)
 
     def prefer(self, scheme: str) -> None:
         """The person turns to dark or to light."""

@@ -6,7 +6,8 @@ import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -28,6 +29,7 @@ EPILOG = """\b
 Examples:
   pulsar-doctor fleet records
   pulsar-doctor fleet records --save tables -o json | jq '.stalled[0]'
+  pulsar-doctor fleet records -o html > fleet.html
   pulsar-doctor fleet records --remedy 2026-11-24T14:00:00Z
   pulsar-doctor fleet --master spark://s:7077 s3a://records --save s3a://tables
 
@@ -52,7 +54,7 @@ class FleetRequest(AnsweredBySpark):
         help="Keep all tables as Parquet in this folder. The next run reads only the days of which "
             "there are new records.",
     )
-    output: Literal["table", "json"] = output_option("table", "json")
+    output: Literal["table", "json", "html"] = output_option("table", "json", "html")
     # fmt: on
 
 
@@ -91,22 +93,27 @@ def command(request: FleetRequest) -> int:
     all that were tested; they are shown up to 0.1, which is about one false row in ten runs.
 
     With -o json: {"schema": "pulsar-doctor/fleet/1", and each table as a list of at most 10,000
-    rows}; null means not reported. With --save each table is below DIR as Parquet; tables of days
+    rows}; null means not reported. -o html: one page with at most 200 rows of each, to be sent
+    on; it needs no network. With --save each table is below DIR as Parquet; tables of days
     (spans) are partitioned by cluster and day, and are made again only where records are new.
     """
     where = where_of(request, "answering questions on a fleet")
     with ExitStack() as stack:
         with needing("spark", "answering questions on a fleet"):
-            from pulsar_doctor.parts.analyze.asking import rows_of
+            from pulsar_doctor.parts.analyze.asking import SqlAnswer, rows_of
             from pulsar_doctor.parts.analyze.progress import phase
             from pulsar_doctor.parts.analyze.progress import progress as shown
             from pulsar_doctor.parts.analyze.session import session, will_be_here
             from pulsar_doctor.parts.fleet.answering import ONLY_SAVED, answers
-        from pulsar_doctor.parts.fleet.reading import require_records
+            from pulsar_doctor.parts.fleet.journal import require_records
+        from pulsar_doctor.parts.analyze.paths import is_remote, path_of
+        from pulsar_doctor.parts.fleet.page import page
         from pulsar_doctor.parts.fleet.report import SCHEMA, print_answer
 
         quiet = is_given("quiet")
-        require_records(request.folders, here=will_be_here(where))
+        for folder in request.folders if will_be_here(where) else ():
+            if not is_remote(folder):
+                require_records(Path(path_of(folder)), folder)
         with nullcontext() if quiet else phase("starting Spark"):
             spark = stack.enter_context(session(where))
 
@@ -114,17 +121,18 @@ def command(request: FleetRequest) -> int:
             return nullcontext() if quiet else shown(spark, what)
 
         values = _values_of(request)
-        document: dict[str, Any] = {"schema": SCHEMA}
+        found: dict[str, SqlAnswer] = {}
         for name, table in answers(spark, request.folders, request.save_dir, progress, values):
             if name in ONLY_SAVED:
                 continue
             with progress(name):
-                found = rows_of(table)
-            document[name] = found.rows
+                found[name] = rows_of(table)
             if request.output == "table":
-                print_answer(stdout(), name, found, request.top)
+                print_answer(stdout(), name, found[name], request.top)
     if request.save_dir:
         say(f"saved in {request.save_dir}")
     if request.output == "json":
-        tell_json(document, indent=1)
+        tell_json({"schema": SCHEMA} | {name: each.rows for name, each in found.items()}, indent=1)
+    elif request.output == "html":
+        stdout().write(page(found))
     return 0

@@ -238,6 +238,15 @@ def _name(row: RecordRow, column: str) -> str:
     return row.get(column) or ""
 
 
+def require_records(folder: Path, shown: str) -> None:
+    """Raises InputError where a folder has none. shown: the folder as it was typed."""
+    if next(folder.glob("cluster=*/day=*/*.parquet"), None) is None:
+        raise InputError(
+            f"{shown} holds no records of `stall-check --all --watch --keep`; an hour is there "
+            "once it is over, or once the watch has ended"
+        )
+
+
 def key_of(folder: Path) -> bytes:
     """The key of the pseudonyms in this folder; made where there is none."""
     file = folder / ".key"

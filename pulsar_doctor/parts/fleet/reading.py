@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
-from pulsar_doctor.parts.analyze.paths import absolute, is_remote, literally, path_of
+from pulsar_doctor.parts.analyze.paths import absolute, literally
 from pulsar_doctor.parts.fleet.journal import SCHEMA
 from pulsar_doctor.parts.fleet.record import SCHEMA_VERSION
 
@@ -52,18 +50,6 @@ def columns() -> str:
         kinds = {name: kind.replace(arrow, spark) for name, kind in kinds.items()}
     fields = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
     return f"{fields}, cluster string, day date"
-
-
-def require_records(folders: Sequence[str], *, here: bool | None) -> None:
-    """Raises InputError where this machine sees that a folder has none. here: Spark runs here."""
-    for folder in folders:
-        if here and not is_remote(folder):
-            local = Path(path_of(folder))
-            if next(local.glob("cluster=*/day=*/*.parquet"), None) is None:
-                raise InputError(
-                    f"{folder} holds no records of `stall-check --all --watch --keep`; an hour is "
-                    "there once it is over, or once the watch has ended"
-                )
 
 
 def read(spark: SparkSession, folders: Sequence[str]) -> DataFrame:

@@ -154,11 +154,11 @@ def _places(account: AccountTable | None) -> Iterator[Element]:
         e("thead", head) if account.rows else None,
         e("tbody", *rows) if account.rows else None,
     )
-    yield _wide("Where its messages are", table)
+    yield wide("Where its messages are", table)
     yield from (e("div", line, class_="soft") for line in account.below)
 
 
-def _wide(label: str, child: Element) -> Element:
+def wide(label: str, child: Element) -> Element:
     """Something that can be scrolled where it has no room, also by keys."""
     return e("div", child, class_="wide", tabindex="0", role="region", aria_label=label)
 
@@ -192,7 +192,7 @@ def holes(those: Sequence[tuple[str, str, str, Sequence[ScreenRow]]]) -> Iterato
         drawn: list[Child] = []
         if drawing:
             label = "Acknowledged entries and holes; the numbers are below"
-            drawn = [_wide(label, e("pre", drawing)), e("figcaption", legend)]
+            drawn = [wide(label, e("pre", drawing)), e("figcaption", legend)]
         figures.append(
             e("figure", e("h3", title, id=name), *drawn, _rows(numbers), aria_labelledby=name)
         )
@@ -214,7 +214,7 @@ def consumers(rows: Sequence[Sequence[str]]) -> Iterator[Element]:
         ),
         e("tbody", *(e("tr", *map(_cell, range(len(cells)), cells)) for cells in rows)),
     )
-    yield e("section", _wide("Consumers", table))
+    yield e("section", wide("Consumers", table))
 
 
 def _cell(column: int, text: str) -> Element:
