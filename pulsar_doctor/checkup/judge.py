@@ -13,6 +13,7 @@ from pulsar_doctor.checkup.in_process import InProcess
 from pulsar_doctor.checkup.topic_notes import without_subscription
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.suppression import Suppression
+from pulsar_doctor.diagnosis.usual import Usual
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.account import Place, is_settled, occupied
@@ -49,6 +50,7 @@ class Judge:
     addresses: Callable[[], frozenset[str]] = frozenset
     # what suppresses a verdict at this moment
     suppress: Callable[[Diagnosis], Suppression | None] = lambda _: None
+    usual: Callable[[Diagnosis], Usual | None] = lambda _: None  # what a record shows of this hour
     keep_views: bool = False  # each verdict keeps the view that it was made from, for a case
 
     def verdicts(self, window: TopicWindow) -> Iterator[Diagnosis]:
@@ -149,8 +151,8 @@ class Judge:
         found = diagnose(view, self.causes, self.limits, places)
         if found.status != "healthy" and (placed := self._placed(view)) is not view:
             found = diagnose(placed, self.causes, self.limits)
-        suppressed = self.suppress(found)
-        return replace(found, sources=tuple(sources), view=kept, suppressed=suppressed)
+        found = replace(found, sources=tuple(sources), view=kept)
+        return replace(found, suppressed=self.suppress(found), usual=self.usual(found))
 
     def _placed(self, view: SubscriptionView) -> SubscriptionView:
         """With which consumers are on this machine, so that they can be examined."""

@@ -151,10 +151,11 @@ def adding(**request_fields: Any) -> Callable[[F], F]:
     return added
 
 
-watch_options = together(  # those of parts; `given` in _calls has their values
+check_options = together(  # those of parts; `given` in _calls has their values
     *(
         click.option(name, expose_value=False, callback=_remember, **how)
-        for name, how in installed.offered("offers", "WATCH").items()
+        for table in ("VERDICT", "WATCH")
+        for name, how in installed.offered("offers", table).items()
     )
 )
 connection_options = together(*CONNECTION, *TALK)

@@ -55,6 +55,7 @@ from pulsar_doctor.diagnosis.status import (
 )
 from pulsar_doctor.diagnosis.suppression import Suppression
 from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
+from pulsar_doctor.diagnosis.usual import Usual
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, Place, account_of
 from pulsar_doctor.evidence.balance import LONGEST_BURST, Balance, balance_of
@@ -113,6 +114,7 @@ class Diagnosis:
     after: After | None = None  # what became of it since an earlier reading
     steady: Steady | None = None  # over the rounds of a watch
     suppressed: Suppression | None = None  # what says that it does not count as failed
+    usual: Usual | None = None  # what is normal at this hour; None: not requested
     known_issues: tuple[KnownIssue, ...] = ()  # defects of Pulsar that fit, the surest first
     # what was judged; None: not kept
     view: SubscriptionView | None = field(default=None, compare=False, repr=False)

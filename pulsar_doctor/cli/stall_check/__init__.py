@@ -24,7 +24,7 @@ from pulsar_doctor.cli._calls import (
     settings,
 )
 from pulsar_doctor.cli._commands import Sections
-from pulsar_doctor.cli._options import connection_options, taking, watch_options
+from pulsar_doctor.cli._options import check_options, connection_options, taking
 from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
     code,
@@ -107,7 +107,7 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
     "--json-schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
     help="Print the JSON Schema of -o json and -o jsonl, and end.",
 )  # fmt: skip
-@watch_options
+@check_options
 @connection_options
 def command(request: StallCheckRequest) -> int:
     """Explains why a subscription is stuck, and what to do.
@@ -215,7 +215,11 @@ def _judge(request: StallCheckRequest) -> Judge:
     suppressions = read(request.suppressions)
     for sentence in suppressions.expired():
         complain(sentence)
-    return Judge(causes, limits, request.subscription, suppress=suppressions.of)
+    judge = Judge(causes, limits, request.subscription, suppress=suppressions.of)
+    for part in installed.having("usual"):
+        if options := given("VERDICT", part):
+            judge = replace(judge, usual=installed.load(part, "usual").read(options))
+    return judge
 
 
 def _comparing(judge: Judge, file: str, request: StallCheckRequest) -> Judge:

@@ -11,6 +11,7 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._calls import given as offered
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     broker_version_option,
@@ -49,7 +50,9 @@ SECTIONS = {
         "window_seconds", "interval_seconds", "decide", "decide_seconds", "watch", "every_seconds",
         "concurrency",
     ),
-    "The verdict": ("after", "changes", "skip", "suppressions", "fail_on", "accept_unknown"),
+    "The verdict": (
+        "after", "usual", "changes", "skip", "suppressions", "fail_on", "accept_unknown",
+    ),
     "Output": ("consumers", "only", "worst", "save", "listen", "output", "json_schema"),
     "Record": ("keep", "keep_for", "keep_size", "keep_hosts"),
 }  # fmt: skip
@@ -270,6 +273,7 @@ def _refuse_of_a_broker(request: StallCheckRequest, source: str, uses: str = "no
         "--system-topics": request.system_topics,
         "--save": request.save,
         "--watch": request.watch,
+        **{f"--{name}": True for name in offered("VERDICT")},
     }
     _refuse_any(given, f"{{}} needs a broker, and {source} uses {uses}; leave one out")
 

@@ -1,7 +1,14 @@
-"""What this part adds to `stall-check --watch`: --keep, and how much is kept."""
+"""What this part adds to `stall-check`: --usual, and to its watch --keep, and how much is kept."""
 
 from pulsar_doctor.cli._types import DURATION, SIZE
 
+VERDICT = {
+    "--usual": {
+        "metavar": "DIR",
+        "help": "Also say what is normal for each subscription at this hour, from what --keep "
+        "recorded in this folder. It changes no verdict.",
+    },
+}
 WATCH = {
     "--keep": {
         "metavar": "DIR",

@@ -65,8 +65,10 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
     if shown.suppressed is not None:
         yield ScreenRow("quiet", printable(f"suppressed {shown.suppressed}"))
+    usual = [ScreenRow("usual", str(shown.usual))] if shown.usual else []
     first = _first(shown)
     if first is None:
+        yield from usual
         yield from _asking(shown)
         if others := len(undecided(shown)[1:]):  # the headline has the first reason
             yield ScreenRow("more", f"-v ({many(others, 'more reason')})")
@@ -81,6 +83,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
         yield ScreenRow("where", where)
     if waits := _waits(pen, alike, first):
         yield ScreenRow("waits", waits)
+    yield from usual
     yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
     yield _more(pen, shown, first)
 

@@ -89,6 +89,8 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
     shown = alike.shown
     if shown.suppressed is not None:
         yield "quiet", printable(f"suppressed {shown.suppressed}")
+    if shown.usual is not None:
+        yield "usual", str(shown.usual)
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""
         yield "shown", f"{parts_of(shown.whole)} {shown.part}{why}"

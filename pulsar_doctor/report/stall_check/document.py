@@ -60,6 +60,8 @@ def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
         more["steady"] = {"status": diagnosis.steady.status, "before": diagnosis.steady.before}
     if diagnosis.suppressed is not None:
         more["suppressed"] = diagnosis.suppressed.document()
+    if diagnosis.usual is not None:
+        more["usual"] = diagnosis.usual.document()
     return diagnosis_json(diagnosis) | more
 
 
