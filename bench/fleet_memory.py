@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -199,19 +200,20 @@ def same_by_duckdb(folder: Path, tables: Path) -> None:
         print(f"{name:<10} {len(rows):>6} rows, {'the same' if same else 'NOT THE SAME'}")
 
 
-def kill(folder: Path, kills: int, seed: int) -> None:
+def kill(folder: Path, kills: int, seed: int, options: str) -> None:
     """Kills `fleet --save` at random moments; in the end the tables are those of one whole run.
 
     By turns its Java is killed with it, and left to notice that by itself, as in a shell.
+    options: of every run, such as --remote.
     """
+    ask = [*COMMAND, str(folder), *shlex.split(options), "--save"]
     chance, left = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as room:
         whole, often = Path(room, "whole"), Path(room, "often")
-        length = run([*COMMAND, str(folder), "--save", str(whole)]).seconds
+        length = run([*ask, str(whole)]).seconds
         for _ in range(kills):
-            command = [*COMMAND, str(folder), "--save", str(often)]
             with subprocess.Popen(
-                command,
+                [*ask, str(often)],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -223,7 +225,7 @@ def kill(folder: Path, kills: int, seed: int) -> None:
                 elif not ended:
                     os.killpg(running.pid, signal.SIGKILL)
             left["ended before" if ended else str(reached(often))] += 1
-        last = run([*COMMAND, str(folder), "--save", str(often)])
+        last = run([*ask, str(often)])
         one, other = saved(whole), saved(often)
         same = {name: twin.alike(rows) == twin.alike(other[name]) for name, rows in one.items()}
         print(f"{kills} kills, one run {length:.0f} s; tables there at each: {left}")
@@ -245,6 +247,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--options", default="", help="of fleet, such as --options=--cold")
     given = parser.parse_args()
     fleet = MadeFleet(given.subscriptions, given.days, events=given.events)
     if given.what == "make":
@@ -256,7 +259,7 @@ def main() -> None:
     elif given.what == "duckdb":
         same_by_duckdb(given.folder, given.tables)
     else:
-        kill(given.folder, given.kills, given.seed)
+        kill(given.folder, given.kills, given.seed, given.options)
 
 
 if __name__ == "__main__":
