@@ -29,7 +29,7 @@ GROUPS = {
     "diagnose": "Diagnose",
     "watch": "Watch the wire",
     "experiment": "Experiment",
-    "analyse": "Analyse many traces",
+    "analyse": "Analyse with Spark",
     "local": "Pulsar on this machine",
     "setup": "Settings",
 }

@@ -90,7 +90,9 @@ def use(name: str) -> None:
 @adding(output=output_option("table", "json"))
 @talk_options
 def show(name: str | None, output: str) -> None:
-    """Shows the settings of a context, without what is secret; without NAME: of the current one.
+    """Shows the settings of a context, without secrets.
+
+    Without NAME it is the current one.
 
     \b
     pulsar-doctor context show

@@ -126,7 +126,9 @@ def show(name: str, output: str) -> None:
 def check(
     topics: tuple[str, ...], files: tuple[str, ...], broker_version: str | None, output: str
 ) -> None:
-    """Shows the versions in use, what is known against each, and the smallest upgrade.
+    """Shows known issues of the versions in use.
+
+    The answer ends with the smallest upgrade that mends them.
 
     Without TOPIC or --stats, all topics that the brokers have loaded are read, which needs a
     superuser.
@@ -170,7 +172,9 @@ def check(
 def match(
     files: tuple[str, ...], subscription: str | None, broker_version: str | None, output: str
 ) -> None:
-    """Names the issues whose fingerprint files or a page fit, whatever the verdict is.
+    """Names the issues whose fingerprint files or a page fit.
+
+    That does not depend on the verdict.
 
     FILE is what `stall-check --stats` takes, such as what `pulsar-admin topics stats` printed; or
     one page of an incident.

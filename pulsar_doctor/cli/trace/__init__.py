@@ -49,7 +49,7 @@ def command() -> None:
 @folder_argument
 @talk_options
 def show(request: TraceRequest) -> None:
-    """Prints the rows of a trace: one command each, with the ledger after it.
+    """Prints each command of a trace, with the ledger after it.
 
     A TIME is ISO 8601 (UTC where it has no zone) or a duration counted back from the end.
 
@@ -68,7 +68,9 @@ def show(request: TraceRequest) -> None:
 @adding(proven_only=proven_only_option(), output=output_option("table", "json"))
 @talk_options
 def summary(folder: Path, *, proven_only: bool, output: str) -> None:
-    """Prints the consumers of a trace: queue, FLOWs, permits, times without permits, verdict.
+    """Prints the consumers of a trace with their verdicts.
+
+    Of each: queue, FLOWs, permits and times without permits.
 
     \b
     Example:
@@ -104,7 +106,7 @@ def summary(folder: Path, *, proven_only: bool, output: str) -> None:
 @adding(output=output_option("table", "json"))
 @talk_options
 def verify(folder: Path, *, output: str) -> int:
-    """Shows whether a trace is complete and unchanged, and what is missing.
+    """Shows whether a trace is complete and unchanged.
 
     Checks names, SHA-256 and page checksums of every segment, that no row is missing, that every
     row can be read, and that every ledger follows from the commands before it. Changes nothing.

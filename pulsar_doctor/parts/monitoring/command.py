@@ -27,7 +27,7 @@ Exit codes: 0 printed; 2 wrong usage.
 @click.argument("what", type=click.Choice([*FILES]))
 @talk_options
 def command(what: str) -> int:
-    """Prints alert rules for Prometheus, or a dashboard for Grafana.
+    """Prints alert rules (Prometheus) or a dashboard (Grafana).
 
     They are made for what `stall-check --watch --listen` answers. Each alert names the page of the
     cause, and waits as long as the thresholds of that cause suggest.

@@ -140,7 +140,9 @@ def _settings_of(request: StartRequest) -> dict[str, str]:
 @command.command()
 @talk_options
 def stop() -> None:
-    """Stops the sandbox; keeps its log, and its data if start had --data.
+    """Stops the sandbox, and keeps its log.
+
+    Its data is kept if it was started with --data.
 
     \b
     pulsar-doctor sandbox stop
@@ -154,7 +156,9 @@ def stop() -> None:
 @adding(output=output_option("table", "json"))
 @talk_options
 def status(output: str) -> int:
-    """Shows whether the sandbox runs, and where: exit code 0 if it runs, 3 if not.
+    """Shows whether the sandbox runs, and where.
+
+    The exit code is 0 if it runs, 3 if not.
 
     \b
     pulsar-doctor sandbox status
@@ -174,7 +178,7 @@ def status(output: str) -> int:
 @adding(output=output_option("table", "json"))
 @talk_options
 def versions(output: str) -> None:
-    """Lists the versions of Apache Pulsar that the sandbox is known to run.
+    """Lists the versions of Apache Pulsar that it can run.
 
     Others can be tried with `start --pulsar-version`, if there is a distribution of them.
 
