@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from string import Template
 from typing import Any
@@ -21,7 +20,6 @@ VIEW = View(0, True, None, None)
 FIRST = (
     "stalled", "changes", "forecast", "together", "remedies", "versions", "queues", "episodes"
 )  # fmt: skip
-HOURS = "Hours (UTC) at which episodes began"
 STATUSES = ("stalled", "unknown", "warning")
 
 
@@ -30,16 +28,13 @@ def page(answers: Mapping[str, SqlAnswer]) -> str:
     episodes, stalled = answers["episodes"].rows, answers["stalled"]
     kinds = {row["status"] for row in episodes}
     worst = next((each for each in STATUSES if each in kinds), "healthy")
-    who = {
-        (row["topic"], row["subscription"]) for row in stalled.rows if row["status"] == "stalled"
-    }
+    those = (row for row in stalled.rows if row["status"] == "stalled")
+    who = {(row["cluster"], row["topic"], row["subscription"]) for row in those}
     title = f"Fleet: {'at least ' * stalled.more}{many(len(who), 'subscription')} stalled"
-    lines = [e("h1", title), e("p", _span(episodes), class_="soft")]
-    parts = [_section(name, answers[name]) for name in FIRST if name in answers]
-    parts[1:1] = [*_hours(episodes)]
-    body = html([e("header", *lines, class_=worst), e("main", *parts)])
-    text = TEMPLATE.read_text("utf-8")
-    return Template(text).substitute(
+    head = e("header", e("h1", title), e("p", _span(episodes), class_="soft"), class_=worst)
+    parts = (_section(name, answers[name]) for name in FIRST if name in answers)
+    body = html([head, e("main", *parts)])
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=escape(title), body=body, version=__version__, scripts=""
     )
 
@@ -57,42 +52,18 @@ def _section(table: str, found: SqlAnswer) -> Element:
     heading = f"{title[0].upper()}{title[1:]}"
     if not found.rows:
         return section(table, heading, e("p", "None.", class_="soft"))
-    shown, total = found.rows[:ROWS_MOST], f"{len(found.rows):,}{'+' if found.more else ''}"
-    caption = f"{total} in all" + (f", the first {ROWS_MOST} are here" if found.more or (
-        len(found.rows) > ROWS_MOST) else "")  # fmt: skip
-    rows = [[each.cell(row, VIEW) for each in columns] for row in shown]
-    return section(table, heading, _table(heading, caption, columns, rows))
-
-
-def _hours(episodes: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
-    """How many episodes began at which hour of the day."""
-    counts = Counter((row["status"], int(row["began"][11:13])) for row in episodes)
-    columns = [TableColumn(each, 0, _as_is, bool(number)) for number, each in enumerate(
-        ("status", *(f"{hour:02d}" for hour in range(24))))]  # fmt: skip
-    rows = [
-        [status, *(str(counts[status, hour] or "") for hour in range(24))]
-        for status in STATUSES
-        if any(counts[status, hour] for hour in range(24))
-    ]
-    if rows:
-        yield section("hours", HOURS, _table(HOURS, "Episodes by hour", columns, rows))
-
-
-def _as_is(row: Mapping[str, Any], _: View) -> str:
-    return str(row)
-
-
-def _table(
-    label: str, caption: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]
-) -> Element:
+    cut = f", the first {ROWS_MOST} are here" if len(found.rows) > ROWS_MOST else ""
+    caption = f"{len(found.rows):,}{'+' if found.more else ''} in all{cut}"
     head = (e("th", each.title or "judged", scope="col") for each in columns)
-    body = (
-        e("tr", e("th", cells[0], scope="row"), *map(_cell, columns[1:], cells[1:]))
-        for cells in rows
+    rows = (
+        e("tr", *(_cell(row, each, columns) for each in columns)) for row in found.rows[:ROWS_MOST]
     )
-    table = e("table", e("caption", caption), e("thead", e("tr", *head)), e("tbody", *body))
-    return wide(label, table)
+    parts = (e("caption", caption), e("thead", e("tr", *head)), e("tbody", *rows))
+    return section(table, heading, wide(heading, e("table", *parts)))
 
 
-def _cell(column: TableColumn, text: str) -> Element:
+def _cell(row: Mapping[str, Any], column: TableColumn, columns: Sequence[TableColumn]) -> Element:
+    text = column.cell(row, VIEW)
+    if column is columns[0]:
+        return e("th", text, scope="row")
     return e("td", text, class_="number" if column.right else None)
