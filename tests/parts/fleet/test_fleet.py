@@ -14,8 +14,9 @@ import pytest
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.fleet import answering
 from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, ONLY_SAVED
+from pulsar_doctor.parts.fleet.journal import hour_file, write_hour
 from tests.parts.fleet import twin
-from tests.parts.fleet.made import BEGIN, DAY, ENDS, HOUR, MadeFleet, Stall
+from tests.parts.fleet.made import BEGIN, BEGIN_US, DAY, ENDS, HOUR, OLD, MadeFleet, Stall
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,50 @@ def test_an_episode_has_its_begin_its_end_and_what_ended_it(
     assert {row["cause"] for row in found.values()} == {"paused"}
     assert found["restart"]["consumer"] == "worker-0"
     assert found["new version"]["next_versions"] != found["new version"]["versions"]
+
+
+def handmade(folder: Path, rows: int, **of: Callable[[int], Any]) -> Mapping[str, twin.Rows]:
+    """What DuckDB finds of a quiet subscription: a row each quarter of an hour, with `of`."""
+    made = [
+        {
+            "schema_version": 1, "kind": "seen", "topic": "t", "subscription": "s",
+            "seen_at": BEGIN_US + at * 900_000_000, "status": "healthy",
+            "consumers": consumers(("w", 0, 0.0)),
+        } | {name: value(at) for name, value in of.items()}
+        for at in range(rows)
+    ]  # fmt: skip
+    file = hour_file(folder / "cluster=made", "20261001T000000000000")
+    file.parent.mkdir(parents=True)
+    write_hour(file, made)
+    return twin.tables(folder, VALUES)
+
+
+def consumers(*those: tuple[str, int, float]) -> list[dict[str, Any]]:
+    """Name, unacknowledged messages and rate of each, with a queue of 10."""
+    return [
+        {"name": name, "version": OLD, "connected": BEGIN_US, "permits": 10 - held,
+         "unacked": held, "rate": rate, "queue_size": None}
+        for name, held, rate in those
+    ]  # fmt: skip
+
+
+def test_who_had_no_consumer_is_ended_by_one_that_came(tmp_path: Path) -> None:
+    found = handmade(
+        tmp_path, 4,
+        status=lambda at: "warning" if at < 2 else "healthy",
+        cause=lambda at: "no-consumer" if at < 2 else None,
+        consumers=lambda at: [] if at < 2 else consumers(("w", 0, 1.0)),
+    )  # fmt: skip
+    assert [row["ended_by"] for row in found["episodes"]] == ["a consumer came"]
+
+
+def test_who_waits_for_messages_has_no_wrong_queue_and_hoards_nothing(tmp_path: Path) -> None:
+    waits = [(f"w{n}", 0, 0.016) for n in range(12)]
+    found = handmade(tmp_path / "waits", 4, consumers=lambda _: consumers(*waits))
+    assert found["queues"] == []
+    assert [(row["consumers"], row["is_hoarding"]) for row in found["versions"]] == [(12, False)]
+    found = handmade(tmp_path / "slow", 4, consumers=lambda _: consumers(("w", 10, 0.016)))
+    assert [(row["queue_size"], row["fits"]) for row in found["queues"]] == [(10, 1)]
 
 
 def test_an_episode_goes_on_over_midnight(spark: SparkSession, tmp_path: Path) -> None:

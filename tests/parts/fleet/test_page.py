@@ -62,7 +62,18 @@ def row(table: str, **more: Any) -> dict[str, Any]:
         ), 3,
     )  # fmt: skip
     texts = dict.fromkeys(
-        ("subscription", "cause", "ended_by", "consumer", "what", "version", "name", "outcome"), "x"
+        (
+            "subscription",
+            "cause",
+            "ended_by",
+            "consumer",
+            "what",
+            "version",
+            "name",
+            "outcome",
+            "cluster",
+        ),
+        "x",
     )
     judged = {
         "is_leaky": True,

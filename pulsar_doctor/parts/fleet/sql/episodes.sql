@@ -30,6 +30,7 @@ SELECT cluster, topic, subscription, status, cause, certainty, consumer, depth,
     WHEN ended IS NULL THEN 'not watched'
     WHEN next_status = 'gone' THEN 'subscription deleted'
     WHEN next_lives IS NULL OR lives IS NULL THEN 'not reported'
+    WHEN size(lives) = 0 AND size(next_lives) > 0 THEN 'a consumer came'
     WHEN size(array_except(next_versions, versions)) > 0 THEN 'new version'
     WHEN size(array_except(next_names, names)) > 0 THEN 'restart'
     WHEN size(next_lives) > 1 AND size(array_except(next_lives, lives)) = size(next_lives)

@@ -13,11 +13,12 @@ WITH life AS (
     CASE WHEN rate > 0 THEN held / rate END AS held_seconds
   FROM life
 ), together AS (SELECT cluster, median(held_seconds) AS usual FROM judged GROUP BY cluster)
-SELECT j.cluster, j.version, count(*) AS consumers, sum(j.leaks) AS leaking,
+SELECT j.cluster, j.version,
+  count(DISTINCT concat(j.topic, ' ', j.subscription, ' ', j.name)) AS consumers, sum(j.leaks) AS leaking,
   sum(CASE WHEN j.is_long THEN 1 ELSE 0 END) AS long_lived,
   median(j.lost) AS lost_a_day, median(j.held_seconds) AS held_seconds,
   sum(j.leaks) >= 3 AND sum(j.leaks) >= 0.5 * sum(CASE WHEN j.is_long THEN 1 ELSE 0 END) AS is_leaky,
-  count(*) >= 10 AND median(j.held_seconds) >= 3 * max(t.usual) AS is_hoarding
+  count(*) >= 10 AND median(j.held_seconds) >= greatest(2, 3 * max(t.usual)) AS is_hoarding
 FROM judged j JOIN together t ON t.cluster = j.cluster
 GROUP BY j.cluster, j.version
 ORDER BY leaking DESC, consumers DESC, j.cluster, j.version
