@@ -111,9 +111,8 @@ def made_of(kept: str | None, values: Mapping[str, float]) -> Iterator[str]:
 def with_moments(table: DataFrame) -> DataFrame:
     """With moments as such."""
     names = [name for name in MOMENTS if name in table.columns]
-    return table.withColumns(
-        {name: F.timestamp_micros((F.col(name) * 1_000_000).cast("bigint")) for name in names}
-    )
+    moments = {name: F.timestamp_micros((F.col(name) * 1_000_000).cast("bigint")) for name in names}
+    return table.withColumns(moments) if moments else table  # Spark Connect takes no empty one
 
 
 def _keep_days(
@@ -155,9 +154,11 @@ def _read_back(rows: DataFrame, folder: str) -> DataFrame:
 
 def _saved(spark: SparkSession, folder: str) -> DataFrame | None:
     try:
-        return spark.read.parquet(folder)
+        found = spark.read.parquet(folder)
+        found.schema  # noqa: B018  # a client of Spark Connect asks only now
     except AnalysisException:
         return None
+    return found
 
 
 def _written(rows: DataFrame) -> DataFrameWriter:
