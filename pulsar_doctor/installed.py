@@ -5,7 +5,7 @@ The core imports no part. It searches the folder of each part for modules and fi
     command         its subcommand: `command`, and `GROUP`, below which --help lists it
     offers          read at the start, so it imports nothing heavy; its table CONNECTION has options
                     of all subcommands that connect, VERDICT those of `stall-check`, WATCH those of
-                    its --watch, with what click needs
+                    `stall-check --watch`, with what click needs
     usual           `read(options)`: what says of a verdict what is normal for its subscription
     rounds          `beside(options, named, every)`: what the verdicts of each round of a watch pass
                     through, where one of these options is given

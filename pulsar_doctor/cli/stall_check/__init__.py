@@ -162,6 +162,9 @@ def _check(request: StallCheckRequest) -> int:
     refuse_contradictions(request)
     for name in () if request.watch else given("WATCH"):
         raise InputError(f"--{name} needs --watch; add it")
+    live = (request.topics or request.fleet) and not request.files
+    for name in () if live else given("VERDICT"):
+        raise InputError(f"--{name} compares what a broker reports now; name topics, and no file")
     formats.require(request.output)  # before anything is watched
     if (case_file := request.case_file) is not None:
         return _again(case_file, request)

@@ -11,7 +11,6 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli import _completing
-from pulsar_doctor.cli._calls import given as offered
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     broker_version_option,
@@ -273,7 +272,6 @@ def _refuse_of_a_broker(request: StallCheckRequest, source: str, uses: str = "no
         "--system-topics": request.system_topics,
         "--save": request.save,
         "--watch": request.watch,
-        **{f"--{name}": True for name in offered("VERDICT")},
     }
     _refuse_any(given, f"{{}} needs a broker, and {source} uses {uses}; leave one out")
 

@@ -107,8 +107,8 @@ def command(request: FleetRequest) -> int:
             from pulsar_doctor.parts.fleet.answering import ONLY_SAVED, answers
             from pulsar_doctor.parts.fleet.journal import require_records
         from pulsar_doctor.parts.analyze.paths import is_remote, path_of
-        from pulsar_doctor.parts.fleet.page import page
-        from pulsar_doctor.parts.fleet.report import SCHEMA, print_answer
+        from pulsar_doctor.parts.fleet.report.page import page
+        from pulsar_doctor.parts.fleet.report.tables import SCHEMA, print_answer
 
         quiet = is_given("quiet")
         for folder in request.folders if will_be_here(where) else ():

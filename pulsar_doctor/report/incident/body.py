@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from string import Template
 from typing import TypeAlias
 from xml.etree import ElementTree
 
+from pulsar_doctor import __version__
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.known.matching import KnownIssue
 from pulsar_doctor.diagnosis.status import Status
@@ -19,6 +23,7 @@ from pulsar_doctor.report.stall_check.pen import ScreenRow
 Element: TypeAlias = ElementTree.Element
 Child: TypeAlias = "Element | str | None"
 
+TEMPLATE = Path(__file__).with_name("page.html")
 READ_CHARTS = (
     "All charts have the same axis of time, in UTC. Point at a chart to read its numbers. To zoom "
     "all of them, turn the wheel while Ctrl is pressed, or choose a tool above a chart."
@@ -73,6 +78,16 @@ def e(tag: str, *children: Child, **attributes: str | None) -> Element:
         elif child is not None:
             made.append(child)
     return made
+
+
+def framed(title: str, parts: Iterable[Element], scripts: Iterable[str] = ()) -> str:
+    """A whole file of these elements and scripts."""
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
+        title=escape(title),
+        body=html(parts),
+        version=__version__,
+        scripts="\n".join(scripts),
+    )
 
 
 def html(elements: Iterable[Element]) -> str:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from itertools import chain
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
-from pulsar_doctor import __version__
 from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.checkup.timelines.timeline import (
@@ -55,7 +52,7 @@ from pulsar_doctor.wording.printable import many, printable
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.incident import Incident
 
-TEMPLATE, SCRIPT = (Path(__file__).with_name(name) for name in ("page.html", "charts.js"))
+SCRIPT = Path(__file__).with_name("charts.js")
 VERDICTS_MOST = 50  # subscriptions; more are only counted
 HOLES_WIDTH = 72  # characters
 BY_BROKER = "Backlog (solid) and unacknowledged messages (dashed), as the broker reported them."
@@ -90,17 +87,9 @@ def page(incident: Incident, case: str | None = None) -> str:
     single = fleet.counts.total() == 1
     head += [] if single and not checkup.tally.suppressed else [body.e("p", counts)]
     kept = f'<script type="application/gzip" id="pulsar-doctor-case">{case}</script>'
-    return Template(TEMPLATE.read_text("utf-8")).substitute(
-        title=escape(title),
-        body=body.html(
-            [
-                body.e("header", *head, class_=f"{worst or 'empty'}{' single' if single else ''}"),
-                body.e("main", *main),
-            ]
-        ),
-        version=__version__,
-        scripts="\n".join([*([kept] if case else ()), *library]),
-    )
+    header_class = f"{worst or 'empty'}{' single' if single else ''}"
+    parts_of_page = [body.e("header", *head, class_=header_class), body.e("main", *main)]
+    return body.framed(title, parts_of_page, [*([kept] if case else ()), *library])
 
 
 def _drawing(timelines: Timelines, parts: Drawn) -> list[str]:

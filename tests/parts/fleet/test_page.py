@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.parts.analyze.asking import SqlAnswer
-from pulsar_doctor.parts.fleet.page import page
-from pulsar_doctor.parts.fleet.report import COLUMNS
+from pulsar_doctor.parts.fleet.report.page import page
+from pulsar_doctor.parts.fleet.report.tables import COLUMNS
 from tests.report.browser import Browser, browsing, program
 from tests.support.wanting import wanting
 

@@ -121,7 +121,7 @@ def test_a_folder_that_is_no_record_is_one_sentence(run: Run, tmp_path: Path) ->
     assert "holds no records of `stall-check --all --watch --keep`" in said
     code, _, said = run("stall-check", "--stats", "x.json", "--usual", tmp_path)
     assert code == 2
-    assert "--usual needs a broker, and --stats uses none" in said
+    assert "--usual compares what a broker reports now; name topics, and no file" in said
 
 
 def test_foreign_parquet_and_two_clusters_are_refused(tmp_path: Path) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
-from string import Template
 from typing import Any
 
-from pulsar_doctor import __version__
 from pulsar_doctor.parts.analyze.asking import SqlAnswer
-from pulsar_doctor.parts.fleet.report import COLUMNS
-from pulsar_doctor.report.incident.body import Element, e, html, section, wide
-from pulsar_doctor.report.incident.page import TEMPLATE
+from pulsar_doctor.parts.fleet.report.tables import COLUMNS
+from pulsar_doctor.report.incident.body import Element, e, framed, section, wide
 from pulsar_doctor.report.tables import TableColumn, View
 from pulsar_doctor.wording.printable import many
 
@@ -33,10 +29,7 @@ def page(answers: Mapping[str, SqlAnswer]) -> str:
     title = f"Fleet: {'at least ' * stalled.more}{many(len(who), 'subscription')} stalled"
     head = e("header", e("h1", title), e("p", _span(episodes), class_="soft"), class_=worst)
     parts = (_section(name, answers[name]) for name in FIRST if name in answers)
-    body = html([head, e("main", *parts)])
-    return Template(TEMPLATE.read_text("utf-8")).substitute(
-        title=escape(title), body=body, version=__version__, scripts=""
-    )
+    return framed(title, [head, e("main", *parts)])
 
 
 def _span(episodes: Sequence[Mapping[str, Any]]) -> str:

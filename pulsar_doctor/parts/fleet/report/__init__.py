@@ -1,0 +1,1 @@
+"""The answers as tables on a terminal, and as a page."""
