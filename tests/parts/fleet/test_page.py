@@ -123,6 +123,7 @@ def test_a_page_says_what_there_is_not_and_what_is_left_out() -> None:
     empty = page(answers)
     assert "Every subscription was well whenever it was seen" in empty
     assert empty.count("None.") == len(COLUMNS)
+    assert "None. A limit is foretold from 12 hours of records on." in empty
     many = page(answers | {"stalled": SqlAnswer({}, [row("stalled")] * 201, True)})
     assert "201+ in all, the first 200 are here" in many
     assert many.count("&lt;script&gt;alert(1)") == 200

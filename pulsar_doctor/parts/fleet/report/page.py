@@ -16,6 +16,10 @@ VIEW = View(0, True, None, None)
 FIRST = (
     "stalled", "changes", "forecast", "together", "remedies", "versions", "queues", "episodes"
 )  # fmt: skip
+NONE = {  # so that a young record comforts nobody
+    "changes": "None. Only a change with 12 hours of records before it is judged.",
+    "forecast": "None. A limit is foretold from 12 hours of records on.",
+}
 STATUSES = ("stalled", "unknown", "warning")
 
 
@@ -44,7 +48,7 @@ def _section(table: str, found: SqlAnswer) -> Element:
     title, columns = COLUMNS[table]
     heading = f"{title[0].upper()}{title[1:]}"
     if not found.rows:
-        return section(table, heading, e("p", "None.", class_="soft"))
+        return section(table, heading, e("p", NONE.get(table, "None."), class_="soft"))
     cut = f", the first {ROWS_MOST} are here" if len(found.rows) > ROWS_MOST else ""
     caption = f"{len(found.rows):,}{'+' if found.more else ''} in all{cut}"
     head = (e("th", each.title or "judged", scope="col") for each in columns)
