@@ -101,10 +101,13 @@ class Habits:
         rested = pc.and_(days["resting_all"], pc.invert(days["not_well_any"]))
         whole = days.append_column("rested", rested).group_by(["topic", "subscription"])
         found = whole.aggregate([*SUMS.items(), ("comes_in_mean", "approximate_median")])
-        names = ("day_count", "rested_sum", "quiet_all_sum", "not_well_any_sum")
         return {
             (row["topic"], row["subscription"]): UsualHour(
-                *(row[name] or 0 for name in names), row["comes_in_mean_approximate_median"]
+                row["day_count"],
+                row["rested_sum"],
+                row["quiet_all_sum"],
+                row["not_well_any_sum"] or 0,
+                row["comes_in_mean_approximate_median"],
             )
             for row in found.to_pylist()
         }
