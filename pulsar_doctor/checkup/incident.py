@@ -12,7 +12,7 @@ from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.checkup.case import SavedCase, case_of, of_case
 from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.found import holes_in
-from pulsar_doctor.checkup.holes.from_trace import ACK_COLUMNS, AckedRows
+from pulsar_doctor.checkup.holes.from_trace import ACK_COLUMNS, AckedRows, by_name, judged
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.kinds import recognise
 from pulsar_doctor.checkup.live import LiveRequest, kept_samples
@@ -136,8 +136,8 @@ def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Inc
     acked = AckedRows(map(made.add, rows), opened.meta.storing)
     recorded = replace(made.finished(now_us), left_out=len(lives) - len(shown))
     accounts = {key: acked.account(key)[0] for key in acked.subscriptions if key in verdicts}
-    lossy = opened.missing(acked.set_aside).is_loss
-    holes = {key: replace(each, incomplete=lossy) for key, each in accounts.items()}
+    lossy, wires = opened.missing(acked.set_aside).is_loss, by_name(trace.wires)
+    holes = {k: judged(each, wires.get(k), incomplete=lossy) for k, each in accounts.items()}
     holes |= {(e.full_topic, e.subscription): e for e in sampled.holes if e.ranges is not None}
     return Incident(sampled.checkup, together(recorded, sampled.timelines), tuple(holes.values()))
 

@@ -89,7 +89,7 @@ def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
     ledgers = [consumer.ledger for consumer in consumers]
     if any(ledger.unacked and not ledger.deliveries for ledger in ledgers):
         return None
-    first = [(_first(ledger), ledger) for ledger in ledgers if ledger.deliveries]
+    first = [(ledger.oldest, ledger) for ledger in ledgers if ledger.deliveries]
     if not first:
         return AckHole(0, None)
     position, holder = min(first, key=lambda each: each[0])
@@ -112,15 +112,12 @@ def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
 
 def _passed(holder: Ledger, position: Position) -> int:
     """Messages that came after it, and that its holder has acknowledged, at least."""
-    entry, (_, new) = holder.deliveries[position], holder.given_back.get(position, (0, 0))
-    number = new + holder.redelivered if new else entry.number
-    later = holder.messages - number - (holder.unacked - entry.messages)
+    entry, back = holder.deliveries[position], holder.given_back
+    _, number = back.get(position, (0, entry.number))
+    again = holder.redelivered if back else 0  # at most so many of the later ones came before
+    waiting = sum(each not in holder.deliveries for each in back) * max(1, holder.largest_batch)
+    later = holder.messages - again - number - waiting - (holder.unacked - entry.messages)
     return max(0, later) if number > 0 else 0
-
-
-def _first(ledger: Ledger) -> Position:
-    """The lowest position that is out; they lie in the order of arrival."""
-    return next(iter(ledger.deliveries)) if ledger.in_order else min(ledger.deliveries)
 
 
 def _circulation(consumers: Sequence[Consumer], now_ns: int) -> Circulation:
@@ -283,9 +280,9 @@ def _held(ledgers: Sequence[Ledger]) -> Count:
 
 
 def _entries(ledger: Ledger) -> Count | None:
-    """Not known of a consumer that has been closed since."""
-    known = bool(ledger.deliveries) or not ledger.unacked
-    return exactly(len(ledger.deliveries)) if known else None
+    """Not known of a consumer that has been closed since, and held more than its oldest one."""
+    known = ledger.held_before + sum(each.messages for each in ledger.deliveries.values())
+    return exactly(len(ledger.deliveries)) if known >= ledger.unacked else None
 
 
 def _partly_acked(ledger: Ledger) -> int | None:

@@ -159,8 +159,8 @@ class Ledger:
     unacked_most: int = 0  # that it ever held
     deliveries: dict[Position, Delivery] = field(default_factory=OrderedDict)
     in_order: bool = True  # of the deliveries
-    # What it gave back by its id, the newest: when it was first sent, and how many new messages
-    # had come when it was first given back.
+    # What it gave back by its id, the newest: when it was first sent, and its number then; where
+    # that is not known, how many new messages had come when it was first given back.
     given_back: dict[Position, tuple[int, int]] = field(default_factory=dict)
     newest: Position = NOWHERE
     highest: Position = NOWHERE
@@ -225,6 +225,11 @@ class Ledger:
     def available_permits_min(self) -> int:
         """The broker's number, at least, unless some are parked."""
         return self.available_permits - self.open_permits
+
+    @property
+    def oldest(self) -> Position:
+        """The lowest position that is out, if any is; they lie in the order of arrival."""
+        return next(iter(self.deliveries)) if self.in_order else min(self.deliveries)
 
     @property
     def unacked_min(self) -> int:
@@ -381,10 +386,12 @@ class Ledger:
 
 
 def as_of_now(ledger: Ledger) -> Ledger:
-    """A copy that does not change, without long lists: deliveries, FLOWs, transactions, nacks."""
+    """A copy that does not change, without long lists: FLOWs, transactions, all deliveries and
+    nacks but those of the oldest entry that it holds."""
+    oldest = [ledger.oldest] if ledger.deliveries else []
     return replace(
         ledger,
-        deliveries=OrderedDict(),
+        deliveries=OrderedDict((at, replace(ledger.deliveries[at])) for at in oldest),
         flows=[],
         refills=list(ledger.refills),
         trips_ns=list(ledger.trips_ns),
@@ -393,7 +400,7 @@ def as_of_now(ledger: Ledger) -> Ledger:
         dead_letters=[list(bucket) for bucket in ledger.dead_letters],
         awaited=dict(ledger.awaited),
         undecided={},
-        given_back={},
+        given_back={at: ledger.given_back[at] for at in oldest if at in ledger.given_back},
     )
 
 

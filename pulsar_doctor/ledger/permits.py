@@ -468,8 +468,8 @@ def _redeliver(ledger: Ledger, row: Row) -> None:
             delivery = _close_delivery(ledger, position)
             if delivery is not None:
                 _proves(ledger, delivery.proves + 1)
-                new = ledger.messages - ledger.redelivered
-                ledger.given_back.setdefault(position, (delivery.at_ns, new))
+                number = delivery.number or ledger.messages - ledger.redelivered
+                ledger.given_back.setdefault(position, (delivery.at_ns, number))
                 if len(ledger.given_back) > GIVEN_BACK_MOST:
                     del ledger.given_back[next(iter(ledger.given_back))]
             elif ledger.held_before:

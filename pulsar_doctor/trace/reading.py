@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -228,12 +228,16 @@ class Trace:
         except _SealedMeanwhileError as sealed:
             yield from self._every_row(columns, since_us=since_us, after=sealed.after)
 
-    def timeline(self) -> Timeline:
+    def timeline(self, at_us: int | None = None) -> Timeline:
         """The ledgers as they stand at the end, or at this moment where the trace is live.
 
+        at_us: as they stood then, microseconds since 1970, replayed row by row.
         They may have been saved, and then no row is read: so that they are not those of a trace
         that is damaged, every segment is proved by its SHA-256. Raises TraceError.
         """
+        if at_us is not None:
+            rows = takewhile(lambda row: row.ts <= at_us, self.rows())
+            return self._replayed(read_index(self.path), rows)
         while True:
             journals, index = self._snapshot()
             try:
@@ -259,15 +263,19 @@ class Trace:
             return whole
         if rows_most is not None and whole.next_seq > rows_most:
             raise LookupError
-        timeline = ledgers_at_start(self.meta, index.expired)
-        apply = timeline.apply_sealed if isinstance(timeline, LaterTimeline) else timeline.apply
-        for row in self.rows():
-            if row.seq >= whole.next_seq:
-                break
-            timeline.next_seq = row.seq
-            apply(row)
+        rows = takewhile(lambda row: row.seq < whole.next_seq, self.rows())
+        timeline = self._replayed(index, rows)
         timeline.pass_time(whole.now_us, whole.now_ns)
         timeline.next_seq, timeline.incomplete = whole.next_seq, whole.incomplete
+        return timeline
+
+    def _replayed(self, index: Index, rows: Iterable[Row]) -> Timeline:
+        """The ledgers after these rows, from where the trace starts."""
+        timeline = ledgers_at_start(self.meta, index.expired)
+        apply = timeline.apply_sealed if isinstance(timeline, LaterTimeline) else timeline.apply
+        for row in rows:
+            timeline.next_seq = row.seq
+            apply(row)
         return timeline
 
     def _ledgers(self, index: Index) -> Timeline:

@@ -183,15 +183,13 @@ def account(observed: Observed, storing: Storing) -> CursorAccount:
         unknowns=tuple(_unknowns(observed, written, shape)),
         backlog_by_positions=observed.backlog.positions,
         backlog_wrong=_backlog_wrong(observed.backlog),
-        stuck=_stuck(view),
+        stuck=stuck_in(view),
         bounds=bounds_of(cursor, ranges) if shape is None else None,
     )
 
 
-def _stuck(view: SubscriptionView) -> str | None:
-    """What the check of `ack-hole` says of it; None where that does not warn."""
-    if view.ranges is None or not view.ranges.count or view.persistent is False:
-        return None
+def stuck_in(view: SubscriptionView) -> str | None:
+    """The sentence with which `ack-hole` warns of this subscription; None if it does not warn."""
     [cause] = named(["ack-hole"])
     limits = {each.name: each.default for each in cause.thresholds}
     found = cause.check(view, limits)

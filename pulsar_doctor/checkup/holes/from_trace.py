@@ -2,7 +2,8 @@
 
 A trace tells of each entry whether it was sent, to whom, and when it was acknowledged; it tells
 neither the broker's limits nor what is delayed. An entry in a hole that was never sent in the trace
-was withheld (delayed, or its key was busy), or went to a consumer that was not on the tap.
+was withheld (delayed, or its key was busy), or went to a consumer that was not on the tap. Whether
+one has been in a hole for too long is judged by the ledgers, as `stall-check --trace` does.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
-from pulsar_doctor.checkup.holes.account import CursorAccount
+from pulsar_doctor.checkup.holes.account import CursorAccount, stuck_in
 from pulsar_doctor.checkup.holes.bounds import certain_of
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.origins import CANNOT_TELL, INDIVIDUAL, UNACKED, Origin
 from pulsar_doctor.checkup.holes.shape import Shape, shape_of
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.evidence.by_wire import subscription_view
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS
 from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing, forecast
 from pulsar_doctor.ledger.acks.ranges import Axis, Range
 from pulsar_doctor.ledger.acks.subscription import of_rows
 from pulsar_doctor.ledger.acks.written import Written
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.consumers import Subscription, full_name, split_partition
 from pulsar_doctor.trace.opening import open_folder
 from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED, Row
 
@@ -62,10 +64,11 @@ def holes_of_trace(
         storing = replace(storing, batch_index_acks=batch_index_acks)
     acked = AckedRows(trace.rows(), storing, until_us=at_us)
     incomplete = trace.missing(acked.set_aside).is_loss
+    wires = by_name(trace.timeline(at_us).subscriptions())
     for key in acked.subscriptions:
         if _is_wanted(key, topics, subscription):
             account, found.biographies[key] = acked.account(key)
-            found.accounts.append(replace(account, incomplete=incomplete))
+            found.accounts.append(judged(account, wires.get(key), incomplete=incomplete))
     if not found.accounts:
         there = (
             ", ".join(f"{name} on {topic}" for topic, name in acked.subscriptions)
@@ -74,6 +77,17 @@ def holes_of_trace(
         nothing = f"{folder} has nothing that was selected; it has {there}"
         raise DoctorError("; ".join((nothing, *trace.notes)))
     return found
+
+
+def by_name(wires: Iterable[Subscription]) -> dict[SubscriptionKey, Subscription]:
+    """Subscriptions of a trace by full topic and name."""
+    return {(full_name(each.topic, each.partition), each.subscription): each for each in wires}
+
+
+def judged(account: CursorAccount, wire: Subscription | None, *, incomplete: bool) -> CursorAccount:
+    """The account with what `ack-hole` warns of. wire: its ledgers; None: they are not known."""
+    stuck = None if wire is None else stuck_in(subscription_view(wire))
+    return replace(account, stuck=stuck, incomplete=incomplete)
 
 
 class AckedRows:

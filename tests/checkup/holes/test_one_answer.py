@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pulsar_doctor.checkup.holes.account import account
+from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
+from pulsar_doctor.checkup.recorded import read_trace
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.weighing import diagnose
-from pulsar_doctor.evidence import by_stats
+from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED
 from pulsar_doctor.report.holes.table import hole_lines
 from tests.causes.stats_script import observed
 from tests.incidents.asking import RULES
+from tests.trace.journals import START_US, write_trace
+from tests.trace.said import SHARED, Said
 
 
 def poison(stood: str, acked: str) -> dict[str, Any]:
@@ -58,3 +63,50 @@ def test_both_name_the_entry_that_nobody_acknowledges_once_it_is_old(
     if status:
         assert (verdict.status, verdict.findings[0].code) == ("warning", "ack-hole")
         assert "for 15 min while later ones were" in warned[0]
+
+
+def given_back_each_minute(minutes: int, *, again: bool = True, ends: bool = False) -> Said:
+    """Of 100 messages it acknowledges 99, and gives the other one back each minute."""
+    said = Said().open().attached(name="poison-app", sub_type=SHARED).flow(1000)
+    said.pushed(range(100)).acked([each for each in range(100) if each != 3])
+    for minute in range(1, minutes + 1):
+        said.wait(60)
+        said.given_back([3]).pushed([3], again=minute)
+        if not again:
+            said.acked([3])
+    said.wait(20)
+    return said.closed().close() if ends else said
+
+
+@pytest.mark.parametrize(
+    ("said", "warns"),
+    [
+        (given_back_each_minute(7), True),
+        (given_back_each_minute(7, ends=True), True),
+        (given_back_each_minute(1), False),
+        (given_back_each_minute(7, again=False), False),
+    ],
+    ids=["for seven minutes", "until its client ends", "for a minute", "until it is acknowledged"],
+)
+def test_both_name_it_in_a_trace(tmp_path: Path, said: Said, warns: bool) -> None:
+    folder = write_trace(tmp_path / "trace", said.blocks)
+    read = read_trace(folder, say=print, say_more=print)
+    verdict = diagnose(by_wire.subscription_view(read.wires[0]), RULES, limits_of(RULES))
+    warned = [each.summary for each in verdict.findings if each.severity == "warning"]
+    (told,) = holes_of_trace(folder, (), None, None).accounts
+    assert [text for name, text in hole_lines(told) if name == "ack-hole"] == warned
+    assert (told.status == "warning", verdict.status == "warning") == (warns, warns)
+    if warns:
+        assert "for 7.33 min while later ones were" in warned[0]
+        (then,) = holes_of_trace(folder, (), None, START_US + 100_000_000).accounts
+        assert (then.stuck, then.status) == (None, "healthy")
+
+
+def test_what_is_given_back_together_passes_over_nothing(tmp_path: Path) -> None:
+    said = Said().open().attached(sub_type=SHARED).flow(1000).pushed(range(100))
+    for minute in range(1, 8):
+        said.wait(60).given_back([*range(100)]).pushed(range(50), again=minute)
+    read = read_trace(write_trace(tmp_path / "trace", said.blocks), say=print, say_more=print)
+    hole = by_wire.subscription_view(read.wires[0]).hole
+    assert hole is not None
+    assert (hole.ranges, hole.passed) == (0, 0)
