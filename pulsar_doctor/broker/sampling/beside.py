@@ -33,7 +33,7 @@ from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.consumers import full_name
 
-PATIENCE_SECONDS = 2.0  # for each answer; all are read at the same time
+PATIENCE_SECONDS = 5.0  # for each answer; all are read at the same time
 Segments = Mapping[int, TopicSegment]
 KnownSegments = tuple[Segments, Mapping[int, TopicStats]]
 LIMITS_SECONDS = 0.5  # after the window has ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pulsar_doctor.broker.stats.transactions import SlowTransaction
 from pulsar_doctor.diagnosis.actions.commands import check, cluster_line
@@ -37,10 +37,28 @@ def list_slow(view: SubscriptionView, each: ConsumerView | None) -> Probe:
 
 
 def found(
-    view: SubscriptionView, severity: Severity, text: Sentence, *counts: Measure, publishes: bool
-) -> Finding:
-    """What waits for the end of a transaction. publishes: of a producer, else it acknowledges."""
+    view: SubscriptionView,
+    text: Sentence,
+    *counts: Measure,
+    publishes: bool,
+    within: float,
+    least: float | None,
+    is_young: Callable[[SlowTransaction | None], bool],
+) -> Finding | None:
+    """What waits for the end of a transaction; None where it is not known whether it is young.
+
+    publishes: of a producer, else it acknowledges. within: seconds for which it is information.
+    least: seconds for which it has been open at least, where its age is not reported. is_young:
+    whether one that is listed, or None, explains all that waits.
+    """
     known = oldest(view, publishes=publishes)
+    severity: Severity = "info"
+    if publishes and known is not None and is_over(view, known):
+        severity = "stalled"
+    elif ((least or 0) if known is None else age_of(view, known)) >= within:
+        severity = "warning"
+    elif not is_young(known):
+        return None
     return Finding(
         severity=severity,
         confidence=0.95 if publishes else 0.9,

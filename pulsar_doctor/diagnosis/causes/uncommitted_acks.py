@@ -8,17 +8,21 @@ mark-delete back, and no consumer holds or gets them, not even after an unload o
 application or, after its time-out (1 min by default), the coordinator aborts it, they come again.
 
 If the broker reports open transactions of the subscription, it is information while they are
-younger than `open_for`, and then a warning. If it does not, it is unknown on Shared and Key_Shared
-where entries were read that no consumer holds: they may also be lost on the way. Without a read
-position, one document shows that if the oldest entry was sent, and none is held.
+younger than `open_for`, and then a warning. It is unknown if their age is not reported, if messages
+are older than they are, or, on Shared and Key_Shared, if no transactions are reported and entries
+were read that no consumer holds: they may be lost on the way. Without a read position, one document
+shows that if the oldest entry was sent, and none is held.
 
 Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0.8.
 """
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.transactions import OPEN_FOR, age_of, found, list_slow, oldest
-from pulsar_doctor.diagnosis.answers import Answers, Severity, Unknown
+from math import inf
+
+from pulsar_doctor.broker.stats.transactions import SlowTransaction
+from pulsar_doctor.diagnosis.actions.transactions import OPEN_FOR, found, list_slow
+from pulsar_doctor.diagnosis.answers import Answers, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import Limits
@@ -47,24 +51,28 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             "backlog, and no consumer holds them or is sent them"
         )
         what = say("{:entries} are", entries) if entries else "some of the messages are"
-        counts = (
+        text, within = say(text, what, view.pending_acks), limits["open_for"]
+        quiet = view.served and all(each.quiet_at_least(within) for each in view.served)
+        yield found(
+            view,
+            text,
             Measure("pending_ack_transactions", view.pending_acks, "transactions"),
             Measure("entries_with_nobody", entries or None, "entries", "at least"),
-        )
-        text = say(text, what, view.pending_acks)
-        yield found(view, _severity(view, limits["open_for"]), text, *counts, publishes=False)
+            publishes=False,
+            within=within,
+            least=within if quiet else None,  # the last acknowledgement is no older than it
+            is_young=lambda known: not entries or _youngest(view, known) < within,
+        ) or Unknown(say("{}; for how long is not known", text))
     elif view.pending_acks is None and entries:
         yield Unknown(worded("with_nobody", view, entries=entries, where=MAYBE_PENDING))
 
 
-def _severity(view: SubscriptionView, within: float) -> Severity:
-    """By the transaction's age, else by that of the last acknowledgement, which is no older."""
-    known = oldest(view, publishes=False)
-    if known is not None:
-        old = age_of(view, known) >= within
-    else:
-        old = bool(view.served) and all(each.quiet_at_least(within) for each in view.served)
-    return "warning" if old else "info"
+def _youngest(view: SubscriptionView, known: SlowTransaction | None) -> float:
+    """Seconds for which the oldest message has been in nobody's hands, at most."""
+    moved = view.since_mark_delete if known is not None else None
+    connected = [each.connected_for for each in view.served] if view.oldest_sent else []
+    sent = max((each.seconds if each else inf for each in connected), default=inf)
+    return min(moved.seconds if moved else inf, view.oldest_seconds or inf, sent)
 
 
 HYPOTHESIS = Hypothesis(

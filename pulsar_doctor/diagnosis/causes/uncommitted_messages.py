@@ -19,7 +19,7 @@ Source: TopicTransactionBuffer.getMaxReadPosition, ManagedCursorImpl.asyncReadEn
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.actions import transactions
-from pulsar_doctor.diagnosis.answers import Answers, NothingMoves, Severity
+from pulsar_doctor.diagnosis.answers import Answers, NothingMoves
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits
 from pulsar_doctor.evidence.measures import STATS, Measure
@@ -44,39 +44,29 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     reads = view.reads is not None and view.reads.moved
     if not (view.held_by_transaction and waits and ready) or view.nothing_left or reads:
         return
-    behind, lately = least(view.unreadable), _sent_lately(view)
-    severity = _severity(view, limits["open_for"], lately=lately) if behind else None
-    if severity is not None:
+    behind, sent, finding = least(view.unreadable), view.since_delivery, None
+    lately = sent is not None and sent.exact and sent.seconds < PAUSE_SECONDS
+    if behind:
         text = (
             "{:entries} are behind {:open transactions} of a producer: the broker sends none of "
             "them before that is committed or aborted"
         )
-        counts = (
+        finding = transactions.found(
+            view,
+            say(text, waits, view.open_transactions),
             Measure("ongoing_txn_count", view.open_transactions, "transactions"),
             Measure("unreadable_entries", behind, "entries"),
+            publishes=True,
+            within=limits["open_for"],
+            least=view.watched_seconds,
+            is_young=lambda known: known is not None or lately,
         )
-        text = say(text, waits, view.open_transactions)
-        yield transactions.found(view, severity, text, *counts, publishes=True)
+    if finding is not None:
+        yield finding
     elif not (lately or view.sent_by_rate):
         text = "{:entries} {} behind {:open transactions} of a producer, and nothing is sent"
         are = "are" if behind else "may be"
         yield NothingMoves(say(text, waits, are, view.open_transactions))
-
-
-def _severity(view: SubscriptionView, within: float, *, lately: bool) -> Severity | None:
-    """By how old it is; None where that is not reported, and no movement shows that it is young."""
-    known = transactions.oldest(view, publishes=True)
-    if known is not None and transactions.is_over(view, known):
-        return "stalled"
-    seconds = view.watched_seconds if known is None else transactions.age_of(view, known)
-    if (seconds or 0) >= within:
-        return "warning"
-    return "info" if known is not None or lately else None
-
-
-def _sent_lately(view: SubscriptionView) -> bool:
-    sent = view.since_delivery
-    return sent is not None and sent.exact and sent.seconds < PAUSE_SECONDS
 
 
 HYPOTHESIS = Hypothesis(
