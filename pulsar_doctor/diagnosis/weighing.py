@@ -169,6 +169,21 @@ class _Weighed:
         else:
             self.unknowns.append(f"{cause.code}: {reasons[0]}")
 
+    def settled(self) -> _Weighed:
+        """Without what is undecided of a consumer if its process shows the cause."""
+        inside = [each for each in self.findings if each[0].needs == {PROCESS}]
+        unknown = [
+            (cause, each)
+            for cause, each in self.unknown
+            if not any(
+                cause.code in other.explains and root.consumer == each.consumer
+                for other, root in inside
+            )
+        ]
+        left = {cause.code for cause, _ in unknown}
+        undecided = {code: each for code, each in self.undecided.items() if code in left}
+        return replace(self, unknown=unknown, undecided=undecided)
+
     def decided(self, view: SubscriptionView) -> Iterator[Finding]:
         """The root causes, worst first. What may be the first minutes of a stall stays open."""
         by_silence = {cause.code: cause for cause, _ in self.findings if cause.by_silence}
@@ -394,7 +409,7 @@ def _answered(view: SubscriptionView, causes: Iterable[Cause], limits: CauseLimi
         elif cause.needs != {PROCESS}:  # of `examine` alone: not a line in every other verdict
             needs = f"needs {' or '.join(sorted(cause.needs))}"
             weighed.add(cause, [NotReported(needs)])
-    return weighed
+    return weighed.settled()
 
 
 def _not_known(view: SubscriptionView) -> str | None:
