@@ -8,10 +8,10 @@ mark-delete back, and no consumer holds or gets them, not even after an unload o
 application or, after its time-out (1 min by default), the coordinator aborts it, they come again.
 
 If the broker reports open transactions of the subscription, it is information while they are
-younger than `open_for`, and then a warning. It is unknown if their age is not reported, if messages
-are older than they are, or, on Shared and Key_Shared, if no transactions are reported and entries
-were read that no consumer holds: they may be lost on the way. Without a read position, one document
-shows that if the oldest entry was sent, and none is held.
+younger than `open_for`, and then a warning. It is unknown if their age is not reported, if
+mark-delete has not moved for 5 min before, or, on Shared and Key_Shared, if no transactions are
+reported and entries were read that no consumer holds: they may be lost on the way. Without a read
+position, one document shows that if the oldest entry was sent, and none is held.
 
 Source: PendingAckHandleImpl, Consumer.individualAckWithTransaction; seen on 4.0.8.
 """
@@ -25,7 +25,7 @@ from pulsar_doctor.diagnosis.actions.transactions import OPEN_FOR, found, list_s
 from pulsar_doctor.diagnosis.answers import Answers, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.thresholds import Limits
+from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -61,18 +61,18 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             publishes=False,
             within=within,
             least=within if quiet else None,  # the last acknowledgement is no older than it
-            is_young=lambda known: not entries or _youngest(view, known) < within,
+            is_young=lambda known: not entries or _explains(view, known),
         ) or Unknown(say("{}; for how long is not known", text))
     elif view.pending_acks is None and entries:
         yield Unknown(worded("with_nobody", view, entries=entries, where=MAYBE_PENDING))
 
 
-def _youngest(view: SubscriptionView, known: SlowTransaction | None) -> float:
-    """Seconds for which the oldest message has been in nobody's hands, at most."""
-    moved = view.since_mark_delete if known is not None else None
+def _explains(view: SubscriptionView, known: SlowTransaction | None) -> bool:
+    """Whether a young transaction may be all: its messages are not known to be older by far."""
     connected = [each.connected_for for each in view.served] if view.oldest_sent else []
     sent = max((each.seconds if each else inf for each in connected), default=inf)
-    return min(moved.seconds if moved else inf, view.oldest_seconds or inf, sent)
+    moved = view.since_mark_delete.seconds if view.since_mark_delete else inf
+    return known is not None and min(moved, sent) < LONG_SECONDS
 
 
 HYPOTHESIS = Hypothesis(
