@@ -3,9 +3,9 @@
 You see: `filterRescheduledMsgCount` grows, `msgBacklog` stays at 200, and nothing is sent.
 
 The broker shows each entry to the filter (a JMS selector, a plug-in) before it sends it. The filter
-accepts it, rejects it, or reschedules it: the broker puts it into the replay queue and reads it
-again after a delay. What no consumer's selector accepts waits for ever. A filter that is removed
-from the topic's policies is still used until the topic is loaded anew.
+accepts, rejects or reschedules it: then the broker reads it again after a delay, and what no
+consumer's selector accepts waits for ever. A filter that is removed from the topic's policies is
+still used until the topic is loaded anew.
 
 It is a warning if the filter has put back at least twice what waits since the topic was loaded, and
 more in the window than was sent. One document shows it if nothing was sent for `sent_none_for`,
@@ -49,9 +49,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     text = "an entry filter has put messages back {} times, about {} times each of {} that wait"
     text = say(text, filtering.put_back, filtering.put_back // waits, waits)
     if lately is not None:
-        seen = say("{}: {} times in the window, while {:messages} were sent", text, lately, sent)
         if lately > sent:
-            yield _finding(view, seen, 0.9)
+            seen = "{}: {} times in the window, while {:messages} were sent"
+            yield _finding(view, say(seen, text, lately, sent), 0.9)
     elif since is not None and since.seconds >= limits["sent_none_for"] and ready:
         none = "{}: none was sent for {}, though a consumer has permits"
         yield _finding(view, say(none, text, since), 0.75)

@@ -62,8 +62,20 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         *(replay, duration(stood.seconds)),
     )
     if alone and (past or (stays and (least or 0) >= replay)) and (old or silent):
-        found = _finding(view, text, replay, stood.seconds, silent=silent)
-        yield found if old else Rests(f"{text}; nothing is sent")
+        if not old:
+            yield Rests(f"{text}; nothing is sent")
+            return
+        yield Finding(
+            severity="stalled" if silent and view.throttling is not None else "warning",
+            confidence=0.8,
+            summary=say("{}: every consumer can receive, and the broker does not send them", text),
+            evidence=(
+                Measure("msg_in_replay", replay, "entries"),
+                backlog_measure(view),
+                Measure("mark_delete_stood", round(stood.seconds, 3), "seconds"),
+            ),
+            actions=(save_state(view), unload(view, "Unload", "the backlog falls to 0")),
+        )
     elif alone and old and not stays:
         yield Rests(f"{text}; one sample does not show that they stay there")
     elif stays and least and stood.seconds >= limits["silent_for"] and view.sends_only_new:
@@ -76,22 +88,6 @@ def _ready(view: SubscriptionView) -> bool:
     pauses = view.ranges is not None and view.ranges.count >= RANGES
     held_back = view.type not in SHARING or view.held_back or joined or pauses
     return bool(view.served) and all(each.may_receive for each in view.served) and not held_back
-
-
-def _finding(
-    view: SubscriptionView, text: str, replay: int, stood: float, *, silent: bool
-) -> Finding:
-    return Finding(
-        severity="stalled" if silent and view.throttling is not None else "warning",
-        confidence=0.8,
-        summary=say("{}: every consumer can receive, and the broker does not send them", text),
-        evidence=(
-            Measure("msg_in_replay", replay, "entries"),
-            backlog_measure(view),
-            Measure("mark_delete_stood", round(stood, 3), "seconds"),
-        ),
-        actions=(save_state(view), unload(view, "Unload", "the backlog falls to 0")),
-    )
 
 
 HYPOTHESIS = Hypothesis(
