@@ -8,6 +8,7 @@ Hand-made documents (tests/causes/*.yaml) stand for these.
 
 from tests.scenarios import (
     acks,
+    encrypted,
     entry_filter,
     healthy,
     key_shared,
@@ -25,6 +26,7 @@ __all__ = [
     "Scenario",
     "Scene",
     "acks",
+    "encrypted",
     "entry_filter",
     "healthy",
     "key_shared",

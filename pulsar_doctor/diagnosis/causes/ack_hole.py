@@ -85,7 +85,8 @@ SYMPTOM = "wrong backlog"
 REMEDY = (
     "Find the entry after mark-delete (`pulsar-admin topics get-message-by-id`) and the consumer "
     "that holds it: acknowledge it, restart that consumer so that it is delivered again, or give "
-    "the subscription an ack timeout and a dead-letter policy."
+    "the subscription an ack timeout and a dead-letter policy. A client keeps what it cannot "
+    "decrypt or decode: its log shows that, and a restart does not help."
 )
 PUT_AWAY = SettingChange(
     DEAD_LETTERS,
