@@ -169,20 +169,14 @@ class _Weighed:
         else:
             self.unknowns.append(f"{cause.code}: {reasons[0]}")
 
-    def settled(self) -> _Weighed:
-        """Without what is undecided of a consumer if its process shows the cause."""
-        inside = [each for each in self.findings if each[0].needs == {PROCESS}]
-        unknown = [
-            (cause, each)
-            for cause, each in self.unknown
-            if not any(
-                cause.code in other.explains and root.consumer == each.consumer
-                for other, root in inside
-            )
-        ]
-        left = {cause.code for cause, _ in unknown}
-        undecided = {code: each for code, each in self.undecided.items() if code in left}
-        return replace(self, unknown=unknown, undecided=undecided)
+    def settle(self) -> None:
+        """Leaves out what is undecided of a consumer if its process shows the cause."""
+        inside = ((cause, found) for cause, found in self.findings if cause.needs == {PROCESS})
+        known = {(code, found.consumer) for cause, found in inside for code in cause.explains}
+        left = [each for each in self.unknown if (each[0].code, each[1].consumer) not in known]
+        for code in {cause.code for cause, _ in self.unknown} - {cause.code for cause, _ in left}:
+            del self.undecided[code]
+        self.unknown[:] = left
 
     def decided(self, view: SubscriptionView) -> Iterator[Finding]:
         """The root causes, worst first. What may be the first minutes of a stall stays open."""
@@ -409,7 +403,8 @@ def _answered(view: SubscriptionView, causes: Iterable[Cause], limits: CauseLimi
         elif cause.needs != {PROCESS}:  # of `examine` alone: not a line in every other verdict
             needs = f"needs {' or '.join(sorted(cause.needs))}"
             weighed.add(cause, [NotReported(needs)])
-    return weighed.settled()
+    weighed.settle()
+    return weighed
 
 
 def _not_known(view: SubscriptionView) -> str | None:

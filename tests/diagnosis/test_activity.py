@@ -14,6 +14,7 @@ from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.diagnosis.key_waits import waiting_for
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, exactly
 from pulsar_doctor.ledger.balance import Pace
@@ -96,6 +97,16 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
     [
         (
             ONE,
+            "has acknowledged none of its 10 messages for 7 min and asks for no more: "
+            "it hangs, is paused, or its client cannot decrypt or decode them: see its log",
+        ),
+        (
+            replace(ONE, inside=Inside(waiting=0, unsent=0, asked=True, queue_size=10)),
+            "has acknowledged none of its 10 messages for 7 min and asks for no more: "
+            "its client cannot decrypt or decode them: see its log",
+        ),
+        (
+            replace(ONE, inside=Inside(waiting=10, unsent=0, asked=True, queue_size=10)),
             "has acknowledged none of its 10 messages for 7 min and asks for no more: "
             "it hangs, is paused, or its client cannot decrypt or decode them: see its log",
         ),

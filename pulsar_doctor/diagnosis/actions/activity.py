@@ -77,11 +77,15 @@ def state(consumer: ConsumerView) -> str:
 def verdict(consumer: ConsumerView) -> str:
     """Which of them it is, without its numbers.
 
-    One with a full queue is full has not taken half of it, so it cannot have forgotten to
-    acknowledge. Java's client keeps what it cannot decrypt (ConsumerCryptoFailureAction.FAIL, its
-    default): the application gets nothing, and neither a permit nor an acknowledgement comes back.
+    One whose queue is full has not taken half of it, so it cannot have forgotten to acknowledge.
+    Clients keep what they cannot decrypt (ConsumerCryptoFailureAction.FAIL, the default): the
+    application gets nothing, and neither a permit nor an acknowledgement comes back. In its process
+    the application waits for a message then, and the queue is empty.
     """
-    how = activity_of(consumer)
+    how, own = activity_of(consumer), consumer.inside
+    empty = own is not None and own.waiting == 0 and not (own.some_wait or own.paused or own.unsent)
+    if empty and own.asked and own.queue_size and how != "slow" and consumer.without_permits:
+        return KEPT_BACK
     never = NEVER_ACKED if consumer.without_permits else MAY_HAVE_TAKEN_ALL
     known = VERDICTS | never if consumer.never_acked else VERDICTS
     return known[how].format(LEAVES_OUT if consumer.in_batches else "")
