@@ -101,12 +101,12 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
             "it hangs, is paused, or its client cannot decrypt or decode them: see its log",
         ),
         (
-            replace(ONE, inside=Inside(waiting=0, unsent=0, asked=True, queue_size=10)),
+            replace(ONE, inside=Inside(waiting=0, unsent=0, taken=0, asked=True, queue_size=10)),
             "has acknowledged none of its 10 messages for 7 min and asks for no more: "
             "its client cannot decrypt or decode them: see its log",
         ),
         (
-            replace(ONE, inside=Inside(waiting=10, unsent=0, asked=True, queue_size=10)),
+            replace(ONE, inside=Inside(waiting=10, unsent=0, taken=0, asked=True, queue_size=10)),
             "has acknowledged none of its 10 messages for 7 min and asks for no more: "
             "it hangs, is paused, or its client cannot decrypt or decode them: see its log",
         ),
@@ -127,6 +127,13 @@ def test_one_that_may_have_taken_none_is_not_said_to_keep_them(no_taker: Consume
 )  # fmt: skip
 def test_it_is_said_by_which_number(consumer: ConsumerView, said: str) -> None:
     assert state(consumer) == said
+
+
+@pytest.mark.parametrize("advised", [treatment, freeing])
+def test_what_a_client_cannot_decrypt_is_freed_by_no_restart_alone(advised: Advised) -> None:
+    kept = Inside(waiting=0, unsent=0, taken=0, asked=True, queue_size=10)
+    (restart,) = advised(view(), replace(ONE, inside=kept))
+    assert ", with the key or the schema that its log names" in restart.text
 
 
 @pytest.mark.parametrize("advised", [treatment, freeing])

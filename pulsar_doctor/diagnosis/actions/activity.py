@@ -22,11 +22,13 @@ from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.sentences import say
 
-Activity = Literal["slow", "keeps", "hangs", "unclear"]
+Activity = Literal["slow", "keeps", "hangs", "withholds", "unclear"]
 
 
 def activity_of(consumer: ConsumerView) -> Activity:
     """Whether it works slowly or not at all, as far as the view tells."""
+    if _withholds(consumer):
+        return "withholds"
     if _keeps(consumer):
         return "keeps"
     if consumer.held_in_silence(HANGS_AFTER_SECONDS) > IN_HAND.default:
@@ -37,6 +39,19 @@ def activity_of(consumer: ConsumerView) -> Activity:
     if silent and (consumer.never_acked or consumer.works is False):
         return "hangs"
     return "unclear"
+
+
+def _withholds(consumer: ConsumerView) -> bool:
+    """Whether its process shows that its client keeps what it was sent.
+
+    The application waits for a message, the queue is empty, and nothing was taken from it since the
+    last FLOW, nor between two samples. The broker has sent a whole queue since then.
+    """
+    own = consumer.inside
+    if own is None or not (own.asked and own.queue_size) or own.some_wait or own.paused:
+        return False
+    held = bool(consumer.without_permits and least(consumer.unacked_messages))
+    return held and own.waiting == own.unsent == own.taken == 0 and not consumer.works
 
 
 def _in_its_rhythm(consumer: ConsumerView) -> bool:
@@ -79,13 +94,9 @@ def verdict(consumer: ConsumerView) -> str:
 
     One whose queue is full has not taken half of it, so it cannot have forgotten to acknowledge.
     Clients keep what they cannot decrypt (ConsumerCryptoFailureAction.FAIL, the default): the
-    application gets nothing, and neither a permit nor an acknowledgement comes back. In its process
-    the application waits for a message then, and the queue is empty.
+    application gets nothing, and neither a permit nor an acknowledgement comes back.
     """
-    how, own = activity_of(consumer), consumer.inside
-    empty = own is not None and own.waiting == 0 and not (own.some_wait or own.paused or own.unsent)
-    if empty and own.asked and own.queue_size and how != "slow" and consumer.without_permits:
-        return KEPT_BACK
+    how = activity_of(consumer)
     never = NEVER_ACKED if consumer.without_permits else MAY_HAVE_TAKEN_ALL
     known = VERDICTS | never if consumer.never_acked else VERDICTS
     return known[how].format(LEAVES_OUT if consumer.in_batches else "")
@@ -112,16 +123,18 @@ LEAVES_OUT = ", leaves out a message of each batch"
 STATES: dict[Activity, Callable[[ConsumerView], str]] = {
     "slow": _slow,
     "hangs": _hangs,
+    "withholds": _hangs,
     "keeps": _keeping,
     "unclear": _unclear,
 }
+KEPT_BACK = "its client cannot decrypt or decode them: see its log"
 VERDICTS: dict[Activity, str] = {
     "slow": "it works, but slowly",
     "hangs": "it hangs or is paused",
+    "withholds": KEPT_BACK,
     "keeps": "it forgets to acknowledge{}, or its acks fail",
     "unclear": "it is stuck, or one message takes longer; the next ack will show",
 }
-KEPT_BACK = "its client cannot decrypt or decode them: see its log"
 NEVER_ACKED: dict[Activity, str] = {"hangs": f"it hangs, is paused, or {KEPT_BACK}"}
 MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
     "hangs": f"it hangs, is paused, forgets to acknowledge{{}}, or {KEPT_BACK}",

@@ -77,6 +77,7 @@ ALL_STOP, COMES_AGAIN = "its other consumers stop too", "what it holds is delive
 UNREACHABLE = "If that process cannot be reached, unload"
 BEFORE_OTHERS = "Before others join: "
 NO_MORE = "this finding is gone"
+WITH_KEY = ", with the key or the schema that its log names"
 CURED = "cured: acks arrive, the backlog falls"
 ITS_SHARE = "this finding is gone, or it has reconnected and holds only its share"
 
@@ -128,6 +129,11 @@ def keeps(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     yield unload(view)
 
 
+def withholds(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    """Actions for a consumer with a client that keeps what it cannot give to the application."""
+    yield restart(view, consumer, WITH_KEY)
+
+
 def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
     """The mistake in the application itself, where it has never acknowledged any."""
     if consumer.never_acked:
@@ -162,7 +168,9 @@ def given_back(view: SubscriptionView, expect: str) -> Action:
     )
 
 
-TREATMENTS = {"slow": slow, "hangs": hangs, "keeps": keeps, "unclear": unclear}
+TREATMENTS = {
+    "slow": slow, "hangs": hangs, "keeps": keeps, "withholds": withholds, "unclear": unclear,
+}  # fmt: skip
 
 
 def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
@@ -173,6 +181,8 @@ def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
 def freeing(view: SubscriptionView, consumer: ConsumerView) -> tuple[Action, ...]:
     """What gives its messages to others now; of one that may hang, after a look at it."""
     how = activity_of(consumer)
+    if how == "withholds":
+        return treatment(view, consumer)
     first = {"slow": (), "keeps": acknowledging(view, consumer)}.get(
         how, (dump_threads(view, consumer),)
     )

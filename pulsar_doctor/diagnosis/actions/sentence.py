@@ -41,13 +41,19 @@ def _keeps(view: SubscriptionView, consumer: ConsumerView) -> str:
     )
 
 
+def _withholds(view: SubscriptionView, consumer: ConsumerView) -> str:
+    return f"Restart the process {place(consumer)}, with the key or the schema that its log names."
+
+
 def _unclear(view: SubscriptionView, consumer: ConsumerView) -> str:
     queue = _queue_of_one(consumer)
     slow = "" if queue is None else f"; if it is only slow, give it {queue}"
     return f"{_inspect(consumer)}: if it hangs, restart it, and {others(view, consumer)}{slow}."
 
 
-SENTENCES = {"slow": _slow, "hangs": _hangs, "keeps": _keeps, "unclear": _unclear}
+SENTENCES = {
+    "slow": _slow, "hangs": _hangs, "keeps": _keeps, "withholds": _withholds, "unclear": _unclear,
+}  # fmt: skip
 
 
 def _inspect(consumer: ConsumerView) -> str:
