@@ -116,11 +116,13 @@ def result(code: int, out: str, err: str) -> CallToolResult:
     answer: dict[str, Any] = {"exit_code": code, "means": MEANS[code]}
     if out.startswith("{"):
         answer["data"] = loads(out)
-        answer["data"].pop("unread", None)  # the messages have it
+        if len(err) <= MESSAGES_MOST:  # the messages have it
+            answer["data"].pop("unread", None)
     elif out:
         answer["data"] = printable_lines(out[:DATA_MOST])
-    if len(out) > DATA_MOST:
-        answer["cut"] = f"after {DATA_MOST} of {len(out)} characters; name less"
+    parts = {"data": (len(out), DATA_MOST), "messages": (len(err), MESSAGES_MOST)}
+    if cut := [f"{name} after {n} of {of}" for name, (of, n) in parts.items() if of > n]:
+        answer["cut"] = f"{', '.join(cut)} characters; for the rest ask for less: one topic"
     if err:
         lines = err[:MESSAGES_MOST].splitlines()
         answer["messages"] = [printable(_as_arguments(each)) for each in lines]

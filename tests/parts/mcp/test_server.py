@@ -18,6 +18,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 
+from pulsar_doctor.parts.mcp.calls import result
 from tests.broker.http_broker import Reply, serving
 from tests.broker.recorded import internal_of, recording, stats_of
 from tests.broker.replayed import HEALTHY, STUCK, cluster, states, stuck
@@ -264,6 +265,23 @@ def silent(_: Any) -> Reply:
             time.sleep(0.2)
 
     return Reply(pieces=drops())
+
+
+def test_what_is_cut_says_so() -> None:
+    out = json.dumps({"status": "unknown", "unread": ["a: no answer"]})
+
+    def answer(out: str, err: str) -> dict[str, Any]:
+        return json.loads(result(3, out, err).content[0].text)  # type: ignore[no-any-return, union-attr]
+
+    whole = answer(out, "a: no answer")
+    assert "cut" not in whole
+    assert whole["data"] == {"status": "unknown"}
+    assert whole["messages"] == ["a: no answer"]
+    cut = answer(out, "a: no answer\n" * 500)
+    assert cut["cut"].startswith("messages after 2000 of 6500 characters; for the rest ask for")
+    assert cut["data"]["unread"] == ["a: no answer"], "what the messages may have lost"
+    both = answer("x" * 12_001, "y" * 2_001)
+    assert both["cut"].startswith("data after 12000 of 12001, messages after 2000 of 2001")
 
 
 def test_a_call_ends_with_its_time_or_when_it_is_cancelled(home: Path) -> None:
