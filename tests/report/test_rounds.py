@@ -15,6 +15,7 @@ import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ from pulsar_doctor.report.stall_check.round_screen import RoundScreen
 from pulsar_doctor.report.stall_check.rounds import change_words, next_round
 from pulsar_doctor.wording.consoles import GatedConsole
 from tests.broker.replayed import HEALTHY, HOME, STUCK, Replay, cluster, states, stuck
-from tests.report.checkups import AT, ORDERS, PROBE, checkup, suspected, verdict
+from tests.report.checkups import AT, ORDERS, PROBE, checkup, finding, suspected, verdict
 from tests.support import eventually
 from tests.support.command_line import environment
 
@@ -122,16 +123,30 @@ def test_in_a_pipe_every_line_has_its_time() -> None:
     ]  # fmt: skip
     assert second == [
         f"STALLED  s0 on public/default/orders  (was healthy)  {cause}", *told,
-        f"STALLED  s1 on public/default/orders  {cause}",
-        "3 subscriptions: 2 stalled, 1 healthy",
+        "3 subscriptions: 2 stalled, 1 healthy; 1 not healthy as before, backlog 498",
     ]  # fmt: skip
     assert third == [
-        f"STALLED  s1 on public/default/orders  {cause}",
         "HEALTHY  s0 on public/default/orders  (was stalled)",
         "GONE  s2 on public/default/orders  (was healthy)",
         f"UNREAD  {GONE}: no answer",
-        "2 subscriptions: 1 stalled, 1 healthy",
+        "2 subscriptions: 1 stalled, 1 healthy; 1 not healthy as before, backlog 498",
     ]
+
+
+def test_in_a_pipe_a_line_comes_again_for_another_cause_and_not_for_other_numbers() -> None:
+    def of(backlog: int, code: str = "permits-exhausted", confidence: float = 0.9) -> Checkup:
+        found = replace(finding(code), confidence=confidence)
+        told = [verdict("stalled", f"s{n}", backlog=backlog, findings=(found,)) for n in range(40)]
+        return checkup(told, checked_at=AT)
+
+    out = io.StringIO()
+    lines = RoundLines(out)
+    for round_ in (of(5), of(6, confidence=0.91), of(7), of(8, "prefetch-hogging")):
+        lines.show(round_)
+    rounds = out.getvalue().split("40 stalled")
+    same = "; 40 not healthy as before, backlog"
+    assert [each.count("Z  STALLED  ") for each in rounds] == [40, 0, 0, 40, 0]
+    assert [each.split("\n")[0] for each in rounds[1:]] == ["", f"{same} 240", f"{same} 280", ""]
 
 
 def test_of_what_is_suspected_the_first_and_what_would_decide_is_said_when_it_is_new() -> None:
@@ -150,8 +165,7 @@ def test_of_what_is_suspected_the_first_and_what_would_decide_is_said_when_it_is
         "  run     pulsar-doctor stall-check orders -s billing --window 60s",
         "  more    pulsar-doctor explain key-shared-blocked; -v for details",
         "1 subscription: 1 unknown",
-        f"{head}  {cause}",
-        "1 subscription: 1 unknown",
+        "1 subscription: 1 unknown; 1 not healthy as before, backlog 498",
     ]
 
 

@@ -1,6 +1,7 @@
-"""--watch in a pipe: a dated line for each verdict that is bad or has changed.
+"""--watch in a pipe: a dated line for each verdict that is bad and new, or has changed.
 
-A round ends with how many there are of each, so that silence is not taken for health.
+A round ends with how many there are of each, and how many of the bad ones are unchanged with their
+backlog, so that silence is not taken for health.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.short_form import VerdictKey, place
+from pulsar_doctor.diagnosis.short_form import VerdictKey, likeliest, place
+from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import NAME_WIDTH, block_rows
 from pulsar_doctor.report.stall_check.pen import Pen
@@ -22,6 +24,7 @@ from pulsar_doctor.report.stall_check.rounds import (
 )
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.report.stall_check.unread import sentences
+from pulsar_doctor.report.stall_check.vitals import total
 from pulsar_doctor.report.words import backlog, cause, totals
 from pulsar_doctor.wording.gate import gated
 from pulsar_doctor.wording.printable import printable
@@ -33,13 +36,33 @@ class RoundLines:
     def __init__(self, out: TextIO) -> None:
         self._out = gated(out)
         self._known: Mapping[VerdictKey, KnownSubscription] | None = None
+        self._written: dict[VerdictKey, str] = {}  # of what is not healthy, without its numbers
 
     def show(self, checkup: Checkup) -> None:
         """One round, read to its end."""
         round_ = next_round(checkup, self._known)
         self._known = round_.known
-        self._out.writelines(f"{stamp(checkup.checked_at)}  {line}\n" for line in _lines(round_))
+        lines = self._lines(round_)
+        self._out.writelines(f"{stamp(checkup.checked_at)}  {line}\n" for line in lines)
         self._out.flush()
+
+    def _lines(self, round_: Round) -> Iterator[str]:
+        unwell = round_.fleet.unwell
+        written = {each.key: f"{each.status}{_changing(each.worst.shown)}" for each in unwell}
+        changed = [each for each in unwell if self._written.get(each.key) != written[each.key]]
+        self._written = written
+        for folded in changed:
+            yield from _unwell(round_, folded)
+        for change in round_.changes:
+            if change.now in ("healthy", None):
+                now = "HEALTHY" if change.now else "GONE"
+                yield f"{now}  {place((change.topic, change.subscription))}  (was {change.before})"
+        yield from (printable(note) for _, note in round_.checkup.notes)
+        yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup.unreachable))
+        rest = [each for each in unwell if each not in changed]
+        entries = backlog(total(each.backlog for each in rest))
+        same = f"; {len(rest)} not healthy as before, backlog {entries}" if rest else ""
+        yield f"{totals(round_.fleet.counts, round_.checkup.tally)}{same}"
 
 
 def stamp(at: datetime) -> str:
@@ -47,16 +70,11 @@ def stamp(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _lines(round_: Round) -> Iterator[str]:
-    for folded in round_.fleet.unwell:
-        yield from _unwell(round_, folded)
-    for change in round_.changes:
-        if change.now in ("healthy", None):
-            now = "HEALTHY" if change.now else "GONE"
-            yield f"{now}  {place((change.topic, change.subscription))}  (was {change.before})"
-    yield from (printable(note) for _, note in round_.checkup.notes)
-    yield from (f"UNREAD  {sentence}" for sentence in sentences(round_.checkup.unreachable))
-    yield totals(round_.fleet.counts, round_.checkup.tally)
+def _changing(shown: Diagnosis) -> tuple[object, ...]:
+    """What makes a new line: another cause, another suspect, another verdict of this round."""
+    of_unknown = likeliest(shown) if shown.status == "unknown" else None
+    first = of_unknown or next(iter(shown.findings), None)
+    return (first and first.code, first and first.consumer, alone(shown))
 
 
 def _unwell(round_: Round, folded: JudgedSubscription) -> Iterator[str]:
