@@ -189,7 +189,7 @@ def test_a_row_of_many_names_the_first_suspect_and_its_share(
     some = [suspected(f"s{at}", backlog=at) for at in (1, 2)]
     lines = table(*stalled, *some, verdict("unknown", "none", backlog=0))
     rows = [line for line in lines if "UNKNOWN" in line]
-    assert [re.split(r" {2,}", row)[3:5] for row in rows] == [
+    assert [re.split(r" {2,}", row)[4:6] for row in rows] == [
         ["ks-stuck", "likely key-shared-blocked (70%)"],
         ["ks-stuck", "likely key-shared-blocked (70%)"],
         ["-", "broker-read-stuck: one sample does not show whether it moves"],

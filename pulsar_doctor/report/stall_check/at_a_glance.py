@@ -1,6 +1,7 @@
 """Many verdicts as a table, and below it what to do about each cause.
 
-A remedy belongs to its cause, so it is printed once below the rows, and whole, at any width.
+A row is one line, to be searched: what is long comes last or moves only its own row. A remedy
+belongs to its cause, so it is printed once below the rows, and whole, at any width.
 """
 
 from __future__ import annotations
@@ -8,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding, ReaderRests, Suspect
 from pulsar_doctor.diagnosis.short_form import likeliest
-from pulsar_doctor.report.paper import fits, print_beside, print_rows
+from pulsar_doctor.report.paper import print_beside, print_rows
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
 from pulsar_doctor.report.stall_check.tree import Alike
 from pulsar_doctor.report.stall_check.vitals import total
@@ -23,14 +22,18 @@ from pulsar_doctor.report.words import READERS_REST, READS_AT_WILL, accused, bac
 from pulsar_doctor.wording.printable import many, printable
 
 ROWS_MOST = 100
+ALIGNED_MOST = 40  # characters of a cell for which other rows make room
+TITLES = "verdict", "backlog", "subscription", "topic", "culprit", "cause"
 LARGEST_SHOWN_MOST = 3
 
 
 def print_many(pen: Pen, groups: Sequence[Alike]) -> None:
     """Draws what is not healthy, already in its order, and what to do about it."""
     rows = groups if pen.verbose else groups[:ROWS_MOST]
-    if fits(pen.console, table := _table(pen, rows)):
-        pen.console.print(table)
+    table = _table(pen, rows)
+    if max(line.cell_len for line in table) <= pen.console.width:
+        for line in table:
+            pen.console.print(line, soft_wrap=True)
     else:
         _print_lines(pen, rows)
     if len(groups) > len(rows):
@@ -56,24 +59,29 @@ def _of_group(group: Alike) -> Iterator[tuple[str, Text]]:
         yield "", Text(f"and {group.count - len(shown)} more with -v or -o json")
 
 
-def _table(pen: Pen, rows: Sequence[Alike]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("verdict", no_wrap=True)
-    for title in ("subscription", "topic", "culprit", "cause"):
-        table.add_column(title)
-    table.add_column("backlog", justify="right", no_wrap=True)
-    for group in rows:
-        cells = (
-            group.subscriptions,
-            f"{group.place}{_milder(group)}",
-            _who(group) or "-",
-            group.cause(with_name=False),
-        )
-        badge = Text(*pen.badge(group.status))
-        table.add_row(
-            badge, *map(Text, cells), Text(backlog(total(each.backlog for each in group.members)))
-        )
-    return table
+def _table(pen: Pen, rows: Sequence[Alike]) -> list[Text]:
+    """A heading and a line for each; the numbers on the right of their column."""
+    table = [[Text(title, style="bold") for title in TITLES], *(_cells(pen, each) for each in rows)]
+    for title, column in zip(TITLES, zip(*table, strict=True), strict=True):
+        width = max(cell.cell_len for cell in column if cell.cell_len <= ALIGNED_MOST)
+        for cell in column:
+            pad = cell.pad_left if title == "backlog" else cell.pad_right
+            pad(max(0, width - cell.cell_len))
+    lines = [Text("   ").join(cells) for cells in table]
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
+def _cells(pen: Pen, group: Alike) -> list[Text]:
+    cells = (
+        backlog(total(each.backlog for each in group.members)),
+        group.subscriptions,
+        f"{group.place}{_milder(group)}",
+        _who(group) or "-",
+        group.cause(with_name=False),
+    )
+    return [Text(*pen.badge(group.status)), *map(Text, cells)]
 
 
 def _who(group: Alike) -> str:
