@@ -98,7 +98,8 @@ def _outcome(before: Diagnosis, now: Diagnosis) -> tuple[Outcome, str]:
     if before.status == "unknown" and now.status == "healthy" and before.backlog:
         gone = now.backlog == 0 and not _held(now)  # whatever was the matter then
         outcome: Outcome = "worked" if gone else "cannot be compared"
-        return outcome, f"healthy now; the first check was undecided ({_reason(before)})"
+        why = _reason(before).partition("; ")[0]
+        return outcome, f"healthy now; the first check was undecided ({why})"
     if now.status == "unknown":
         return "cannot be compared", f"{turned}: {_reason(now)}"
     if before.status == "unknown":

@@ -11,6 +11,7 @@ from pulsar_doctor.wording.printable import many
 Outcome = Literal["worked", "not yet", "worse", "was well", "cannot be compared"]
 Became = Literal["same", "reconnected", "new", "gone"]
 CONSUMERS_NAMED_MOST = 5  # in the sentence
+FIRST = {"available_permits": "{} permits", "unacked_messages": "holds {}"}  # of one that is new
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Shift:
         """`available permits 0 -> 100`, or `… still 0`."""
         name = self.name.replace("_", " ")
         if self.before is None:  # nobody was there to have it, or it was not reported
-            return f"{name} {_shown(self.now)}"
+            return FIRST.get(self.name, f"{name} {{}}").format(_shown(self.now))
         return f"{name} still {self.now}" if self.before == self.now else (
             f"{name} {self.before} -> {_shown(self.now)}"
         )  # fmt: skip
@@ -51,8 +52,8 @@ class ConsumerAfter:
         if self.acked is False:
             parts.append("nothing acknowledged since")
         elif self.returned is not None:
-            since = "" if self.became == "same" else " it connected"
-            parts.append(f"{self.returned} acknowledged or given back since{since}")
+            since = {"same": " since", "reconnected": " since it connected"}.get(self.became, "")
+            parts.append(f"{self.returned} acknowledged or given back{since}")
         return f"{self.consumer} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
 
     def document(self) -> dict[str, object]:

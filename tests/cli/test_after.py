@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,17 @@ def test_one_that_connected_anew_began_again(
     assert (consumer["became"], consumer["returned"]) == ("reconnected", 7)
     assert "has connected anew" in told["text"]
     assert "7 acknowledged or given back since it connected" in told["text"]
+
+
+def test_one_that_is_new_is_told_by_what_it_has(
+    check: Check, kept: str, later: Callable[[Change], str]
+) -> None:
+    def another(stats: dict[str, Any]) -> None:
+        restart(stats)
+        billing(stats)["consumers"][0]["consumerName"] = "ok-app"
+
+    text = after(check, kept, later(another))["text"]
+    assert re.search(r"ok-app is new: \d+ permits, holds 0, 7 acknowledged or given back;", text)
 
 
 def test_not_yet_and_who_has_gone(check: Check, kept: str, later: Callable[[Change], str]) -> None:
