@@ -205,12 +205,18 @@ class ConsumerView(Facts):
         return max(0.0, life.seconds - acked.seconds)
 
     @property
+    def seconds_a_message(self) -> float | None:
+        """From one finished message to the next, on average, until the last ack."""
+        done, acked_for = self.done_in_life, self.acked_for
+        return None if acked_for is None or not done else acked_for / done
+
+    @property
     def pace_has_ended(self) -> bool:
         """Whether no ack came for longer than its pace until the last one explains."""
-        silence, done, acked_for = self.since_last_ack, self.done_in_life, self.acked_for
-        if silence is None or acked_for is None or not done:
+        silence, each = self.since_last_ack, self.seconds_a_message
+        if silence is None or each is None:
             return False
-        return ended(silence.seconds, acked_for * self.acks.an_ack / done)
+        return ended(silence.seconds, each * self.acks.an_ack)
 
     @property
     def keys_wait(self) -> bool:
@@ -412,6 +418,8 @@ class ConsumerView(Facts):
     def _when(self) -> str:
         if self.pace is None or self.pace.at_once or self.seconds_until_flow is None:
             return ""
+        if self.quiet_for is not None and self.quiet_for.seconds > self.seconds_until_flow:
+            return ""  # by its pace it would have come
         origin = ", as given" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)
         return say(", in about {} at {} each{}", duration(self.seconds_until_flow), each, origin)

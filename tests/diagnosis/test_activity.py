@@ -16,7 +16,7 @@ from pulsar_doctor.diagnosis.key_waits import waiting_for
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, exactly
+from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 from tests.diagnosis.test_commands import view
 
@@ -76,6 +76,25 @@ SENT_MORE = replace(  # three acknowledged in its first eight seconds, none sinc
 )
 def test_each_is_told_from_the_others(consumer: ConsumerView, how: str) -> None:
     assert activity_of(consumer) == how
+
+
+def test_one_that_may_be_stuck_is_held_against_its_own_pace() -> None:
+    text = verdict(SENT_MORE)
+    assert text.startswith(
+        "it is stuck, or one message takes longer than before (one each 2.67 s);"
+    )
+    two = replace(SENT_MORE, msg_out_counter=exactly(17), connected_for=Age(54_000, exact=True))
+    assert activity_of(two) == "unclear"
+    assert "than before" not in verdict(two), "two messages are no pace"
+
+
+@pytest.mark.parametrize(
+    ("quiet_ms", "says"), [(900, ", in about 2 s at 100 ms each"), (18_000, "")]
+)
+def test_a_forecast_that_is_overdue_is_left_out(quiet_ms: int, says: str) -> None:
+    quiet = Age(quiet_ms, exact=True)
+    asks = replace(ONE, next_flow_after=at_most(20), pace=Pace(0.1, "measured"), quiet_for=quiet)
+    assert asks.outlook == f"next FLOW after at most 20 more messages{says}"
 
 
 @pytest.mark.parametrize(

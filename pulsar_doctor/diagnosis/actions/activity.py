@@ -18,8 +18,9 @@ from pulsar_doctor.diagnosis.thresholds import (
     IN_HAND,
     LONG_SECONDS,
 )
-from pulsar_doctor.evidence.consumer import JUST_NOW_MS, ConsumerView
+from pulsar_doctor.evidence.consumer import JUST_NOW_MS, RHYTHM_NEEDS, ConsumerView
 from pulsar_doctor.evidence.values import least, most
+from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 Activity = Literal["slow", "keeps", "hangs", "withholds", "unclear"]
@@ -99,7 +100,9 @@ def verdict(consumer: ConsumerView) -> str:
     how = activity_of(consumer)
     never = NEVER_ACKED if consumer.without_permits else MAY_HAVE_TAKEN_ALL
     known = VERDICTS | never if consumer.never_acked else VERDICTS
-    return known[how].format(LEAVES_OUT if consumer.in_batches else "")
+    each = consumer.seconds_a_message if (consumer.done_in_life or 0) >= RHYTHM_NEEDS else None
+    usual = "" if each is None else f" than before (one each {duration(each)})"
+    return known[how].format(LEAVES_OUT if consumer.in_batches else "", usual=usual)
 
 
 def _slow(consumer: ConsumerView) -> str:
@@ -133,7 +136,7 @@ VERDICTS: dict[Activity, str] = {
     "hangs": "it hangs or is paused",
     "withholds": KEPT_BACK,
     "keeps": "it forgets to acknowledge{}, or its acks fail",
-    "unclear": "it is stuck, or one message takes longer; the next ack will show",
+    "unclear": "it is stuck, or one message takes longer{usual}; the next ack will show",
 }
 NEVER_ACKED: dict[Activity, str] = {"hangs": f"it hangs, is paused, or {KEPT_BACK}"}
 MAY_HAVE_TAKEN_ALL: dict[Activity, str] = {
