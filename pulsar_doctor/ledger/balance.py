@@ -66,6 +66,7 @@ class Forecast:
     # to be taken until permits are above 0: more than one FLOW where they are far below
     until_positive: int
     pace: Pace | None  # None: not known
+    due: bool = False  # enough is taken already
 
     @property
     def seconds(self) -> float | None:
@@ -76,6 +77,8 @@ class Forecast:
 
     def __str__(self) -> str:
         """The forecast in words."""
+        if self.due:
+            return "FLOW is due"
         at_most = "at most " if self.at_most and self.messages > 1 else ""
         messages = "message" if self.messages == 1 else "messages"
         text = f"next FLOW after {at_most}{self.messages} more {messages}"
@@ -365,6 +368,7 @@ class Ledger:
             and threshold > 1,
             until_positive=max(1, credits_needed - unsent),
             pace=self.pace(),
+            due=self.taken is not None and exact and unsent >= threshold,
         )
 
     def _reported_within(self) -> int | None:

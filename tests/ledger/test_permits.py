@@ -395,6 +395,15 @@ def test_at_1000_and_ten_minutes_a_message_the_next_flow_is_83_hours_away() -> N
     assert round((forecast.seconds or 0) / 3600) == 83
 
 
+def test_a_flow_is_due_when_half_of_the_queue_is_taken() -> None:
+    came = [message(n) for n in range(10)]
+    ledger = play(ready(given_receiver_queue_size=10), flow(10), *came, taken(0))
+    play(ledger, *(taken(n) for n in (1, 2, 3)))
+    assert str(ledger.forecast()).startswith("next FLOW after 1 more message")
+    assert str(play(ledger, taken(4)).forecast()) == "FLOW is due"
+    assert str(play(ledger, flow(5)).forecast()).startswith("next FLOW after 5 more messages")
+
+
 def test_a_zero_queue_that_met_a_batch_of_100_needs_100_receives() -> None:
     ledger = play(ready(given_receiver_queue_size=0), flow(1), message(0, 100))
     forecast = ledger.forecast()
