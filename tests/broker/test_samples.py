@@ -751,7 +751,7 @@ def test_the_same_numbers_twice_show_no_time_in_which_nothing_moved(put: Put) ->
     files = [put(str(n), STATS) for n in range(3)]
     found = read(files)
     assert found.samples == 1
-    assert found.notes[0].startswith("2 files with the numbers of another one left out")
+    assert found.notes[0].startswith("2 files with the same numbers as another one left out")
     assert read(files, apart_seconds=10).samples == 3
 
 

@@ -205,8 +205,8 @@ def _of_source(given: Sequence[Plain], request: SampleFiles, at_ms: int | None) 
         notes.append(f"the files were not given in order of time; by their content it is {names}")
     if len(files) < len(given):
         notes.append(
-            f"{many(len(given) - len(files), 'file')} with the numbers of another one left out: "
-            "without --interval that shows no time in which nothing moved"
+            f"{many(len(given) - len(files), 'file')} with the same numbers as another one left "
+            "out; --interval 8s would say that nothing moved for 8 s"
         )
     elif any(window.span_ms is None for window in _several(windows)):
         notes.append(NO_DISTANCE)

@@ -99,7 +99,7 @@ def _excluded(view: SubscriptionView) -> str | None:
     if backlog is None or backlog.counter is None or backlog.positions is None:
         return None
     same = backlog.counter == backlog.positions and not backlog.wrong
-    return f"counter and positions both say {backlog.counter} entries" if same else None
+    return say("counter and positions both say {:entries}", backlog.counter) if same else None
 
 
 HYPOTHESIS = Hypothesis(
