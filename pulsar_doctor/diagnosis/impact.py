@@ -26,6 +26,7 @@ from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say, values_in
 
 FAR_SECONDS = 7 * 86_400  # until a limit: what waits now is told before it
+FARTHEST_SECONDS = 60 * 86_400  # no pace holds for longer
 IDLE_LEAST_MS = 1000  # between two messages everybody is
 NO_DRAIN = ("time_to_drain", "left_out_for")  # measures beside which its pace says nothing new
 SHARE_LEAST = 0.01  # of a limit that fills: below that it tells nothing
@@ -58,7 +59,7 @@ def impact_of(
     drain = () if any(each.name in NO_DRAIN for each in finding.evidence) else _drain(case)
     limits = (*_limit(case), *_ranges(case))
     near = [soon(each) for each in deadlines if each.seconds <= FAR_SECONDS]
-    far = [soon(each) for each in deadlines if each.seconds > FAR_SECONDS]
+    far = [soon(e) for e in deadlines if FAR_SECONDS < e.seconds <= FARTHEST_SECONDS]
     parts = (*near, *_waiting(case), *_idle(case), *drain, *limits, *far)
     return joined("; ", parts) or None
 

@@ -25,7 +25,7 @@ DeadlineName = Literal[
     "backlog-quota-size", "backlog-quota-age", "message-ttl", "acknowledged-ranges"
 ]
 EXPIRES = "messages expire unread"
-FORGETS = "a restart or unload begins to deliver acknowledged messages again"
+FORGETS = "more acknowledged ranges than the broker saves (lost at a restart or unload)"
 EFFECTS = {
     None: "the backlog quota refuses producers or drops messages",
     "producer_request_hold": "the backlog quota holds producers",

@@ -77,6 +77,14 @@ def test_a_limit_that_is_more_than_a_week_away_is_told_last(days: int, first: st
     assert f"messages expire unread in about {days} d" in says
 
 
+def test_a_limit_that_is_years_away_is_left_out() -> None:
+    limit = Deadline("message-ttl", 1570 * 86_400.0, "messages expire unread")
+    assert (
+        impact(view(WORKER, backlog=Backlog(counter=3)), None, limit)
+        == "3 entries are not acknowledged"
+    )
+
+
 def test_where_is_that_of_the_consumer_that_is_named() -> None:
     told = with_context(view(IDLE, WORKER), finding())
     assert told.where == Whereabouts(
