@@ -99,7 +99,7 @@ OF_CONSUMER = {
     "in_hand": Wording(
         "permits_granted", "{label} has taken {taken:messages} or more that it has not finished"),
     "keys_drain": Wording(
-        "draining_hashes", "messages of keys that {label} had wait for its acknowledgements"),
+        "draining_hashes", "keys of {label} are draining"),
     "replay_waits": Wording("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
     "joined_late": Wording("position_when_joining", "{label} waits for mark-delete"),
     "namesake": Wording("name", "a newer consumer has the same name, {label}"),

@@ -146,13 +146,15 @@ def acknowledging(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Ac
         )
 
 
-def read_oldest(view: SubscriptionView) -> Iterator[Action]:
+def read_oldest(
+    view: SubscriptionView, why: str = "to find out who should process it"
+) -> Iterator[Action]:
     """Where the position of the oldest message is reported."""
     if view.oldest is not None:
         ledger, _, entry = view.oldest.partition(":")
         yield Action(
             "now",
-            "Read the message that nobody has acknowledged, to find out who should process it.",
+            f"Read the message that nobody has acknowledged, {why}.",
             command=admin(view, "topics get-message-by-id", "-l", ledger, "-e", entry),
         )
 
@@ -161,8 +163,8 @@ def given_back(view: SubscriptionView, expect: str) -> Action:
     """The reason is in the application, and a restart does not end it."""
     return Action(
         "now",
-        "Find out from the application's log why it gives messages back: what fails there fails "
-        "at once.",
+        "Read a message that comes back, then the application's log for why it gives it back: what "
+        "fails there fails at once.",
         command=subscription_admin(view, "topics peek-messages", "-n", "1"),
         check=check(view, expect),
     )
@@ -217,12 +219,13 @@ def dump_threads(view: SubscriptionView, consumer: ConsumerView) -> Action:
     port = PORT.search(consumer.address or "")
     tool, dump = likely_clients(consumer.client)[0].dump
     where = "; on that host, this command shows which process it is" if port else ""
+    host = (consumer.address or "").lstrip("/").rpartition(":")[0]
     return Action(
         "now",
         f"Dump the threads of the process {place(consumer)} to see what it does ({dump}){where}.",
         command=f"ss -tnp 'sport = :{port[1]}'" if port else None,
         check=check(view, CURED),
-        brief=f"Find it, dump its threads ({tool})" if port else f"Dump its threads ({tool})",
+        brief=f"On {host}: dump its threads, restart it" if port else f"Dump its threads ({tool})",
     )
 
 
@@ -236,7 +239,7 @@ def inside_action(view: SubscriptionView, consumer: ConsumerView) -> Action | No
         "the consumer is paused, and where its threads are.",
         command=line,
         check=check(view, CURED),
-        brief="Look inside it: is it paused, where does it hang",
+        brief="Look inside it: is it paused, where does it hang; then restart it",
     )
 
 

@@ -21,6 +21,7 @@ SHOWS = (
     "List the open transactions with a time-out longer than 10 s: each with its partitions, "
     "openTimestamp, and timeoutAt, the milliseconds after which its coordinator aborts it."
 )
+ENDS = "Lists them. The application of one has to commit or abort it; if it is gone, see -v"
 ABORTED = (
     "what it has published is never delivered, what it has acknowledged is delivered again, and "
     "its application cannot commit it any more"
@@ -73,7 +74,7 @@ def _end_of(
 ) -> Iterator[Action]:
     """How the transaction is ended. known: its number, where that is reported."""
     shows = check(view, "healthy, and messages are sent" if publishes else "the backlog falls")
-    yield Action("now", SHOWS, command=LIST)
+    yield Action("now", SHOWS, command=LIST, brief=ENDS)
     first = "Drop what it has published, and abort it," if publishes else "Abort it"
     most, _, least = known.number.partition(",") if known else ("", "", "")
     yield Action(

@@ -109,6 +109,7 @@ GIVEN_BACK = (
     "Find out why the application gives messages back, and set a dead-letter policy, which puts "
     "away what keeps failing. A restart does not end it."
 )
+IN_ITS_LOG = "then the application's log for why it gives it back"
 WAIT = (
     "Wait as long as one message may take. If the gap stays, a consumer forgot to acknowledge it."
 )
@@ -277,12 +278,13 @@ def _actions(view: SubscriptionView, hole: AckHole) -> Iterator[Action]:
     if hole.compacted:
         yield Action("today", CUMULATIVE, check=check_line(view, "mark-delete has moved on"))
         return
-    yield from read_oldest(view)
+    again = bool(_again(view)) and not _nobody_holds_it(view)
+    yield from read_oldest(view, *([IN_ITS_LOG] if again else []))
     if _nobody_holds_it(view):
         moved_on = check_line(view, "mark-delete has moved on")
         yield Action("now", NOBODY, command=LIST, check=moved_on)
         return
-    if _again(view):
+    if again:
         yield given_back(view, "mark-delete has moved on")
     else:
         yield _restart(view)
