@@ -12,6 +12,7 @@ from pulsar_doctor.wording.durations import duration, rate
 from pulsar_doctor.wording.printable import many, printable
 from pulsar_doctor.wording.sentences import joined, say
 
+BESIDE_MOST = 3  # places beside the backlog
 PLACES_MOST = 8  # rows; the consumers that hold least are only counted
 ALWAYS_SHOWN = ("published", "sent", "acknowledged")  # also where it is 0
 # What moves a place: when it last did, and that it did not.
@@ -28,6 +29,8 @@ WORDS: Mapping[PlaceName, tuple[str, tuple[str, str]]] = {
     "pending-ack": ("acknowledged in an open transaction", MARK_DELETE),
     "unaccounted": ("read, and with nobody", MARK_DELETE),
 }
+
+IN_SHORT: Mapping[PlaceName, str] = {"unsent": "with nobody", "unaccounted": "with nobody"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,18 @@ def account_table(account: Account, balance: Balance | None = None) -> AccountTa
     return AccountTable(_title(account), rows, below, tuple(map(_held_least, shown)))
 
 
+def divided(account: Account | None) -> str:
+    """` (1000 held by worker-1, 995 with nobody)`; empty where not all of it is known exactly."""
+    places = account.places if account else ()
+    counts = [each.entries.exact if each.entries else None for each in places]
+    if account is None or account.total is None or not 1 < len(places) <= BESIDE_MOST:
+        return ""
+    if None in counts or sum(count or 0 for count in counts) != account.total.exact:
+        return ""
+    names = (_named(each, IN_SHORT.get(each.name)) for each in places)
+    return f" ({', '.join(f'{n} {name}' for n, name in zip(counts, names, strict=True))})"
+
+
 def _held_most(place: Place) -> int:
     return most(place.messages or place.entries) or 0
 
@@ -77,9 +92,9 @@ def _title(account: Account) -> str:
     return say("{:entries} in the backlog", account.total)
 
 
-def _named(place: Place) -> str:
+def _named(place: Place, name: str | None = None) -> str:
     by = f" by {printable(place.consumer)}" if place.consumer else ""
-    return f"{WORDS[place.name][0]}{by}"
+    return f"{name or WORDS[place.name][0]}{by}"
 
 
 def _how_many(place: Place) -> str:

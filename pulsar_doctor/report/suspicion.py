@@ -95,8 +95,10 @@ def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def sentence_of(suspect: Suspect) -> str:
     """What speaks for it in a sentence, without its name; empty where that is all."""
-    name = accused(suspect)
+    name, who = accused(suspect), suspect.consumer
     summary = suspect.summary.removeprefix(f"{name}: ")
+    if who and summary.startswith(f"{who} "):
+        summary = summary.replace(f"; {who} ", "; it ")
     return "" if summary == name else printable(summary)
 
 

@@ -122,7 +122,7 @@ HUNG = """
   more messages
   where   127.0.0.1:33548, CPP 4.2.0, connected 17 s
   waits   50 of the 60 entries in the backlog wait to be sent
-  fix     ss -tnp 'sport = :33548'  # Find it, dump its threads (py-spy, gdb)
+  fix     ss -tnp 'sport = :33548'  # On 127.0.0.1: dump its threads, restart it
   check   pulsar-doctor stall-check permits-exhausted-shared-hung-40edd2 -s s
           # cured: acks arrive, the backlog falls
   more    pulsar-doctor explain permits-exhausted; -v for details
@@ -132,7 +132,7 @@ MAYBE = """
 working and hanging look the same
   probably nothing is wrong (NN%); otherwise it is likely permits-exhausted of zero
   where   127.0.0.1:60948, CPP 4.2.0, connected 16 s
-  waits   the backlog: 20 entries
+  waits   the backlog: 20 entries (19 unread, 1 held by zero)
   decide  Watch for 60 s more: if no acknowledgement and no FLOW comes, this is the cause; else it works.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
   more    pulsar-doctor explain permits-exhausted; -v for details
@@ -152,6 +152,19 @@ def test_a_block_at_every_width(state: str, width: int, expected: str) -> None:
     lines = drawn(unwell()[f"4.0.8/{state}"], width)
     lines[:3] = [re.sub(r"\(\d\d%", "(NN%", line) for line in lines[:3]]  # it is fitted anew
     assert lines == expected.split("\n")[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("state", "where"),
+    [
+        ("redelivery-storm", "the only consumer: nacks (127.0.0.1:35758)"),
+        ("consumers-come-and-go", "the only consumer: seeks (127.0.0.1:33904)"),
+        ("uncommitted-messages", ""),
+    ],
+)
+def test_the_consumers_are_named_where_the_cause_is_of_one_of_them(state: str, where: str) -> None:
+    lines = [each for each in drawn(unwell()[f"4.0.8/{state}"], 100) if each[2:7] == "where"]
+    assert lines == ([f"  where   {where}"] if where else [])
 
 
 def acting(*actions: Action) -> Diagnosis:

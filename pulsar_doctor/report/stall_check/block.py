@@ -34,13 +34,15 @@ from pulsar_doctor.report.words import (
     whereabouts,
 )
 from pulsar_doctor.wording.consoles import wrapped
-from pulsar_doctor.wording.printable import many, printable
+from pulsar_doctor.wording.printable import listed, many, printable
 
 DEFAULT_TOPIC = re.compile(  # one word of a shell that is neither an option nor a path
     r"(?<= )persistent://public/default/(?=[A-Za-z0-9_][A-Za-z0-9_.:=@%+-]*(?: |$))"
 )
 NAME_WIDTH = 6
 SEEN = "seen"
+BY_ONE = {"ack-hole", "redelivery-storm", "consumers-come-and-go"}  # causes that name no consumer
+ATTENDING_MOST = 3
 
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
@@ -79,7 +81,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     wrong = doubt(shown, Unreliable) if shown.status == "unknown" else ""
     if wrong and wrong != cause(shown):
         yield ScreenRow("but", wrong)
-    if first.where and (where := whereabouts(first.where)):
+    if where := whereabouts(first.where) if first.where else _attending(shown, first):
         yield ScreenRow("where", where)
     if waits := _waits(pen, alike, first):
         yield ScreenRow("waits", waits)
@@ -153,6 +155,19 @@ def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
     waits = pen.tells_backlog and (alike.of.backlog or 0) > 0
     words = alike.backlog_words if waits else ""
     return words and f"the backlog: {words}"
+
+
+def _attending(shown: Diagnosis, first: Finding | Suspect) -> str:
+    """The few consumers of which one does what a cause says that names none."""
+    those = shown.consumers or ()
+    found = isinstance(first, Finding) or first.probability >= POSSIBLE
+    if not found or first.code not in BY_ONE or not all(each.address for each in those):
+        return ""
+    if not 0 < len(those) <= ATTENDING_MOST:
+        return ""
+    known = [f"{each.label} ({(each.address or '').lstrip('/')})" for each in those]
+    which = "the only consumer" if len(those) == 1 else "one of"
+    return printable(f"{which}: {listed(known, ATTENDING_MOST)}")
 
 
 def _first_action(finding: Finding) -> Iterator[ScreenRow]:

@@ -19,6 +19,7 @@ from pulsar_doctor.diagnosis.short_form import VerdictKey, first_cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, reader_rests
 from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
+from pulsar_doctor.report.account import divided
 from pulsar_doctor.report.stall_check.vitals import Fullest, Vitals, both, moved, total
 from pulsar_doctor.report.words import READERS_REST, backlog, cause
 from pulsar_doctor.wording.printable import listed, many, printable
@@ -141,12 +142,14 @@ class Alike:
             return "none: a non-persistent topic keeps nothing"
         unit = "" if of.backlog is None else " entry" if of.backlog == 1 else " entries"
         where = f" in all {parts_of(of.topic)}s" if of.partitions > 1 else ""
-        entries = "" if self._says_backlog() else f"{backlog(of.backlog)}{unit}{where}"
+        places = divided(self.shown.account) if of.partitions <= 1 else ""
+        entries = "" if self._says_backlog() else f"{backlog(of.backlog)}{unit}{where}{places}"
         return ", ".join(filter(None, (entries, moved(of.vitals.growth))))
 
     def _says_backlog(self) -> bool:
-        """Whether a sentence has it."""
-        texts = (text for each in self.shown.findings for text in (each.summary, each.impact or ""))
+        """Whether a sentence that is shown has it."""
+        findings = () if self.status == "unknown" else self.shown.findings
+        texts = (text for each in findings for text in (each.summary, each.impact or ""))
         entries = {f"{self.shown.backlog} {unit}" for unit in ("entry", "entries")}
         return self.of.partitions <= 1 and not entries.isdisjoint(values_in(joined("", texts)))
 
