@@ -222,15 +222,27 @@ def sent_in_silence(view: SubscriptionView, each: ConsumerView, within: float, k
 
     What it holds is more than one batch, and about as many as came since at the rate of now; while
     it has permits, perhaps more. If it was idle before, it may have begun on a first job just now.
+    Without permits it is sent none now: by what comes in, or at its rate while it was sent some.
     """
     worked, sent, full = each.since_work, each.since_last_delivery, each.without_permits
-    rate = view.msg_rate_in if full else each.msg_rate_out
-    if worked is None or sent is None or worked.seconds < within or not rate:
+    rates = (view.msg_rate_in, sent_at(each)) if full else (each.msg_rate_out,)
+    if worked is None or sent is None or worked.seconds < within:
         return False
-    came = rate * max(0.0, worked.seconds - sent.seconds)
-    enough = max(IN_HAND.default, each.entry_messages_most or 0, SENT_EVENLY * came)
-    more = full and SENT_EVENLY * kept > came
-    return kept > enough and not (more or each.message_ack_rate or each.resting or each.closed)
+    came = [rate * max(0.0, worked.seconds - sent.seconds) for rate in rates if rate]
+    enough = max(IN_HAND.default, each.entry_messages_most or 0)
+    evenly = any(
+        SENT_EVENLY * some < kept and not (full and SENT_EVENLY * kept > some) for some in came
+    )
+    silent = not (each.message_ack_rate or each.resting or each.closed)
+    return kept > enough and evenly and silent
+
+
+def sent_at(each: ConsumerView) -> float | None:
+    """Messages a second from its start to its last delivery; None: nothing tells."""
+    life, last, sent = each.connected_for, each.since_last_delivery, least(each.msg_out_counter)
+    if life is None or last is None or not sent:
+        return None
+    return sent / max(1.0, life.seconds - last.seconds)
 
 
 def held_without_backlog(view: SubscriptionView, within: float) -> Iterator[Rests]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.holder_laws import sent_in_silence
 from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -57,18 +58,22 @@ def between_deliveries(view: SubscriptionView, consumer: ConsumerView, wait: Ack
     """With its silence since its last ack, where it is sent messages of its own keys meanwhile.
 
     It has held what is waited for since before the last consumer joined, and for no longer than it
-    took to send all that it holds at the pace of now.
+    took to send all that it holds at the pace of now; without permits, since it worked, where about
+    as many as it holds came since.
     """
-    quiet, rate, held = wait.acks.quiet, consumer.msg_rate_out, exact(consumer.unacked_messages)
-    if wait.seconds is not None or quiet is None or not rate or not held:
+    quiet, held, rate = wait.acks.quiet, exact(consumer.unacked_messages), consumer.msg_rate_out
+    if wait.seconds is not None or quiet is None or not held:
         return wait
+    sent_in, worked = held / rate if rate else 0.0, consumer.since_work
+    if worked is not None and sent_in_silence(view, consumer, 0.0, held):
+        sent_in = max(sent_in, worked.seconds)
     others = [each for each in view.served if each.number != consumer.number]
     acked = consumer.connected_for if consumer.never_acked else consumer.since_last_ack
     ages = [acked, *(each.connected_for for each in others)]
     known = [age.seconds for age in ages if age is not None]
     if len(known) < len(ages) or not view.waits_for_acks_of(consumer):
         return wait
-    silence = Age(round(1000 * min(held / rate, *known)), exact=False)
+    silence = Age(round(1000 * min(sent_in, *known)), exact=False)
     return replace(wait, acks=replace(wait.acks, quiet=max(quiet, silence, key=lambda age: age.ms)))
 
 

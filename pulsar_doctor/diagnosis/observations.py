@@ -186,6 +186,10 @@ OF_SUBSCRIPTION = {
         "last_mark_delete_advanced_timestamp",
         "the oldest message[, {oldest},] was sent before and is not acknowledged since: each may "
         "end at it"),
+    "went_round": Wording(
+        "msg_out_counter",
+        "{sent:messages} were sent to consumers that have left, {times} times what there is or "
+        "more"),
     "consumed_negative": Wording(
         "messages_consumed_counter",
         "the cursor's counter of acknowledged entries is {consumed}, below 0"),
@@ -214,9 +218,6 @@ OF_PLACES = {
     "given_back": (
         "{label} has acknowledged none of the {msg_out_counter:messages} that it was sent, and "
         "holds {unacked_messages:messages}"
-    ),
-    "went_round": (
-        "{sent:messages} were sent to consumers that have left, {times} times what waits or more"
     ),
     "starts_over": (
         "consumers that have left were sent the oldest message[, {oldest}], and who came {age} ago "

@@ -44,9 +44,13 @@ def sent_in_vain(view: SubscriptionView, within: float) -> Sentence | None:
 
 
 def circles(view: SubscriptionView, within: float) -> Rounds | None:
-    """How often messages went round; None where those that left may have acknowledged them."""
+    """How often messages went round; None where those that left may have acknowledged them.
+
+    A window that shows nobody who came tells the same of one that acknowledged a large backlog.
+    """
     rounds = view.circulation.rounds if view.circulation is not None else None
-    young = _age(view) < within and view.since_mark_delete is not None and not view.watched
+    young = _age(view) < within and view.since_mark_delete is not None
+    young = young and (came_in_window(view) or not view.watched)
     return rounds if rounds is not None and (rounds.sure or young) else None
 
 
@@ -55,6 +59,12 @@ def leaves_early(view: SubscriptionView) -> bool:
     sent = view.circulation
     gives_back = sent is not None and (sent.rate_redeliver or (sent.life and sent.life.again))
     return not gives_back and _age(view, min) < LONG_SECONDS
+
+
+def came_in_window(view: SubscriptionView) -> bool:
+    """Whether the window shows that somebody who was there left, and all who are there came."""
+    alone, watched = view.alone, view.watched_seconds
+    return bool(watched) and (alone.left if alone is not None else _age(view) < (watched or 0.0))
 
 
 def outlived(view: SubscriptionView, within: float, still: float = 0.0) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pulsar_doctor.broker.stats.backlog import COUNTER_LEAST, Backlog
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.diagnosis.observing import Clues, Found, observed_by
-from pulsar_doctor.diagnosis.restart_laws import outlived
+from pulsar_doctor.diagnosis.restart_laws import circles, outlived
 from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, IN_HAND, LONG_SECONDS
 from pulsar_doctor.evidence.reading import Face
 from pulsar_doctor.evidence.subscription import SubscriptionView, replay_waits
@@ -235,9 +235,10 @@ def _circles(view: SubscriptionView) -> Found:
     circulation = view.circulation
     if circulation is None:
         return
-    alone = view.alone is not None and circulation.starts_over
-    if outlived(view, FIRST_ACK_WITHIN.default) or alone:
+    if outlived(view, FIRST_ACK_WITHIN.default):  # nobody there: it was one life, perhaps
         yield "outlived"
+    if rounds := circles(view, FIRST_ACK_WITHIN.default):
+        yield "went_round", {"sent": rounds.sent, "times": rounds.times}
     if circulation.passes:
         return
     for sent in (circulation.window, circulation.life):

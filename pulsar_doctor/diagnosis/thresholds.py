@@ -44,6 +44,9 @@ JUST_NOW = Threshold(
 IN_HAND = Threshold(
     "in_hand", 16.0, "messages", "workers may be processing this many, with none queued"
 )
+NO_PROGRESS = replace(
+    REFILL_WAIT, meaning="if nothing was acknowledged for longer than this, it is a stall"
+)
 RELEASE_WAITS = (
     replace(REFILL_WAIT, meaning="if the release is further away than this, it is a stall"),
     replace(SLOW_WAIT, meaning="if the release is nearer than this, it is healthy"),

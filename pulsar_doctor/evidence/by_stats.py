@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.cursors import COMPACTION, JUDGED
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_by_positions
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import ReplicatorStats, SubscriptionStats
+from pulsar_doctor.broker.stats.topic import MARK_DELETED, ReplicatorStats, SubscriptionStats
 from pulsar_doctor.evidence.broker_counts import Filtering, OwnCursor
 from pulsar_doctor.evidence.facts import BrokerFacts
 from pulsar_doctor.evidence.measures import STATS
@@ -97,6 +97,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         turnover=turnover_of(observed),
         since_delivery=observed.since_delivery,
         since_mark_delete=observed.window.last.age(now.last_mark_delete_advanced_timestamp_ms),
+        never_moved=MARK_DELETED in now.never,
         oldest=oldest_of(observed),
         delayed=exactly(now.msg_delayed),
         delayed_change=observed.course.change(attrgetter("msg_delayed")),
@@ -164,7 +165,9 @@ def _backlog_in(sample: Sample, name: str) -> int | None:
 
 def _oldest_seconds(observed: Observed) -> int | None:
     """None where the oldest message of the topic is that of another subscription."""
-    topic = observed.window.last.topic
+    topic, published = observed.window.last.topic, observed.now.earliest_msg_publish_time_in_backlog
+    if published and (age := observed.window.last.age(published)):
+        return int(age.seconds)
     own = topic.oldest_backlog_message_subscription_name == observed.subscription
     return topic.oldest_backlog_message_age_seconds if own else None
 

@@ -134,19 +134,23 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
 
     If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
     that can have been sent. Else it is that and what was published, and what was acknowledged of
-    older messages is not counted. While nobody is there, bytes are compared.
+    older messages is not counted. While nobody was sent any, bytes are compared.
     """
     now, backlog = observed.now, observed.backlog.entries
     ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
     sure = MARK_DELETED in now.never and observed.acknowledged_ranges == 0
     published = 0 if sure else observed.window.last.topic.msg_in_counter
     known = None not in (ever, present, published, now.consumers)
-    if not known or observed.durable is False or not backlog or backlog < 0:
+    if not known or observed.durable is False or backlog is None or backlog < 0:
         return None
     sent = (ever or 0) - (present or 0)
-    times = sent // ((published or 0) + backlog * batch)
-    if sure and not now.consumers and (size := _backlog_bytes(observed.window.last.topic, now)):
-        times = (now.bytes_out_counter or 0) // (SKEWED * size)
+    times = sent // max(1, (published or 0) + backlog * batch)
+    topic, came = (
+        observed.window.last.topic,
+        0 if sure else observed.window.last.topic.bytes_in_counter,
+    )
+    if not present and came is not None and (size := _backlog_bytes(topic, now)):
+        times = (now.bytes_out_counter or 0) // (came + SKEWED * size)
     sure = sure and _nothing_ever_acknowledged(now)
     return Rounds(times, sent, sure) if times >= ROUNDS else None
 

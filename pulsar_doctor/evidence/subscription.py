@@ -170,6 +170,7 @@ class SubscriptionView:
     turnover: Turnover | None = None  # None: not reported
     since_delivery: Age | None = None  # since it sent any, or tried to
     since_mark_delete: Age | None = None  # since its oldest message was acknowledged
+    never_moved: bool | None = None  # whether mark-delete never did since the topic was loaded
     oldest: str | None = None  # the position of the first message that is not acknowledged
     delayed: Count | None = None  # entries that are not due yet
     delayed_change: int | None = None  # of these, within that time

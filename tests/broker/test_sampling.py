@@ -107,6 +107,43 @@ def test_one_topic_is_read_from_the_first_beat_to_the_last():
     assert (told.unread, told.not_loaded, told.notes) == ((), (), ())
 
 
+@pytest.mark.parametrize(
+    ("standing", "asked"),
+    [
+        ({"lastMarkDeleteAdvancedTimestamp": DATE_MS - 400_000, "msgOutCounter": 9}, True),
+        ({"lastMarkDeleteAdvancedTimestamp": 0, "msgOutCounter": 9}, True),
+        ({"lastMarkDeleteAdvancedTimestamp": DATE_MS - 200_000, "msgOutCounter": 9}, False),
+        ({"lastMarkDeleteAdvancedTimestamp": 0, "msgOutCounter": 0}, False),
+    ],
+)
+@pytest.mark.parametrize("plan", [SOON, ONCE])
+def test_the_age_of_the_oldest_message_is_asked_for_once_where_mark_delete_stands(
+    standing, asked, plan
+):
+    told = stats(backlog=5)
+    told["subscriptions"]["s"] |= standing
+    with cluster({"x/stats": told, "x/internalStats": INTERNAL}) as broker:
+        read(broker.url, "t/n/x", plan=plan)
+    wanted = [each.path for each in broker.asked if "getEarliestTimeInBacklog=true" in each.path]
+    assert len(wanted) == int(asked)
+
+
+def test_a_broker_that_cannot_read_the_oldest_message_is_judged_without():
+    told = stats(backlog=5, sent=9)
+    told["subscriptions"]["s"] |= {"lastMarkDeleteAdvancedTimestamp": 0}
+
+    def answer(asked: Asked) -> Reply:
+        fails = "getEarliestTimeInBacklog=true" in asked.path
+        return (
+            Reply(500) if fails else Cluster({"x/stats": told, "x/internalStats": INTERNAL})(asked)
+        )
+
+    with serving(answer) as broker:
+        sampled = read(broker.url, "t/n/x", plan=ONCE)
+    assert len(sampled.windows) == 1
+    assert not sampled.unread
+
+
 def test_a_window_of_0_is_one_sample():
     with cluster({"x/stats": stats()}) as broker:
         (window,) = read(broker.url, "t/n/x", plan=ONCE).windows

@@ -91,23 +91,31 @@ class Admin:
     async def __aexit__(self, *exception: object) -> None:
         await self._http.close()
 
-    async def topic_stats(self, topic: str, *, precise_backlog: bool = False) -> RestAnswer:
+    async def topic_stats(
+        self, topic: str, *, precise_backlog: bool = False, oldest: bool = False
+    ) -> RestAnswer:
         """The stats of one topic or one partition. Loads the topic where no broker has it loaded.
 
-        precise_backlog: costs the broker reads in BookKeeper. A segment is not loaded.
+        precise_backlog: costs the broker reads in BookKeeper. A segment is not loaded. oldest: with
+        when the oldest message of each subscription was published, which costs one read for each.
         """
         if topic_name(topic).domain == SEGMENT:
             return await self._segments.answer(topic)
-        params = {**CHEAP, "getPreciseBacklog": "true"} if precise_backlog else CHEAP
+        more = {"getPreciseBacklog": precise_backlog, "getEarliestTimeInBacklog": oldest}
+        params = {**CHEAP, **{name: "true" for name, wanted in more.items() if wanted}}
         return await self._stats_of(topic, "stats", params)
 
     async def internal_stats(self, topic: str) -> RestAnswer:
         """Ledgers and cursors of one topic. Loads it; large where a cursor has many ranges."""
         return await self._stats_of(topic, "internalStats", {})
 
-    async def partitioned_stats(self, topic: str) -> RestAnswer:
-        """Reads the statistics of all partitions in one answer. Loads every partition."""
-        return await self._stats_of(topic, "partitioned-stats", {**CHEAP, "perPartition": "true"})
+    async def partitioned_stats(self, topic: str, *, oldest: bool = False) -> RestAnswer:
+        """Reads the statistics of all partitions in one answer. Loads every partition.
+
+        oldest: as in `topic_stats`.
+        """
+        params = {**CHEAP, "getEarliestTimeInBacklog": str(oldest).lower(), "perPartition": "true"}
+        return await self._stats_of(topic, "partitioned-stats", params)
 
     async def partitioned_internal_stats(self, topic: str) -> RestAnswer:
         """Ledgers and cursors of all partitions in one answer. Loads every partition; large."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, RestAnswer, TopicName
@@ -17,6 +18,8 @@ from pulsar_doctor.broker.sampling.part import SampledPart
 from pulsar_doctor.broker.sampling.plan import Unread
 from pulsar_doctor.broker.stats.observed import ClusterLimits, TopicWindow
 from pulsar_doctor.errors import DoctorError, InputError
+
+PATIENCE_SECONDS = 2.0  # for the age of the oldest messages
 
 
 class NamedTopic:
@@ -45,10 +48,14 @@ class NamedTopic:
         if partitions is None:
             self.parts[str(name)] = SampledPart(name, [])
 
-    async def read(self, *, internal: bool) -> list[StatsAnswer]:
-        """One reading of each part. internal: with ledgers and cursors, where they may be read."""
+    async def read(self, *, internal: bool, last: bool = False) -> list[StatsAnswer]:
+        """One reading of each part. internal: with ledgers and cursors, where they may be read.
+
+        last: of the window, with the age of the oldest messages, where that can matter.
+        """
+        oldest = last and any(part.wants_oldest for part in self.parts.values())
         try:
-            answer, ledgers = await self._ask(internal and self._internal_failure is None)
+            answer, ledgers = await self._ask(internal and self._internal_failure is None, oldest)
             stats = self._of_each(answer.document)
         except DoctorError as error:
             # Brokers that find no partition say so with a 404, although the topic is there.
@@ -64,12 +71,12 @@ class NamedTopic:
             self.parts[full].lose(NotFound(""))
         return [reading for reading in readings if reading is not None]
 
-    async def read_first(self) -> list[StatsAnswer]:
+    async def read_first(self, *, last: bool) -> list[StatsAnswer]:
         """The first reading; where ledgers and cursors matter, both anew, of the same moment."""
         readings = await self.read(internal=False)
         if not self.wants_internal:
             return readings
-        together = await self.read(internal=True)
+        together = await self.read(internal=True, last=last)
         for part in self.parts.values():
             part.only_newest()
         return together or readings
@@ -134,10 +141,9 @@ class NamedTopic:
         if self._internal_failure and judged and self.is_read:
             yield f"{self.name}: judged without internal stats: {self._internal_failure}"
 
-    async def _ask(self, internal: bool) -> tuple[RestAnswer, Mapping[str, Any]]:
+    async def _ask(self, internal: bool, oldest: bool) -> tuple[RestAnswer, Mapping[str, Any]]:
         """Stats and internal stats of about the same moment."""
-        name, whole = str(self.name), self.partitions is not None
-        stats = self._admin.partitioned_stats(name) if whole else self._admin.topic_stats(name)
+        stats = self._with_oldest() if oldest else self._stats()
         if not internal:
             return await stats, {}
         self.internal_reads += 1
@@ -145,6 +151,18 @@ class NamedTopic:
         if isinstance(answer, BaseException):
             raise answer
         return answer, {} if isinstance(ledgers, BaseException) else ledgers
+
+    async def _stats(self, *, oldest: bool = False) -> RestAnswer:
+        whole = self.partitions is not None
+        ask = self._admin.partitioned_stats if whole else self._admin.topic_stats
+        return await ask(str(self.name), oldest=oldest)
+
+    async def _with_oldest(self) -> RestAnswer:
+        """With the age of the oldest messages, unless BookKeeper or the broker takes too long."""
+        with suppress(DoctorError, TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await self._stats(oldest=True)
+        return await self._stats()
 
     async def _internal(self) -> Mapping[str, Any]:
         name, whole = str(self.name), self.partitions is not None

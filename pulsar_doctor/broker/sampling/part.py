@@ -14,10 +14,11 @@ from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import NO_LIMITS, SHARING, ClusterLimits, TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import SubscriptionStats
+from pulsar_doctor.broker.stats.topic import MARK_DELETED, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
 
+STILL_SECONDS = 300.0  # mark-delete stands, before the age of the oldest message is requested
 DURING = "was deleted or unloaded during the window"
 
 
@@ -69,6 +70,16 @@ class SampledPart:
         )
 
     @property
+    def wants_oldest(self) -> bool:
+        """Whether messages wait, and mark-delete has not moved for long: then their age counts."""
+        last = self.samples[-1] if self.samples else None
+        return last is not None and any(
+            MARK_DELETED in each.never or _stood(last, each) >= STILL_SECONDS
+            for each in self._subscriptions()
+            if not is_empty(each) and each.msg_out_counter
+        )
+
+    @property
     def wants_limits(self) -> bool:
         """Whether a limit of unacknowledged messages can matter."""
         return any(
@@ -116,6 +127,11 @@ class SampledPart:
         if self.samples:
             reported = self.samples[-1].topic.subscriptions or {}
         yield from reported.values()
+
+
+def _stood(sample: Sample, subscription: SubscriptionStats) -> float:
+    age = sample.age(subscription.last_mark_delete_advanced_timestamp_ms)
+    return 0.0 if age is None else age.seconds
 
 
 def in_order(samples: list[Sample]) -> list[Sample]:

@@ -104,6 +104,9 @@ class SubscriptionStats:
     msg_delayed: int | None = None
     msg_in_replay: int | None = None
     backlog_size: int | None = None
+    # When its oldest message was published, ms since the epoch by the producer's clock, unless the
+    # broker writes its own; 0: not requested, or there is none.
+    earliest_msg_publish_time_in_backlog: int | None = None
     unacked_messages: int | None = None
     blocked_subscription_on_unacked_msgs: bool | None = None
     msg_out_counter: int | None = None

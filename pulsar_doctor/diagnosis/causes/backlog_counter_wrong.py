@@ -107,7 +107,7 @@ HYPOTHESIS = Hypothesis(
     speaks_for=(
         "undecided", "counter_differs", "counter_below_0", "counted_far", "consumed_negative",
     ),
-    against=("just_delivered",),
+    against=("just_delivered", "went_round"),
     excluded=(_excluded,),
     missing=("backlog_by_positions",),
     stalls=False,

@@ -11,7 +11,8 @@ consumers of any name come and go. A load of the topic and one restart of each i
 count. It is a warning, too, if what waits was sent three times or more to consumers that have left,
 and nothing was ever acknowledged. It is unknown while nothing proves progress: all consumers
 connected less than a minute ago, others before them were sent messages, and the oldest is not
-acknowledged since; or all left within a minute.
+acknowledged since; or all left within a minute. Each warning is a stall where nothing was
+acknowledged for `refill_wait`, and messages were there all that time.
 
 Source: ConsumerImpl.seekAsync, PersistentSubscription.resetCursor and removeConsumer in the broker.
 """
@@ -23,8 +24,15 @@ from pulsar_doctor.diagnosis.actions.consumers import read_oldest
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.restart_laws import circles, leaves_early, sent_in_vain
-from pulsar_doctor.diagnosis.thresholds import FIRST_ACK_WITHIN, IN_HAND, Limits, Threshold
+from pulsar_doctor.diagnosis.progress import without_progress
+from pulsar_doctor.diagnosis.restart_laws import came_in_window, circles, leaves_early, sent_in_vain
+from pulsar_doctor.diagnosis.thresholds import (
+    FIRST_ACK_WITHIN,
+    IN_HAND,
+    NO_PROGRESS,
+    Limits,
+    Threshold,
+)
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView, Turnover
 from pulsar_doctor.wording.durations import duration
@@ -33,6 +41,7 @@ from pulsar_doctor.wording.sentences import say
 
 THRESHOLDS = (
     Threshold("times", 2.0, "connects", "one that connects again so often comes and goes"),
+    NO_PROGRESS,
 )
 NEEDS = frozenset({STATS})
 SYMPTOM = "again and again"
@@ -53,10 +62,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         often = Measure("connects_per_minute", turnover.a_minute, "a minute", "at least")
         back = Measure("put_back", turnover.put_back or None, "entries")
         sent = Measure("delivered", view.delivered, "messages")
-        yield _finding(view, 0.9, _connects(view, turnover), times, often, back, sent)
-    elif rounds is not None and rounds.sure and leaves_early(view):
+        found = _finding(view, 0.9, _connects(view, turnover), times, often, back, sent)
+        yield without_progress(view, found, limits)
+    elif rounds is not None and (came_in_window(view) or (rounds.sure and leaves_early(view))):
         sent = Measure("sent_to_those_that_left", rounds.sent, "messages")
-        yield _finding(view, 0.7, worded("went_round", rounds), sent)
+        found = _finding(view, 0.7, worded("went_round", rounds), sent)
+        yield without_progress(view, found, limits)
     elif not view.watched and view.alone and view.alone.requested_just_now:
         yield Unknown(worded("there_just_now", view))
     elif (in_vain := sent_in_vain(view, within)) is not None:
@@ -97,7 +108,7 @@ def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure)
 
 HYPOTHESIS = Hypothesis(
     "consumers connect, are sent messages, and leave before they acknowledge any, all the time",
-    speaks_for=("undecided", "outlived", "all_young"),
+    speaks_for=("undecided", "outlived", "went_round", "all_young"),
     stalls=False,
     if_undecided=True,
     confirmed="if another consumer is listed then, and was sent the same, this is the cause",

@@ -8,7 +8,8 @@ messages send them back to the broker, which delivers them again. The backlog do
 It is a warning if, of `least` deliveries or more in the last `window`, `share` had been delivered
 before, some of them three times in all, and fewer than `acked` were acknowledged. One that fails on
 each message is found beside others that work: it has been there for `window`, acknowledged none in
-its life, gave back `least` or more, and is sent further ones.
+its life, gave back `least` or more, and is sent further ones. It is a stall where nobody has
+acknowledged any for `refill_wait`, however few come back, and messages were there all that time.
 
 In the statistics, what came back is what was sent, less what is unacknowledged or acknowledged
 since. Messages came three times if more than twice as many were sent as there are, or if most were
@@ -32,10 +33,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pulsar_doctor.diagnosis.actions.consumers import SettingChange, given_back
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
+from pulsar_doctor.diagnosis.answers import (
+    Action,
+    Answers,
+    CauseAnswer,
+    Finding,
+    NotReported,
+    Unknown,
+)
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.progress import connected_longest, stands_for, without_progress
+from pulsar_doctor.diagnosis.thresholds import NO_PROGRESS, Limits, Threshold
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -51,6 +60,7 @@ THRESHOLDS = (
     Threshold("share", 0.5, "of deliveries", "that had been delivered before"),
     Threshold("acked", 0.5, "of deliveries", "acknowledged; as many or more are progress"),
     Threshold("round", 300.0, "seconds", "a message that is redelivered later does not count"),
+    NO_PROGRESS,
 )
 NEEDS = frozenset({WIRE, STATS})
 SYMPTOM = "again and again"
@@ -99,10 +109,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     answers = list(_of_all(view, limits))
     if not any(isinstance(answer, Finding) for answer in answers):
-        answers += _of_each(view, limits)
+        answers += _of_each(view, limits) or _of_few(view, limits)
     for answer in answers:
         if isinstance(answer, Finding):
             answer = replace(answer, actions=tuple(_actions(view)))  # noqa: PLW2901
+            answer = without_progress(view, answer, limits)  # noqa: PLW2901
         yield answer
 
 
@@ -117,18 +128,35 @@ def _of_all(view: SubscriptionView, limits: Limits) -> Answers:
         yield from _by_counters(circulation, limits)
 
 
-def _of_each(view: SubscriptionView, limits: Limits) -> Answers:
+def _of_few(view: SubscriptionView, limits: Limits) -> list[CauseAnswer]:
+    """Finds a consumer that gives messages back for so long, however few they are."""
+    there, longest = connected_longest(view), limits[NO_PROGRESS.name]
+    back = max((each.gave_back for each in view.served), default=0)
+    rate = view.msg_rate_redeliver or 0.0
+    if not (back or rate) or there < longest or stands_for(view) < longest:
+        return []
+    text = "what its consumers are sent they give back, again and again"
+    numbers = (
+        Measure("messages_redelivered", back or None, "messages"),
+        Measure("msg_rate_redeliver", rate or None, "messages a second"),
+    )
+    return [Finding(severity="warning", confidence=0.8, summary=text, evidence=numbers)]
+
+
+def _of_each(view: SubscriptionView, limits: Limits) -> list[CauseAnswer]:
     """Counts, for each consumer that gave back so many before the window, what it was sent more in
     it.
 
     What expires while it is held is given back by nobody.
     """
+    found: list[CauseAnswer] = []
     for each in view.served if view.expired == view.msg_rate_expired == 0 else ():
         before = each.gave_back - (each.delivered or 0)
         there = each.connected_for
         for_long = there is not None and there.seconds >= limits["window"]
         if each.delivered and before >= limits["least"] and for_long:
-            yield _of_one(each)
+            found.append(_of_one(each))
+    return found
 
 
 def _of_one(each: ConsumerView) -> Finding:

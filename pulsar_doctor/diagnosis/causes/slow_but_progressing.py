@@ -16,8 +16,14 @@ from __future__ import annotations
 from pulsar_doctor.diagnosis.actions.consumers import slow
 from pulsar_doctor.diagnosis.answers import Answers, Finding
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.restart_laws import sent_in_vain
 from pulsar_doctor.diagnosis.starving import starving
-from pulsar_doctor.diagnosis.thresholds import RECEIVER_QUEUE_SIZE, SLOW_WAIT, Limits
+from pulsar_doctor.diagnosis.thresholds import (
+    FIRST_ACK_WITHIN,
+    RECEIVER_QUEUE_SIZE,
+    SLOW_WAIT,
+    Limits,
+)
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -40,9 +46,11 @@ SUMMARY = (
 def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for each consumer that works and with its next permits further away than slow_wait.
 
-    A client also asks for more as chunks of a message arrive: its FLOWs alone show no work.
+    A client also asks for more as chunks of a message arrive: its FLOWs alone show no work. One
+    that may be the next of many lives shows no pace yet.
     """
-    for consumer in starving(view, limits):
+    one_of_many = sent_in_vain(view, FIRST_ACK_WITHIN.default) is not None
+    for consumer in () if one_of_many else starving(view, limits):
         works = consumer.works and not (consumer.resting or consumer.pace_has_ended)
         if works and _is_slow(consumer, limits["slow_wait"]):
             yield _finding(view, consumer)
