@@ -18,7 +18,7 @@ from pulsar_doctor.broker.stats.topic import MARK_DELETED, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
 
-STILL_SECONDS = 300.0  # mark-delete stands, before the age of the oldest message is requested
+STILL_SECONDS = 300.0  # without a move of mark-delete: then the age of the oldest message counts
 DURING = "was deleted or unloaded during the window"
 
 

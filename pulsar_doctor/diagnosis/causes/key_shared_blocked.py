@@ -34,7 +34,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pulsar_doctor.broker.stats.values import HashRange
 from pulsar_doctor.diagnosis.actions.activity import verdict
 from pulsar_doctor.diagnosis.actions.consumers import NO_MORE, dump_threads, restart, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
@@ -47,12 +46,10 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.key_ranges import by_ranges
 from pulsar_doctor.diagnosis.key_waits import (
     between_deliveries,
-    kept_for_keys,
-    kept_long,
     left_out_for,
-    may_receive,
 )
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead
 from pulsar_doctor.diagnosis.release import release_verdict
@@ -80,10 +77,6 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 SYMPTOM = "nothing comes"
 BY_SILENCE = True
-UNCOVERED = (
-    "Start the consumers of the missing ranges, so that all hashes from 0 to 65,535 have one, or "
-    "let the broker split the ranges (KeySharedPolicy.autoSplitHashRange)."
-)
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 CHECK = NO_MORE
 
@@ -92,7 +85,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     """Found for the consumer with the awaited acks."""
     keys, consumers = view.key_order, view.consumers
     if keys is not None and keys.sticky:
-        yield from _by_ranges(view, keys, limits)
+        yield from by_ranges(view, keys, limits)
     if keys is None or keys.out_of_order:
         return
     if consumers is None:
@@ -104,36 +97,6 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield from _by_hashes(view, consumer, limits)
         if not keys.draining:
             yield from _by_look_ahead(view, limits)
-
-
-def _by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
-    """Where all could be sent what waits in every sample, and are not: nobody has its keys."""
-    replay, gaps = kept_for_keys(view), keys.unowned
-    if not replay or gaps == () or not may_receive(view):
-        return
-    by_choice = "consumers choose their ranges of keys themselves (STICKY)"
-    left_out = f"nobody has {_named(gaps)}" if gaps else "leave some out"
-    summary = say(
-        "{:entries} wait for keys that no consumer has: {}, and {}; all of them could receive",
-        *(replay, by_choice, left_out),
-    )
-    proven = bool(gaps) and kept_long(view, limits["just_now"])
-    if not proven and (view.watched_seconds or 0) < limits["just_now"]:
-        yield Unknown(say("{}: check again, for longer", summary))
-        return
-    yield Finding(
-        severity="stalled",
-        confidence=0.85,
-        summary=summary,
-        evidence=(Measure("msg_in_replay", replay, "entries"), backlog_measure(view)),
-        remedy=UNCOVERED,
-    )
-
-
-def _named(gaps: Sequence[HashRange]) -> str:
-    """`hashes 21845 to 43689`."""
-    each = [f"{first} to {last}" if first < last else str(first) for first, last in gaps]
-    return f"hashes {listed(each)}"
 
 
 def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Answers:
