@@ -49,6 +49,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
 }
 BY_LIMIT = ("blocked-on-unacked-consumer",)
 # What these look at is all that a consumer holds, not when it is sent more.
+LOOPS = ("redelivery-storm", "consumers-come-and-go")
 HOLDERS = ("prefetch-hogging", "key-shared-blocked", "exclusive-zombie", "not-acknowledging")
 
 
@@ -296,6 +297,11 @@ def _relief(moment: Moment, finding: Finding) -> tuple[int | None, int]:
     """
     truth = moment.truth
     each = truth.consumers.get(finding.consumer or "")
+    if finding.code in LOOPS:  # to be sent the same again is no progress: an ack is
+        everybody = truth.consumers.values()
+        soon = min((one.ack_in for one in everybody if one.ack_in is not None), default=None)
+        acks = [at for one in everybody for at, _ in one.app.attached.acks if at <= moment.at_ns]
+        return soon, moment.at_ns - max(acks, default=0)
     if each is None:
         soon = None if finding.code == "no-consumer" else truth.sent_in
         return soon, moment.at_ns - truth.since
