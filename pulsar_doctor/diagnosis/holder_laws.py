@@ -22,7 +22,7 @@ from pulsar_doctor.diagnosis.thresholds import (
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import exact, least
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import Sentence, say
@@ -50,11 +50,6 @@ def quiet(consumer: ConsumerView, within: float) -> bool:
     return consumer.quiet_at_least(within) and not consumer.resting
 
 
-def _held(consumer: ConsumerView) -> int:
-    """Messages that it holds for certain."""
-    return least(consumer.unacked_messages) or 0
-
-
 def _holder_is_silent(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer holds messages in silence, for longer than any pause of it that was seen."""
     pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
@@ -70,7 +65,7 @@ def silent_holder(view: SubscriptionView, each: ConsumerView, pause: float) -> S
     """
     if each.closed or moves(each, pause) or not each.quiet_at_least(pause):
         return None
-    if held := _held(each):
+    if held := each.holds:
         return SilentHolder(worded("held_in_silence", each, held=held), each.label)
     waits = with_it_or_due(view, each) - max(0, view.published or 0)
     if waits > 0:
@@ -205,7 +200,7 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     the backlog, or the broker has stopped reading. A few messages may all have come with the last
     delivery.
     """
-    held, since = _held(each), each.holds_since
+    held, since = each.holds, each.holds_since
     if since is not None and since.exact:
         return held if since.seconds >= within else 0
     held = max(held, with_it_or_due(view, each))
@@ -252,7 +247,7 @@ def held_without_backlog(view: SubscriptionView, within: float) -> Iterator[Rest
     been sent between the broker's two counts; many count where nothing tells when it moved.
     """
     for each in () if view.durable is False or view.backlog is None else view.served:
-        held, still = _held(each), quiet(each, within)
+        held, still = each.holds, quiet(each, within)
         untold = each.quiet_for is None and not (view.watched or view.msg_rate_out)
         if (held and still) or (untold and held >= FORGETS_FROM):
             since = each.quiet_for if still else None

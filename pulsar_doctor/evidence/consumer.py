@@ -105,6 +105,11 @@ class ConsumerView(Facts):
         return any(each is not None for each in reported)
 
     @property
+    def holds(self) -> int:
+        """Messages that it holds for certain."""
+        return least(self.unacked_messages) or 0
+
+    @property
     def holds_nothing(self) -> bool:
         """Whether all that was sent to it is acknowledged."""
         return self.unacked_messages is not None and self.unacked_messages.most == 0

@@ -49,7 +49,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView, UnackedLimit, backlog_measure
-from pulsar_doctor.evidence.values import exact, least
+from pulsar_doctor.evidence.values import exact
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import fill, joined, say
 
@@ -173,16 +173,12 @@ def _remedy(view: SubscriptionView) -> str:
     return f"{worst}; raise the limit {ONLY_IF}." if worst else REMEDY
 
 
-def _holds(consumer: ConsumerView) -> int:
-    return least(consumer.unacked_messages) or 0
-
-
 def _most_first(view: SubscriptionView) -> list[ConsumerView]:
-    return sorted(view.consumers or (), key=_holds, reverse=True)
+    return sorted(view.consumers or (), key=lambda each: each.holds, reverse=True)
 
 
 def _holders(view: SubscriptionView) -> str:
-    named = [say("{} ({})", each.label, _holds(each)) for each in _most_first(view)]
+    named = [say("{} ({})", each.label, each.holds) for each in _most_first(view)]
     return listed(named, last=", ")
 
 

@@ -34,7 +34,7 @@ from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.consumer import ConsumerView, rounded
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.taken import FAR_SLOWER, InHand
@@ -127,8 +127,8 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
             *consumer.measure("unacked_messages"),
             Measure("oldest_unacked", round(own.oldest.seconds, 3), "seconds ago"),
             Measure("finished_meanwhile", own.finished, "messages", "at most"),
-            Measure("pace", _rounded(own.pace), "seconds/message"),
-            Measure("work_held", _rounded(own.seconds), "seconds"),
+            Measure("pace", rounded(own.pace), "seconds/message"),
+            Measure("work_held", rounded(own.seconds), "seconds"),
             Measure("limit_share", share, "of max_unacked_messages_per_consumer"),
             Measure("limit_reached_in", reached, "seconds"),
             *consumer.measure("available_permits"),
@@ -159,7 +159,7 @@ def _of_limit(
     if view.type not in ("Shared", "Key_Shared") or not limit or held is None:
         return None, None
     reached = max(0, limit - held) / own.growth if own.growth else None
-    return round(held / limit, 3), _rounded(reached)
+    return round(held / limit, 3), rounded(reached)
 
 
 def _of_v5(view: SubscriptionView) -> Iterator[Action]:
@@ -191,10 +191,6 @@ def _not_by(view: SubscriptionView, each: ConsumerView) -> str | None:
     held = most(each.unacked_messages)
     few = held is not None and held < AT_ONCE.default
     return say("{} holds {:messages}, as a pool may at once", each.label, held) if few else None
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 3)
 
 
 HYPOTHESIS = Hypothesis(

@@ -197,13 +197,10 @@ def _gone_finding(
 
 def _excluded(view: SubscriptionView) -> str | None:
     """Excluded, as there is no standby elsewhere."""
-    if view.type is None and view.sources == {STATS} and any(map(_holds, view.consumers or ())):
+    held = any(each.holds > 0 for each in view.consumers or ())
+    if view.type is None and view.sources == {STATS} and held:
         return "unacknowledged messages are counted, as on Shared and Key_Shared alone"
     return None
-
-
-def _holds(consumer: ConsumerView) -> bool:
-    return (least(consumer.unacked_messages) or 0) > 0
 
 
 HYPOTHESIS = Hypothesis(
