@@ -354,11 +354,14 @@ class ConsumerView(Facts):
     def seconds_of_waiting_most(self) -> float | None:
         """The same, if it works no slower than it did on the whole; None where nothing tells.
 
-        Where no clock tells what is over: fewer than it holds were taken since the last FLOW.
+        Where no clock tells what is over: fewer than it holds were taken since the last FLOW. Below
+        zero each message gives one permit back.
         """
         left, pace, full = self.seconds_until_sending_most, self.pace_most, self.since_last_delivery
         if left is None or pace is None:
             return None
+        if self.below_zero and most(self.sending_after) is None:
+            return left - (least(self.available_permits) or 0) * pace
         if full is None or full.exact or self.below_zero:
             return self._whole(left, pace)
         return max(left, (most(self.unacked_messages) or 0) * pace)

@@ -18,8 +18,10 @@ window in which it held nothing.
 from __future__ import annotations
 
 from pulsar_doctor.broker.stats.window import MINUTE, RATE_SECONDS
+from pulsar_doctor.evidence.consumer import RHYTHM_NEEDS
 from pulsar_doctor.evidence.paces import SLACK, ended, fits, not_too_few, not_too_many
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
+from pulsar_doctor.evidence.stats_queue import most_queue_size
 from pulsar_doctor.ledger.balance import PACE_NEEDS
 
 MANY = 50  # messages of a window, which tell a pace better than a life
@@ -166,14 +168,17 @@ def pace_of_flows(of: ConsumerWindow) -> float | None:
 def pace_most(of: ConsumerWindow) -> float | None:
     """By its life, or by the rate of its acks within the last full minute.
 
-    On Exclusive and Failover one ack may stand for many messages: it is no faster than that. None
-    where that has ended.
+    On Exclusive and Failover one ack may stand for many messages, and what it holds is a bound:
+    it is no faster than that, nor than its FLOWs say. None where that has ended.
     """
     done = 0 if of.finished_in_life is None else of.finished_in_life.least
     rate, life = of.now.message_ack_rate, of.since(of.now.connected_since_ms)
-    known = life is not None and life.exact and done > 0
-    paces = [_working(of, life.seconds) / done] if life is not None and known else []
+    paces = [_working(of, life.seconds) / done] if life and life.exact and done > 0 else []
     paces += [1 / rate] if rate and rate > 0 else []
-    between = _between_acks(of)
-    fastest = min([*paces, *([] if between is None else [between])], default=None)
+    queue, began = most_queue_size(of), of.now.connected_since_ms
+    taken = 0 if queue is None or of.unacked is not None else (of.granted_in_life or 0) - queue
+    if taken >= RHYTHM_NEEDS and began is not None:
+        until = max(of.last_flow_ms or 0, of.now.last_acked_timestamp_ms or 0)
+        paces.append(max(1, until - began) / taken / 1000)
+    fastest = min((*paces, *filter(None, (_between_acks(of),))), default=None)
     return None if fastest is None or _has_ended(of, fastest) else fastest
