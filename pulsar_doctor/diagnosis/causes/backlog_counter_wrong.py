@@ -50,7 +50,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     if backlog.wrong:
         yield _finding(view)
-    elif backlog.doubtful and not view.watched:
+    elif backlog.doubtful and not view.watched and backlog.counted != backlog.positions:
         yield NotReported(
             f"the backlog counter says {backlog.counter}, the positions say {backlog.positions}; "
             "one sample does not show whether it is wrong, or was read at another moment"
@@ -98,8 +98,8 @@ def _excluded(view: SubscriptionView) -> str | None:
     backlog = view.backlog
     if backlog is None or backlog.counter is None or backlog.positions is None:
         return None
-    same = backlog.counter == backlog.positions and not backlog.wrong
-    return say("counter and positions both say {:entries}", backlog.counter) if same else None
+    same = backlog.positions in (backlog.counter, backlog.counted) and not backlog.wrong
+    return say("counter and positions both say {:entries}", backlog.positions) if same else None
 
 
 HYPOTHESIS = Hypothesis(
