@@ -149,8 +149,8 @@ def _limit(of: _Of) -> Found:
         yield "flag_free"
     if each.blocked_consumer_on_unacked_msgs:
         release = each.acks.until(acks_to_release(held, each.max_unacked_messages_per_consumer))
-        soon = each.acked and release.seconds is not None and release.seconds <= PAUSE_SECONDS
-        if not (soon and each.delivered):  # or it has been set free within the window
+        soon = release.seconds is not None and release.seconds <= PAUSE_SECONDS
+        if not (soon and (not each.watched or (each.acked and each.delivered))):
             yield "flag_blocked"
     elif (
         each.max_unacked_messages_per_consumer

@@ -14,8 +14,9 @@ messages and 100 acks a second that takes up to 250 s.
 - Without any ack it is a stall after `refill_wait`, or after half a minute and ten times the
   longest gap between acks in the window. Before that it is a warning that leaves the verdict
   unknown: a sink that acknowledges at checkpoints, or a long job, is silent at its limit, too.
-- What was sent or acknowledged less than `just_now` ago decides nothing yet. No clock is needed if
-  the consumer has never acknowledged any (a warning), or if it holds whole thousands.
+- What was sent or acknowledged less than `just_now` ago decides nothing yet, unless the pace of its
+  life brings the release sooner than `slow_wait`. No clock is needed if the consumer has never
+  acknowledged any (a warning), or if it holds whole thousands.
 - The flag is not trusted if the consumer holds nothing, or far less than half the limit.
 
 A trace of the wire shows this, too, if the limit is known.
@@ -97,9 +98,10 @@ def _answers(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> 
     else:
         wait = consumer.acks.until(acks_to_release(held, limit))
         verdict = release_verdict(wait, limits, None if consumer.works else held)
-        if isinstance(verdict, Unknown):
+        soon = wait.seconds is not None and wait.seconds <= limits["slow_wait"]
+        if isinstance(verdict, Unknown) and not (soon and consumer.works and not consumer.watched):
             yield _unknown(consumer, f"it is blocked with {held} unacked; {verdict.reason}")
-        elif verdict is not None:
+        elif verdict is not None and not isinstance(verdict, Unknown):
             yield _finding(view, consumer, wait, verdict)
 
 
