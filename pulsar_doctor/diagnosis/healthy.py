@@ -30,7 +30,7 @@ the odds a problem is improbable: at most `problem_at_most`, a measured share (s
 - due, while nobody has permits and nobody holds anything: for `first_ack_within`;
 - due, while a consumer is below zero permits and cannot get above it with all that it holds: not;
 - for a reader: at the end of the topic for ever, else for 5 seconds of a window, or 30 seconds
-  since the last message was sent, where one sample tells that.
+  since the last message was sent; not where one sample has no clock.
 
 Nothing is healthy, either, where messages wait and the consumers are not reported, where the broker
 counts less than no unacknowledged message, or where the numbers are sums over partitions and

@@ -133,8 +133,8 @@ def _reader_rests(view: SubscriptionView, within: float) -> Iterator[ReaderRests
     if any(each.works or lately(each, QUIET_AFTER.default) for each in view.served):
         return
     still = view.delivered == 0 and (view.watched_seconds or 0) >= QUIET_AFTER.default
-    long = sent is not None and sent.seconds >= PAUSE_SECONDS and not view.delivered
-    if still or long:
+    may_be_long = sent is not None and (sent.seconds >= PAUSE_SECONDS or not sent.exact)
+    if still or (may_be_long and not view.delivered):
         first = next(iter(view.served), None)
         acked, who = (first.since_last_ack, first.label) if first else (None, None)
         where = " in its queue" if view.nothing_left else ""
