@@ -30,6 +30,7 @@ from .states import collected
 
 STEP = "the share of the way from the weights that are kept to the fitted ones; 1: all of it"
 WELL = "added to the weight of healthy: of what is asked about more is well than of the incidents"
+ONLY = "fit these causes; all others, and how sure findings are, stay as they are kept"
 WEAKEST = 0.05  # a clue of less says nothing: take it out of its cause
 
 
@@ -41,6 +42,7 @@ def main() -> None:
     options.add_argument("--write", action="store_true", help="keep what was fitted")
     options.add_argument("--step", type=float, default=1.0, help=STEP)
     options.add_argument("--well", type=float, default=0.0, help=WELL)
+    options.add_argument("--only", nargs="+", default=[], metavar="CODE", help=ONLY)
     options.add_argument("--as-is", action="store_true", help="judge what is kept, fit nothing")
     options.add_argument("--keep", type=Path, help="states, kept there and taken from there")
     options.add_argument("--wrong", action="store_true", help="also print what goes apart")
@@ -58,7 +60,8 @@ def main() -> None:
     weights: Fitted = {code: dict(own) for code, own in kept.weights().items()}
     sure: Certainties = {c: dict(o) for c, o in kept.certainty().items()}
     if not asked.as_is:
-        weights, sure = stepped(weights, fitted(fit), asked.step), certainties(fit)
+        weights = stepped(weights, fitted(fit, only=asked.only), asked.step)
+        sure = sure if asked.only else certainties(fit)
         weights[HEALTHY][""] += asked.well
     print(f"{len(states):,} states: {len(fit):,} fit, {len(judging):,} judge\n")
     judged(judging, weights, sure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pulsar_doctor.diagnosis import fitted as kept
 from pulsar_doctor.diagnosis.fitted import UNMEASURED
@@ -32,21 +32,24 @@ def prior() -> Fitted:
     }
 
 
-def fitted(states: Sequence[State], seed: int = 1) -> Fitted:
+def fitted(states: Sequence[State], seed: int = 1, only: Collection[str] = ()) -> Fitted:
     """Fitted with which true causes have large shares, and errors of shares are small.
 
     No clue ever weighs below 0.
 
-    A cause that no state has is not fitted: nothing tells when it would be right.
+    A cause that no state has is not fitted: nothing tells when it would be right. only: codes of
+    causes, where all others keep their weights.
     """
     weights, start = prior(), prior()
+    if only:
+        weights |= {code: dict(own) for code, own in kept.weights().items() if code not in only}
     squares: dict[tuple[str, str], float] = defaultdict(lambda: 1e-3)
     order, shuffled = [s for s in states if s.groups], random.Random(seed)
     for _ in range(EPOCHS):
         shuffled.shuffle(order)
         for each in order:
-            _step(weights, start, squares, each)
-    known = true_of(states)
+            _step(weights, start, squares, each, only or weights)
+    known = true_of(states).intersection(only or weights)
     return {code: own for code, own in weights.items() if code in known}
 
 
@@ -77,7 +80,11 @@ def _worth(case: Best, *, roots: bool) -> float:
 
 
 def _step(
-    weights: Fitted, start: Fitted, squares: dict[tuple[str, str], float], each: State
+    weights: Fitted,
+    start: Fitted,
+    squares: dict[tuple[str, str], float],
+    each: State,
+    only: Collection[str],
 ) -> None:
     cases = [best(group, weights) for group in each.groups]
     shares = shares_of(cases)
@@ -88,7 +95,7 @@ def _step(
     usual = _common(free, errors) / sum(free)
     for group, share, case, error in zip(each.groups, free, cases, errors, strict=False):
         signs, slope = case.signs, share * (error - usual)
-        if abs(slope) < 1e-4:
+        if abs(slope) < 1e-4 or group[0] not in only:
             continue
         own, first = weights[group[0]], start[group[0]]
         for key, sign in (("", 1), *signs):

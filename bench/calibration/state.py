@@ -66,9 +66,7 @@ def state(
         left = hidden_cases(seen, known, {finding.code for finding in said.findings})
     else:
         asked_for = undecided or said.status == "unknown"
-        # No incident has a cause that is suspected only where its check is undecided.
-        possible = [each for each in hypotheses_of(RULES) if not each.if_undecided]
-        left = cases_of(seen, possible, undecided) if asked_for else []
+        left = cases_of(seen, hypotheses_of(RULES), undecided) if asked_for else []
     for group in left:
         code = group[0].of.code
         cases = []
