@@ -14,8 +14,8 @@ messages and 100 acks a second that takes up to 250 s.
 - Without any ack it is a stall after `refill_wait`, or after half a minute and ten times the
   longest gap between acks in the window. Before that it is a warning that leaves the verdict
   unknown: a sink that acknowledges at checkpoints, or a long job, is silent at its limit, too.
-- What was sent or acknowledged less than `just_now` ago decides nothing yet, unless the pace of its
-  life brings the release sooner than `slow_wait`. No clock is needed if the consumer has never
+- What was sent or acknowledged less than `just_now` ago decides nothing yet, unless its pace so far
+  brings the release sooner than `slow_wait`. No clock is needed if the consumer has never
   acknowledged any (a warning), or if it holds whole thousands.
 - The flag is not trusted if the consumer holds nothing, or far less than half the limit.
 
