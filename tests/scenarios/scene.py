@@ -25,7 +25,7 @@ from pulsar_doctor.parts.consume.attach import TYPES
 from tests.support import eventually
 
 SUBSCRIPTION = "s"
-TICK_SECONDS = 0.02  # how often a producer at a rate sends what is due
+TICK_SECONDS = 0.02  # as often at most a producer sends what is due
 RECEIVE_MILLISECONDS = 200
 LOOK_EVERY_SECONDS = 0.3
 PATIENCE_SECONDS = 120  # a machine may be busy; nothing waits longer than it has to
@@ -164,11 +164,11 @@ class Scene:
 
     def produce_on(self, per_second: float, batch: int = 1, *, keys: Sequence[str] = ()) -> None:
         """Goes on sending at that rate in the background."""
-        producer = self.producer(batch)
+        producer, pause = self.producer(batch), max(TICK_SECONDS, 1 / per_second)
 
         def run() -> None:
             began, number = time.monotonic(), 0
-            while not self.closing.wait(TICK_SECONDS):
+            while not self.closing.wait(TICK_SECONDS if number == 0 else pause):
                 while number < (time.monotonic() - began) * per_second:
                     key = keys[number % len(keys)] if keys else None
                     producer.send_async(b"busy", lambda result, message_id: None, partition_key=key)
