@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pulsar_doctor.parts.tap.options import RelayOptions
 from pulsar_doctor.parts.tap.relaying import Relay, relaying
 from pulsar_doctor.parts.tap.upstream import PING
@@ -23,6 +25,7 @@ from tests.support import eventually
 
 SECRET = b"token-of-a-customer-0123456789"
 AUTH = b"\x1a" + bytes([len(SECRET)]) + SECRET  # CommandConnect.auth_data, not in our proto
+LOOPS = ("uvloop", "asyncio")
 FUTURE = b"\xfa\x07\x05later"  # field 127, of a protocol that is newer than we are
 
 
@@ -114,6 +117,10 @@ class Peer:
         while len(data) < size and (more := self.sock.recv(size - len(data))):
             data += more
         return bytes(data)
+
+    def read_frame(self) -> bytes:
+        size = self.read(4)
+        return size + self.read(int.from_bytes(size, "big"))
 
     def rest(self) -> bytes:
         """All until the other end says that there is no more."""
@@ -224,6 +231,18 @@ def blocks_in(trace_dir: Path) -> list[Block]:
 
 def rows_in(trace_dir: Path) -> list[Row]:
     return [row for block in blocks_in(trace_dir) for row in rows_of(block)]
+
+
+@contextlib.contextmanager
+def on_loop(loop: str, folder: Path) -> Iterator[None]:
+    """A relay that is started meanwhile has this event loop, one of LOOPS."""
+    with pytest.MonkeyPatch.context() as patch:
+        if loop == "asyncio":
+            shadow = folder / "no-uvloop"
+            shadow.mkdir()
+            (shadow / "uvloop.py").write_text("raise ImportError\n")
+            patch.setenv("PYTHONPATH", str(shadow))
+        yield
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,16 +28,9 @@ from tests.parts.tap.relay.traffic import (
     sha256,
     sha256_until_end,
 )
-from tests.parts.tap.tapped import Tapped, flow, message, tapping
+from tests.parts.tap.tapped import LOOPS, flow, message, tapping
 from tests.support import eventually
 from tests.support.processes import descriptors, linux
-
-
-@pytest.fixture
-def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    with tapping(tmp_path / "t") as tapped:
-        yield tapped
-
 
 # Much of everything.
 
@@ -47,6 +40,7 @@ def send_all(end, stream: Stream, seed: int) -> None:
     end.sock.shutdown(socket.SHUT_WR)
 
 
+@pytest.mark.parametrize("tapped", LOOPS, indirect=True)
 @pytest.mark.parametrize("made", [frames, nonsense])
 @pytest.mark.parametrize("size", [16 * MIB, pytest.param(256 * MIB, marks=pytest.mark.slow)])
 def test_what_is_sent_each_way_in_pieces_of_any_length_arrives(tapped, made, size):
@@ -187,19 +181,13 @@ def message_number(row: Row) -> int | None:
 SAID = message(1, b"x" * 200_000) + b"\0\0\0\x09"  # the beginning of a frame that never ends
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tapped]:
-    with tapping(tmp_path_factory.mktemp("relay") / "t") as tapped:
-        yield tapped
-
-
 @linux
 @pytest.mark.parametrize("first", ["client", "broker"])
 @pytest.mark.parametrize("before", [b"", SAID], ids=["silent", "with its last words"])
 @pytest.mark.parametrize("after", [b"", SAID], ids=["answered by an end", "answered by more"])
-def test_ends_are_carried_over_in_every_order(shared, first, before, after):
-    open_before = descriptors(shared.relay.pid)
-    client, broker = shared.connected()
+def test_ends_are_carried_over_in_every_order(either_loop, first, before, after):
+    open_before = descriptors(either_loop.relay.pid)
+    client, broker = either_loop.connected()
     one, other = (client, broker) if first == "client" else (broker, client)
     one.send(before)
     one.sock.shutdown(socket.SHUT_WR)
@@ -215,16 +203,16 @@ def test_ends_are_carried_over_in_every_order(shared, first, before, after):
     other.sock.shutdown(socket.SHUT_WR)
     reading.join(10)
     assert heard == [after * 3]
-    assert shared.wait_for(client, "CLOSE").error_message == f"closed by the {first}"
-    assert shared.commands(client).count("CLOSE") == 1
-    eventually(lambda: descriptors(shared.relay.pid) == open_before)
+    assert either_loop.wait_for(client, "CLOSE").error_message == f"closed by the {first}"
+    assert either_loop.commands(client).count("CLOSE") == 1
+    eventually(lambda: descriptors(either_loop.relay.pid) == open_before)
 
 
 @linux
 @pytest.mark.parametrize("said", [b"", SAID], ids=["silent", "with their last words"])
-def test_both_may_end_at_the_same_moment(shared, said):
-    open_before = descriptors(shared.relay.pid)
-    client, broker = shared.connected()
+def test_both_may_end_at_the_same_moment(either_loop, said):
+    open_before = descriptors(either_loop.relay.pid)
+    client, broker = either_loop.connected()
     heard: dict[str, bytes] = {}
 
     def speak(end) -> None:
@@ -238,5 +226,5 @@ def test_both_may_end_at_the_same_moment(shared, said):
         lambda: heard.update(broker=broker.rest()),
     )
     assert heard == {"client": said, "broker": said}
-    assert shared.wait_for(client, "CLOSE")
-    eventually(lambda: descriptors(shared.relay.pid) == open_before)
+    assert either_loop.wait_for(client, "CLOSE")
+    eventually(lambda: descriptors(either_loop.relay.pid) == open_before)

@@ -14,7 +14,6 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,12 +27,6 @@ from tests.support.processes import descriptors, linux, most_of, resident_bytes
 pytestmark = linux
 RESET = struct.pack("ii", 1, 0)
 slow_run = pytest.mark.slow
-
-
-@pytest.fixture
-def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    with tapping(tmp_path / "t") as tapped:
-        yield tapped
 
 
 @pytest.fixture(scope="module", autouse=True)

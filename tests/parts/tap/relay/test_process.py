@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,6 @@ from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.wording.typed_json import to_json
 from tests.parts.tap.tapped import Tapped, blocks_in, flow, journals, message, rows_in, tapping
 from tests.support import eventually
-
-
-@pytest.fixture
-def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    with tapping(tmp_path / "t") as tapped:
-        yield tapped
 
 
 def test_taken_messages_stand_between_the_frames_in_the_order_of_arrival(tapped):

@@ -85,43 +85,6 @@ def not_found(talk: Talk, errand: Follow, why: str) -> None:
     talk.carry_out()
 
 
-def test_a_redirect_is_followed_with_what_the_client_had_said():
-    talk, errand = redirected(7)
-    route = following(talk, errand)
-    aside = asked_aside(route, SECOND, lookup(7, authoritative=True))
-    talk.client.says(flow(3))
-    assert talk.broker.hears() == flow(3)
-    talk.broker.says(message(1, b"meanwhile"))
-    assert talk.client.hears() == message(1, b"meanwhile")
-    aside.receive(redirect(THIRD, 7, authoritative=False))
-    route.heard(aside)
-    assert route.answer is None
-    last = asked_aside(route, THIRD, lookup(7))
-    last.receive(answer(THIRD, 7))
-    route.heard(last)
-    talk.conversation.followed(route.answer, (1, 1))
-    talk.carry_out()
-    assert talk.client.hears() == kept(THIRD, 7)
-    assert talk.asked() == [Name(address(THIRD))]
-    assert talk.counters.redirects_followed == 1
-    assert talk.commands()[3:] == [
-        "LOOKUP", "LOOKUP_RESPONSE", "FLOW", "MESSAGE", "LOOKUP_RESPONSE",
-    ]  # fmt: skip
-    talk.client.says(flow(4))
-    assert talk.broker.hears() == flow(4)
-
-
-def test_redirects_at_once_find_their_own_questions():
-    talk = connected()
-    talk.client.says(b"".join(lookup(n) for n in range(100)))
-    talk.broker.says(b"".join(redirect(SECOND, n) for n in reversed(range(100))))
-    assert talk.client.hears() == b""
-    for number, errand in zip(reversed(range(100)), talk.asked(), strict=True):
-        _, inquiry = following(talk, errand).next()
-        asked = wire.BaseCommand.FromString(inquiry.receive(CONNECTED)[8:]).lookup
-        assert asked.request_id == number
-
-
 def test_an_answer_of_the_taps_own_waits_for_the_end_of_a_frame_that_is_passing():
     talk, _ = redirected(5)
     big = message(1, b"x" * 100_000)
@@ -189,17 +152,6 @@ def test_an_answer_that_comes_too_late_is_not_said(end):
 
 
 # When it cannot be followed.
-
-
-def test_a_redirect_that_was_not_followed_has_the_client_ask_again():
-    talk, errand = redirected(2)
-    not_found(talk, errand, f"the broker {SECOND} cannot be reached: Connection refused")
-    told = failed(talk.client.hears(), 2)
-    assert told == f"the broker {SECOND} cannot be reached: Connection refused"
-    assert talk.counters.redirects_failed == 1
-    assert talk.commands()[-1] == "LOOKUP_RESPONSE"
-    talk.client.says(flow(1))
-    assert talk.broker.hears() == flow(1)
 
 
 @pytest.mark.parametrize(
@@ -388,20 +340,6 @@ def test_a_broker_without_an_address_that_needs_no_tls_is_not_found():
     talk.broker.says(with_tls(SECOND))
     assert failed(talk.client.hears(), 5) == NO_TLS
     assert talk.asked() == [SayAloud(NO_TLS)]
-
-
-def test_a_redirect_is_followed_to_the_tls_port():
-    talk = connected(tls=True)
-    talk.client.says(lookup(5))
-    talk.broker.says(with_tls(SECOND, 0, broker_service_url="pulsar://b:6650", authoritative=True))
-    (errand,) = talk.asked()
-    route = following(talk, errand)
-    asked_aside(route, SECOND, lookup(5, authoritative=True))
-    found(talk, with_tls(THIRD))
-    expected = with_tls(
-        THIRD, broker_service_url=f"pulsar://{THIRD}", proxy_through_service_url=True
-    )
-    assert talk.client.hears() == expected
 
 
 def test_a_close_and_a_move_name_tls_brokers():

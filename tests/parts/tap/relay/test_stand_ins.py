@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from pulsar_doctor.parts.tap.relay.addresses import Way
 from pulsar_doctor.parts.tap.relay.errands import Dial, Name
 from pulsar_doctor.trace.folder import read_meta
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.parts.tap.relay.looked_up import answer, kept, lookup, stand_in
 from tests.parts.tap.relay.transcripts import Talk, connected
-from tests.parts.tap.tapped import CONNECT, CONNECTED, Peer, Tapped, connect_frame, tapping
+from tests.parts.tap.tapped import CONNECT, CONNECTED, connect_frame, tapping
 
 BROKER, STANDS_FOR_IT = ("b", 6650), ("127.0.0.1", 7001)
 INNER = "127.0.0.1:9"  # nobody listens there
-
-
-def frame_of(peer: Peer) -> bytes:
-    size = peer.read(4)
-    return size + peer.read(int.from_bytes(size, "big"))
 
 
 def through_me(url: str, request_id: int) -> bytes:
@@ -29,12 +19,6 @@ def through_me(url: str, request_id: int) -> bytes:
     return answer(
         url, request_id, broker_service_url_tls=f"pulsar://{url}", proxy_through_service_url=True
     )
-
-
-@pytest.fixture
-def tapped(tmp_path: Path) -> Iterator[Tapped]:
-    with tapping(tmp_path / "t") as tapped:
-        yield tapped
 
 
 def test_a_lookup_is_answered_with_an_address_of_the_tap():
@@ -84,7 +68,7 @@ def test_one_broker_has_one_address_and_each_its_own(tapped):
         client.send(lookup(number))
         broker.read(len(lookup(number)))
         broker.send(answer(url, number))
-        places.append(stand_in(frame_of(client), url, number))
+        places.append(stand_in(client.read_frame(), url, number))
     assert places[0] == places[2] != places[1]
 
 
@@ -93,12 +77,12 @@ def test_behind_a_proxy_nobody_is_dialled_but_the_proxy(tapped):
     client.send(lookup(1))
     proxy.read(len(lookup(1)))
     proxy.send(through_me(INNER, 1))
-    place = stand_in(frame_of(client), INNER, 1)
+    place = stand_in(client.read_frame(), INNER, 1)
     comes = [(None, connect_frame(place)), (None, connect_frame(INNER)), (place, CONNECT)]
     for where, says in (*comes, (place, connect_frame(place))):
         comer = tapped.client(where).send(says)
         arrived = tapped.accept()
-        said = wire.BaseCommand.FromString(frame_of(arrived)[8:])
+        said = wire.BaseCommand.FromString(arrived.read_frame()[8:])
         assert said.connect.proxy_to_broker_url == INNER
         arrived.send(CONNECTED)
         assert comer.read(len(CONNECTED)) == CONNECTED
@@ -111,7 +95,7 @@ def test_what_no_lookup_named_is_refused_at_such_an_address_too(tapped):
     client.send(lookup(1))
     broker.read(len(lookup(1)))
     broker.send(answer(url, 1))
-    place = stand_in(frame_of(client), url, 1)
+    place = stand_in(client.read_frame(), url, 1)
     assert tapped.client(place).send(connect_frame(INNER)).rest() == b""
     assert tapped.relay.counters()["targets_refused"] == 1
 
@@ -127,7 +111,7 @@ def test_a_tap_that_was_told_a_name_is_called_by_it(tmp_path):
         client.send(lookup(1))
         broker.read(len(lookup(1)))
         broker.send(answer(url, 1))
-        place = stand_in(frame_of(client), url, 1, host="localhost")
+        place = stand_in(client.read_frame(), url, 1, host="localhost")
         for says in (connect_frame(place), CONNECT):  # whether or not it says where it wants to go
             comer = tapped.client(place).send(says)
             arrived = tapped.accept(server)

@@ -23,6 +23,7 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from tests.parts.tap.tapped import (
     CONNECT,
     CONNECTED,
+    LOOPS,
     PONG,
     SECRET,
     Peer,
@@ -31,23 +32,22 @@ from tests.parts.tap.tapped import (
     command_frame,
     flow,
     message,
+    on_loop,
     rows_in,
     tapping,
 )
 from tests.support import eventually
 from tests.support.certificates import certified
+from tests.support.processes import resident_bytes
 
 MIB = 1024 * 1024
 
 
-@pytest.fixture(params=["uvloop", "asyncio"])
-def loop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """The event loop of the relay that a test starts."""
-    if request.param == "asyncio":
-        shadow = tmp_path / "no-uvloop"
-        shadow.mkdir()
-        (shadow / "uvloop.py").write_text("raise ImportError\n")
-        monkeypatch.setenv("PYTHONPATH", str(shadow))
+    with on_loop(request.param, tmp_path):
+        yield
 
 
 @pytest.fixture
@@ -148,8 +148,7 @@ def test_a_client_that_reads_nothing_stops_the_broker_and_not_the_relay(
                 broker.sock.sendall(pushed)
                 sent += 1
         assert sent < 64, "the relay swallows whatever comes"
-        status = Path(f"/proc/{tapped.relay.pid}/status").read_text()
-        assert int(status.partition("VmRSS:")[2].split()[0]) < 120_000
+        assert resident_bytes(tapped.relay.pid) < 120_000_000
 
 
 def read_beneath(peer: Peer) -> bytes:
@@ -489,9 +488,9 @@ def test_a_redirect_is_followed_with_tls(tls):
     aside = tls.accept(server)
     assert aside.read(len(CONNECT)) == CONNECT
     aside.send(CONNECTED)
-    read_frame(aside)
+    aside.read_frame()
     aside.send(lookup_answer(broker_service_url_tls=f"pulsar+ssl://{url}"))
-    told = wire.BaseCommand.FromString(read_frame(client)[8:]).lookup_response
+    told = wire.BaseCommand.FromString(client.read_frame()[8:]).lookup_response
     place = told.broker_service_url_tls.removeprefix("pulsar+ssl://")
     assert place != url
     assert told == wire.BaseCommand.FromString(both(place)[8:]).lookup_response
@@ -509,14 +508,9 @@ def test_a_redirect_to_a_broker_that_is_not_trusted_gives_it_nothing(tls, pem):
     with contextlib.suppress(OSError):
         heard = tls.accept(port).rest()
     assert heard == b""
-    told = wire.BaseCommand.FromString(read_frame(client)[8:]).lookup_response
+    told = wire.BaseCommand.FromString(client.read_frame()[8:]).lookup_response
     assert told.error == 6
     assert "is for another host name" in told.message
-
-
-def read_frame(peer: Peer) -> bytes:
-    size = peer.read(4)
-    return size + peer.read(int.from_bytes(size, "big"))
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
@@ -544,7 +538,7 @@ def test_the_address_for_a_broker_has_the_name_that_the_client_used(tmp_path, ho
         came.send(asked)
         broker.read(len(asked))
         broker.send(lookup_answer(broker_service_url=f"pulsar://{url}"))
-        told = wire.BaseCommand.FromString(read_frame(came)[8:]).lookup_response
+        told = wire.BaseCommand.FromString(came.read_frame()[8:]).lookup_response
         place = told.broker_service_url_tls.removeprefix("pulsar+ssl://")
         assert place.startswith(f"{host}:")
         client(place.replace(host, "127.0.0.1"))  # its handshake checks the name
