@@ -235,22 +235,6 @@ def test_a_request_searches_the_disk_for_no_module(monkeypatch):
     assert (len(broker.asked), searches.names) == (2, [])
 
 
-def test_a_topic_that_cannot_be_read_does_not_stop_the_others():
-    def one_is_gone(asked: Asked) -> Reply:
-        if "/gone/" in asked.path:
-            return Reply(404, {"reason": "Topic gone not found"})
-        return Reply(document=STATS)
-
-    async def three(admin: Admin) -> list[Any]:
-        questions = (admin.topic_stats(topic) for topic in ("a", "gone", "b"))
-        return await asyncio.gather(*questions, return_exceptions=True)
-
-    with serving(one_is_gone) as broker:
-        first, second, third = ask(broker.url, three)
-    assert (first.document, third.document) == (STATS, STATS)
-    assert isinstance(second, NotFound)
-
-
 # Failures, one sentence each
 
 
@@ -587,14 +571,6 @@ def test_a_certificate_for_another_host_is_not_trusted(server_side, pem):
     with always(Reply(document=STATS), tls=server_side) as broker:
         told = refusal(Unreachable, by_name(broker.url), tls_trust_certs=pem / "cert.pem")
     assert "is not trusted (Hostname mismatch" in told
-
-
-def test_https_to_a_port_without_tls_and_the_other_way_round(server_side):
-    with always(Reply(document=STATS)) as broker:
-        url = broker.url.replace("http:", "https:")
-        assert refusal(Unreachable, url).startswith(f"{url} does not speak TLS (")
-    with always(Reply(document=STATS), tls=server_side) as broker:
-        assert "https://" in refusal(Unreachable, broker.url.replace("https:", "http:"))
 
 
 def test_a_client_certificate_is_shown_where_it_is_wanted(server_side, pem):

@@ -290,12 +290,6 @@ def test_a_folder_or_a_place_that_is_not_there(tmp_path: Path) -> None:
     assert error.exit_code == 3
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    error = refusal(lambda: save(Path("/dev/full"), reading()))
-    assert str(error).startswith("cannot write /dev/full: No space left on device; ")
-    assert error.exit_code == 3
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -167,12 +167,6 @@ def test_a_window_that_cannot_be_is_wrong_usage(window, interval):
         SamplingPlan(window, interval)
 
 
-def test_a_name_that_is_no_topic_is_wrong_usage_and_nothing_is_asked():
-    with cluster({}) as broker, pytest.raises(InputError, match="is not a topic"):
-        read(broker.url, "t/n/x", "a/b")
-    assert broker.asked == []
-
-
 def test_a_topic_named_twice_is_read_once():
     with cluster({"x/stats": stats()}) as broker:
         told = read(broker.url, "t/n/x", "persistent://t/n/x", plan=ONCE)
@@ -508,18 +502,6 @@ def test_a_topic_that_cannot_be_read_does_not_stop_the_others(reply, says, gone)
     assert (unread.topic, unread.gone) == (f"{HOME}bad", gone)
     assert says in unread.reason
     assert asked_for(broker)["bad/stats"] in (1, 3)  # not again at each beat
-
-
-def test_a_topic_that_does_not_answer_in_time_does_not_stop_the_others():
-    def never_in_time() -> dict[str, Any]:
-        time.sleep(4)
-        return stats()
-
-    with cluster({"x/stats": stats(), "slow/stats": never_in_time}) as broker:
-        told = read(broker.url, "t/n/slow", "t/n/x", timeout_seconds=2)
-    assert [window.topic for window in told.windows] == [f"{HOME}x"]
-    assert len(told.windows[0].window.samples) >= 2
-    assert "did not answer for the stats" in reasons(told)["slow"]
 
 
 def test_a_topic_that_is_not_there_is_told_by_the_question_for_its_partitions():

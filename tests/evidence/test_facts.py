@@ -65,11 +65,12 @@ def test_a_number_of_one_consumer() -> None:
     assert found.same("con.permits_counter", 0) is False
 
 
-def test_nothing_is_reported_of_a_consumer_that_only_a_trace_lists() -> None:
+@pytest.mark.parametrize("place", [1, 7])
+def test_nothing_is_reported_of_a_consumer_that_only_a_trace_lists(place: int) -> None:
     found = facts(1, 1, 1)
-    assert found.now("con.permits_counter", 1) is None
-    assert found.grew("con.permits_counter", 1) is None
-    assert found.same("con.permits_counter", 1) is None
+    assert found.now("con.permits_counter", place) is None
+    assert found.grew("con.permits_counter", place) is None
+    assert found.same("con.permits_counter", place) is None
 
 
 def test_that_no_chunks_were_published_is_not_known() -> None:
@@ -83,9 +84,3 @@ def test_what_no_document_reports_is_not_reported() -> None:
     assert found.now("topic.waiting_reads", None) is None
     assert found.now("sub.consumer_listed_twice", None) is None
     assert found.now("sub.consumers", None) == 1
-
-
-def test_of_a_consumer_that_only_a_trace_has_nothing_is_reported() -> None:
-    found = facts(1, 1)
-    assert found.now("con.permits_counter", 7) is None
-    assert found.same("con.permits_counter", 7) is None
