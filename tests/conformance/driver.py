@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -94,6 +97,74 @@ class Consumer(Protocol):
 
     def close(self) -> None:
         """Closes it."""
+
+
+class Held:
+    """What is alike of consumers that this process holds by their own object.
+
+    error: what that raises; `taken` and `words` read a message and an error of it.
+    """
+
+    error: type[Exception] = Exception
+
+    def __init__(self, consumer: Any, queue: int, gate: Gate) -> None:
+        self._consumer = consumer
+        self._queue = queue
+        self._gate = gate
+        self._waiting: Future[Any] | None = None
+
+    def taken(self, message: Any) -> Taken:
+        raise NotImplementedError
+
+    def words(self, error: Exception) -> str:
+        return str(error)
+
+    def next(self, seconds: float) -> Any:
+        """The next message; None where none comes in time."""
+        raise NotImplementedError
+
+    def receive(self, count: int = 1, seconds: float = RECEIVE_SECONDS) -> list[Taken]:
+        taken: list[Taken] = []
+        while len(taken) < count and (message := self._one(seconds)) is not None:
+            taken.append(self.taken(message))
+        return taken
+
+    def _one(self, seconds: float) -> Any:
+        if self._queue:
+            return self.next(seconds)
+        if self._waiting is None:  # a zero queue can only wait for ever
+            self._waiting = Future()
+            threading.Thread(target=self._wait, args=(self._waiting,), daemon=True).start()
+        try:
+            message = self._waiting.result(seconds)
+        except NotYet:
+            return None
+        self._waiting = None
+        return message
+
+    def _wait(self, result: Future[Any]) -> None:
+        try:
+            result.set_result(self._consumer.receive())
+        except self.error as error:
+            result.set_exception(Refused(self.words(error)))
+
+    def ack(self, taken: list[Taken]) -> None:
+        for each in taken:
+            self._consumer.acknowledge(each.handle)
+
+    def let(self, count: int) -> None:
+        self._gate.open.release(count)
+
+    def begun(self) -> int:
+        return self._gate.begun
+
+    def close(self) -> None:
+        self._gate.close()
+        with contextlib.suppress(self.error):
+            self._consumer.close()
+        if self._waiting is not None:
+            with contextlib.suppress(Refused, NotYet):
+                self._waiting.result(RECEIVE_SECONDS)  # closing it has ended the wait
 
 
 class Client(Protocol):

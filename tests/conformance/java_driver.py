@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
+from tests.conformance.driver import Consumer, Gate, Held, Refused, Taken, Wanted
 
 API = "org.apache.pulsar.client.api"
 TYPES = {
@@ -55,45 +52,21 @@ class Listener:
         implements = [f"{API}.MessageListener"]  # noqa: RUF012
 
 
-class JavaConsumer:
-    def __init__(self, java: Any, consumer: Any, queue: int, gate: Gate) -> None:
+class JavaConsumer(Held):
+    def __init__(self, java: Java, consumer: Any, queue: int, gate: Gate) -> None:
+        super().__init__(consumer, queue, gate)
         self._java = java
-        self._consumer = consumer
-        self._queue = queue
-        self._gate = gate
-        self._waiting: Future[Any] | None = None
 
-    def receive(self, count: int = 1, seconds: float = RECEIVE_SECONDS) -> list[Taken]:
-        taken: list[Taken] = []
-        while len(taken) < count:
-            message = self._one(seconds)
-            if message is None:
-                break
-            taken.append(_taken(self._java, message.getMessageId()))
-        return taken
+    def taken(self, message: Any) -> Taken:
+        at = message.getMessageId()
+        # Every class that the client gives has these; of a topic's id it is the inner one.
+        return Taken(at, at.getLedgerId(), at.getEntryId(), at.getBatchIndex())
 
-    def _one(self, seconds: float) -> Any:
-        if self._queue:
-            return self._consumer.receive(int(seconds * 1000), self._java.milliseconds)
-        if self._waiting is None:
-            self._waiting = Future()
-            threading.Thread(target=self._wait, args=(self._waiting,), daemon=True).start()
-        try:
-            message = self._waiting.result(seconds)
-        except NotYet:
-            return None
-        self._waiting = None
-        return message
+    def words(self, error: Exception) -> str:
+        return _words(error)
 
-    def _wait(self, result: Future[Any]) -> None:
-        try:
-            result.set_result(self._consumer.receive())
-        except Exception as error:
-            result.set_exception(Refused(_words(error)))
-
-    def ack(self, taken: list[Taken]) -> None:
-        for each in taken:
-            self._consumer.acknowledge(each.handle)
+    def next(self, seconds: float) -> Any:
+        return self._consumer.receive(int(seconds * 1000), self._java.milliseconds)
 
     def nack(self, taken: list[Taken]) -> None:
         for each in taken:
@@ -107,17 +80,6 @@ class JavaConsumer:
 
     def resume(self) -> None:
         self._consumer.resume()
-
-    def let(self, count: int) -> None:
-        self._gate.open.release(count)
-
-    def begun(self) -> int:
-        return self._gate.begun
-
-    def close(self) -> None:
-        self._gate.close()
-        with contextlib.suppress(Exception):
-            self._consumer.close()
 
 
 class JavaReader(JavaConsumer):
@@ -243,13 +205,6 @@ class JavaClient:
     def close(self) -> None:
         with contextlib.suppress(Exception):
             self._client.close()
-
-
-def _taken(java: Any, message_id: Any) -> Taken:
-    # Every class that the client gives has these; of a topic's id it is the inner one.
-    return Taken(
-        message_id, message_id.getLedgerId(), message_id.getEntryId(), message_id.getBatchIndex()
-    )
 
 
 def _words(error: Exception) -> str:

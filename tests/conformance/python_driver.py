@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
 from typing import Any
 
 import _pulsar
 import pulsar
 
 from pulsar_doctor.parts.consume.attach import TYPES
-from tests.conformance.driver import RECEIVE_SECONDS, Consumer, Gate, Refused, Taken, Wanted
+from tests.conformance.driver import Consumer, Gate, Held, Refused, Taken, Wanted
 
 CRYPTO = {
     "fail": pulsar.ConsumerCryptoFailureAction.FAIL,
@@ -21,47 +18,16 @@ CRYPTO = {
 }
 
 
-class PythonConsumer:
-    def __init__(self, consumer: Any, queue: int, gate: Gate) -> None:
-        self._consumer = consumer
-        self._queue = queue
-        self._gate = gate
-        self._waiting: Future[Any] | None = None
+class PythonConsumer(Held):
+    error = _pulsar.PulsarException
 
-    def receive(self, count: int = 1, seconds: float = RECEIVE_SECONDS) -> list[Taken]:
-        taken: list[Taken] = []
-        while len(taken) < count:
-            message = self._one(seconds)
-            if message is None:
-                break
-            taken.append(_taken(message))
-        return taken
+    def taken(self, message: Any) -> Taken:
+        at = message.message_id()
+        return Taken(message, at.ledger_id(), at.entry_id(), at.batch_index())
 
-    def _one(self, seconds: float) -> Any:
-        if self._queue:
-            try:
-                return self._consumer.receive(timeout_millis=int(seconds * 1000))
-            except _pulsar.Timeout:
-                return None
-        if self._waiting is None:  # a zero queue can only wait for ever
-            self._waiting = Future()
-            threading.Thread(target=self._wait, args=(self._waiting,), daemon=True).start()
-        try:
-            message = self._waiting.result(seconds)
-        except NotYet:
-            return None
-        self._waiting = None
-        return message
-
-    def _wait(self, result: Future[Any]) -> None:
-        try:
-            result.set_result(self._consumer.receive())
-        except _pulsar.PulsarException as error:
-            result.set_exception(Refused(str(error)))
-
-    def ack(self, taken: list[Taken]) -> None:
-        for each in taken:
-            self._consumer.acknowledge(each.handle)
+    def next(self, seconds: float) -> Any:
+        with contextlib.suppress(_pulsar.Timeout):
+            return self._consumer.receive(timeout_millis=int(seconds * 1000))
 
     def nack(self, taken: list[Taken]) -> None:
         for each in taken:
@@ -76,27 +42,11 @@ class PythonConsumer:
     def resume(self) -> None:
         self._consumer.resume_message_listener()
 
-    def let(self, count: int) -> None:
-        self._gate.open.release(count)
-
-    def begun(self) -> int:
-        return self._gate.begun
-
-    def close(self) -> None:
-        self._gate.close()
-        with contextlib.suppress(_pulsar.PulsarException):
-            self._consumer.close()
-        if self._waiting is not None:
-            with contextlib.suppress(Refused):
-                self._waiting.result(RECEIVE_SECONDS)  # closing it has ended the wait
-
 
 class PythonReader(PythonConsumer):
     def _one(self, seconds: float) -> Any:
-        try:
+        with contextlib.suppress(_pulsar.Timeout):
             return self._consumer.read_next(timeout_millis=int(seconds * 1000))
-        except _pulsar.Timeout:
-            return None
 
 
 class PythonClient:
@@ -161,8 +111,3 @@ class PythonClient:
 def _id(taken: Taken) -> Any:
     handle = taken.handle
     return handle if isinstance(handle, pulsar.MessageId) else handle.message_id()
-
-
-def _taken(message: Any) -> Taken:
-    message_id = message.message_id()
-    return Taken(message, message_id.ledger_id(), message_id.entry_id(), message_id.batch_index())
