@@ -36,10 +36,11 @@ from pulsar_doctor.report.incident.page import page
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import values_of
 from tests.checkup.test_case import judge
+from tests.made.frames import field
 from tests.parts.capture.packing import START_NS, Talk
 from tests.parts.tap.tapped import CONNECTED, command_frame, flow, frame
 from tests.report.checkups import written
-from tests.wire.test_batches import field, part_of
+from tests.wire.test_batches import part_of
 
 SECRET, NAME = re.compile(rb"SECRET-\d{4}"), re.compile(rb"NAME-\d\d|10\.77\.0\.\d+")
 TOPIC, SUBSCRIPTION = "persistent://NAME-01/NAME-02/NAME-03", "NAME-04"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_doctor import cli
-from pulsar_doctor.errors import FramingError
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.trace.reading import Trace
@@ -32,11 +28,11 @@ from pulsar_doctor.wire.columns import (
     UNPARSED,
     Row,
 )
-from pulsar_doctor.wire.framing import Cutter, prefixed, varint
+from pulsar_doctor.wire.framing import Cutter, varint
 from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_json
 from pulsar_doctor.wire.text import MARK, text_of
-from tests.trace.journals import MASK, START_US, Wire, values, write_trace
-from tests.wire import fuzz_wire
+from tests.made.frames import command_of, field, frame
+from tests.trace.journals import MASK, START_US, values, write_trace
 
 Run = Callable[..., tuple[int, str, str]]
 STRANGE = "oré".encode() + b"-\xff\xfe\xed\xa0\x80"
@@ -56,19 +52,13 @@ READERS = (
 # Bytes as a client writes them, which may be what no library of ours would write.
 
 
-def text(number: int, value: bytes) -> bytes:
-    return varint(number << 3 | 2) + prefixed(value)
-
-
-def frame(code: int, body: bytes, behind: bytes = b"") -> bytes:
-    command = b"\x08" + varint(code) + text(code, body)
-    size = len(command).to_bytes(4, "big")
-    return (4 + len(command) + len(behind)).to_bytes(4, "big") + size + command + behind
+def as_frame(code: int, body: bytes, behind: bytes = b"") -> bytes:
+    return frame(command_of(code, body), behind)
 
 
 def subscribe(topic: bytes, subscription: bytes, name: bytes) -> bytes:
-    body = text(1, topic) + text(2, subscription) + b"\x18\x01\x20\x01\x28\x01" + text(6, name)
-    return frame(4, body)
+    body = field(1, topic) + field(2, subscription) + b"\x18\x01\x20\x01\x28\x01" + field(6, name)
+    return as_frame(4, body)
 
 
 def read_of(stream: bytes, direction: str, at_us: int) -> bytes:
@@ -86,14 +76,14 @@ def sent(
     message = b"\x08\x01\x12\x04\x08\x07\x10"
     behind = b"\x0e\x01\0\0\0\0\0\0\0\x02\x18\x05payload"
     said = [
-        (frame(2, text(1, version)), TO_BROKER),
-        (frame(23, text(1, topic) + b"\x10\x05"), TO_BROKER),
-        (frame(5, text(1, topic) + b"\x10\x09\x18\x06"), TO_BROKER),
+        (as_frame(2, field(1, version)), TO_BROKER),
+        (as_frame(23, field(1, topic) + b"\x10\x05"), TO_BROKER),
+        (as_frame(5, field(1, topic) + b"\x10\x09\x18\x06"), TO_BROKER),
         (subscribe(topic, subscription, name), TO_BROKER),
-        (frame(13, b"\x08\x01"), TO_CLIENT),
-        (frame(11, b"\x08\x01\x10\x0a"), TO_BROKER),
-        (b"".join(frame(9, message + bytes([entry]), behind) for entry in (1, 2)), TO_CLIENT),
-        (frame(10, b"\x08\x01\x10\x00\x1a\x04\x08\x07\x10\x01"), TO_BROKER),
+        (as_frame(13, b"\x08\x01"), TO_CLIENT),
+        (as_frame(11, b"\x08\x01\x10\x0a"), TO_BROKER),
+        (b"".join(as_frame(9, message + bytes([entry]), behind) for entry in (1, 2)), TO_CLIENT),
+        (as_frame(10, b"\x08\x01\x10\x00\x1a\x04\x08\x07\x10\x01"), TO_BROKER),
     ]
     opened = pack_event("OPEN", client_addr="10.0.0.7:5000", broker_addr="10.0.0.1:6650")
     blocks = [pack_block([opened], ts=START_US, mono_ns=0, conn_id=0)]
@@ -241,9 +231,9 @@ def test_permits_that_no_column_holds_are_no_damage(
 ) -> None:
     """One by one, and as the sum of several."""
     blocks = sent()
-    one = frame(11, b"\x08\x01\x10" + varint(permits))
+    one = as_frame(11, b"\x08\x01\x10" + varint(permits))
     if direction == TO_CLIENT:
-        one = frame(9, b"\x08\x01\x12\x04\x08\x07\x10\x03\x30" + varint(permits))
+        one = as_frame(9, b"\x08\x01\x12\x04\x08\x07\x10\x03\x30" + varint(permits))
     for at in range(4):
         blocks.append(read_of(one, direction, START_US + 20_000 + at))
     path = write_trace(tmp_path / "t.ptrace", blocks)
@@ -260,7 +250,7 @@ def test_a_moment_that_no_calendar_has_is_not_told(
 ) -> None:
     metadata = b"\x18" + varint(publish_ms)
     behind = b"\x0e\x01\0\0\0\0" + len(metadata).to_bytes(4, "big") + metadata + b"payload"
-    late = frame(9, b"\x08\x01\x12\x04\x08\x07\x10\x03", behind)
+    late = as_frame(9, b"\x08\x01\x12\x04\x08\x07\x10\x03", behind)
     path = write_trace(tmp_path / "t.ptrace", [*sent(), read_of(late, TO_CLIENT, START_US + 9000)])
     code, out, err = run("trace", "show", "-o", "jsonl", path)
     assert (code, err) == (0, "")
@@ -275,25 +265,6 @@ def test_a_moment_that_no_calendar_has_is_not_told(
 def strange_strings(stream: bytes) -> bytes:
     """The strings of the fuzz's tapes are text; here their bytes are not."""
     return stream.replace(b"\xc2", b"\xff").replace(b"\xc3", b"\xed")
-
-
-def say(said: Wire, data: bytes, conn_id: int) -> int:
-    """What this tape makes a client and a broker say, cut at some places; how many frames."""
-    tape = fuzz_wire.Tape(data)
-    strange, pieces_first = tape.number(1), fuzz_wire.Tape(tape.piece(12))
-    stream = fuzz_wire.stream_of(tape)
-    cutter, frames = Cutter(fuzz_wire.HELD), 0
-    with contextlib.suppress(FramingError):
-        for piece in fuzz_wire.pieces_of(
-            pieces_first, strange_strings(stream) if strange else stream
-        ):
-            try:
-                cutter.feed(piece)
-            finally:
-                frames += len(cutter.frames)
-                records = MASK.pack_all(cutter.frames)
-                said.say(DIRECTIONS[len(said.blocks) % 2], *records, conn_id=conn_id)
-    return frames
 
 
 def fitting(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
@@ -311,44 +282,3 @@ def fitting(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
 
 
 INTS = ("int16", "int32", "int64")
-
-
-def they_are_sealed_and_read_back(tapes: list[bytes], run: Callable[..., tuple[int, str]]) -> None:
-    said = Wire().open().subscribe().flow(5)
-    rows = 8 + sum(say(said, data, at % 3) for at, data in enumerate(tapes))
-    said.messages([1, 2]).close()
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_trace(Path(folder), said.blocks, parts=2)
-        unsealed = fitting(Trace(path).rows())
-        assert len(unsealed) == rows
-        for reader in READERS:
-            code, err = run(*reader, path)
-            assert code in (0, 1, 3), reader
-            assert "mistake" not in err, reader
-        assert values(Trace(path).rows()) == unsealed
-        found = verify(path)
-        assert (found.sealed_rows, found.problems) == (rows, [])
-
-
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("examples", [4, pytest.param(400, marks=pytest.mark.slow)])
-def test_whatever_the_bytes_each_command_is_a_row_that_every_reader_reads(
-    examples: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(*arguments: object) -> tuple[int, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        return code, capsys.readouterr().err
-
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],  # a trace takes long to make: what fails is told as it is
-    )
-    @given(st.lists(st.binary(min_size=50, max_size=200), min_size=10, max_size=30))
-    def try_it(tapes: list[bytes]) -> None:
-        they_are_sealed_and_read_back(tapes, run)
-
-    try_it()

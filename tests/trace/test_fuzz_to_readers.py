@@ -18,11 +18,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
-from pulsar_doctor import cli
 from pulsar_doctor.errors import FramingError
 from pulsar_doctor.report.stall_check.formats import FORMATS
 from pulsar_doctor.trace.reading import Trace
@@ -31,11 +30,9 @@ from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED
 from pulsar_doctor.wire.framing import Cutter
 from pulsar_doctor.wire.journal import DIRECTIONS, pack_event
 from tests.trace.journals import MASK, Wire, values, write_trace
-from tests.trace.test_any_bytes import fitting, frame, strange_strings, subscribe
+from tests.trace.test_any_bytes import READERS as FEW
+from tests.trace.test_any_bytes import as_frame, fitting, strange_strings, subscribe
 from tests.wire import fuzz_wire
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(7200)
 ANALYZED_TOGETHER = 25  # traces: Spark takes seconds for each question
@@ -79,7 +76,7 @@ def stream_of(chance: random.Random) -> bytes:
         return chance.randbytes(chance.randrange(300))
     if kind == 1:
         return b"".join(
-            frame(chance.choice(fuzz_wire.CODES) & 127, chance.randbytes(chance.randrange(60)))
+            as_frame(chance.choice(fuzz_wire.CODES) & 127, chance.randbytes(chance.randrange(60)))
             for _ in range(chance.randrange(1, 30))
         )
     if kind == 2:
@@ -113,12 +110,15 @@ def speak(said: Wire, chance: random.Random, conn_id: int, counted: Counted) -> 
     return len(expected.frames) + broken
 
 
-def a_round(seed: int, path: Path, run: Run, counted: Counted) -> None:
+def a_round(
+    seed: int, path: Path, run: Run, counted: Counted, most: int = 200, readers: Any = READERS
+) -> None:
+    """A trace of 10 to `most` streams of one way each, and these readers of it."""
     chance = random.Random(seed)
     said = Wire().open().subscribe().flow(chance.choice((0, 1, 5, 1000)))
     said.messages(range(3))
     expected = 8 + sum(
-        speak(said, chance, at % 3, counted) for at in range(chance.randrange(10, 200))
+        speak(said, chance, at % 3, counted) for at in range(chance.randrange(10, most))
     )
     if chance.randrange(2):
         said.close()
@@ -128,7 +128,7 @@ def a_round(seed: int, path: Path, run: Run, counted: Counted) -> None:
     counted.unparsed.update(row.error_code or "" for row in unsealed if row.command == UNPARSED)
     before = fitting(unsealed)
     assert len(before) == expected, "each frame is a row"
-    for reader in READERS:
+    for reader in readers:
         code, out, err = run(*reader, path)
         assert code in CODES, reader
         assert "mistake" not in err, (reader, err)
@@ -154,15 +154,17 @@ def analyzed(folder: Path, rows: int, run: Run) -> None:
     assert json.loads(out)["events"] == rows
 
 
+@pytest.mark.parametrize("seed", [-1, -2, -3, -4])
+def test_whatever_the_bytes_each_command_is_a_row_that_every_reader_reads(
+    tmp_path: Path, run: Run, seed: int
+) -> None:
+    a_round(seed, tmp_path / "t.ptrace", run, Counted(), most=20, readers=FEW)
+
+
 @pytest.mark.slow
 def test_whatever_the_wire_says_is_a_row_that_every_reader_reads(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Run, spark: Any
 ) -> None:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
     seconds = float(os.environ.get("PULSAR_DOCTOR_FUZZ_SECONDS", "600"))
     seed = int(os.environ.get("PULSAR_DOCTOR_FUZZ_SEED", "1"))
     counted, together, until = Counted(), tmp_path / "together", time.monotonic() + seconds

@@ -20,6 +20,7 @@ from pulsar_doctor.wire import commands, framing, journal, masking, redaction
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import NAMES, values_of
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, Cutter, Frame
+from tests.made.frames import frame
 
 FRAME_BYTES_MOST = DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
 HELD = frozenset({2, 15, 16, 24, 68})
@@ -64,14 +65,14 @@ def stream_of(tape: Tape) -> bytes:
 
 def _known(tape: Tape, said: bytearray) -> None:
     """A command as the protocol has it, with some of its fields."""
-    said += _framed(_command(tape).SerializeToString() + tape.piece(tape.number(3) // 3 * 5))
+    said += frame(_command(tape).SerializeToString() + tape.piece(tape.number(3) // 3 * 5))
 
 
 def _odd(tape: Tape, said: bytearray) -> None:
     """A command of any number, with any bytes."""
     code = tape.one_of(CODES)
     number = bytes([code]) if code < 128 else bytes([code & 0x7F | 0x80, code >> 7])
-    said += _framed(b"\x08" + number + tape.piece(tape.number(40)), tape.piece(tape.number(20)))
+    said += frame(b"\x08" + number + tape.piece(tape.number(40)), tape.piece(tape.number(20)))
 
 
 def _with_payload(tape: Tape, said: bytearray) -> None:
@@ -94,12 +95,12 @@ def _with_payload(tape: Tape, said: bytearray) -> None:
         broker_metadata = tape.piece(tape.number(10))
         size = len(broker_metadata) if tape.number(5) else tape.number(100)
         part = b"\x0e\x02" + struct.pack(">I", size) + broker_metadata + part
-    said += _framed(command.SerializeToString(), part[: len(part) - tape.number(15) // 14 * 5])
+    said += frame(command.SerializeToString(), part[: len(part) - tape.number(15) // 14 * 5])
 
 
 def _tiny(tape: Tape, said: bytearray) -> None:
     """A command that ends before it could say its type, and what stands behind it."""
-    said += _framed(tape.piece(tape.number(3)), tape.piece(tape.number(6)))
+    said += frame(tape.piece(tape.number(3)), tape.piece(tape.number(6)))
 
 
 def _mutated(tape: Tape, said: bytearray) -> None:
@@ -177,10 +178,6 @@ NUMBERS = {
     _FIELD.CPPTYPE_UINT32: _edge(32, False),
     _FIELD.CPPTYPE_UINT64: _edge(64, False),
 }
-
-
-def _framed(command: bytes, behind: bytes = b"") -> bytes:
-    return struct.pack(">II", 4 + len(command) + len(behind), len(command)) + command + behind
 
 
 # How it is cut: once with care and slowly, to compare with.
@@ -321,7 +318,7 @@ def a_damaged_journal_loses_rows_and_gains_none(tape: Tape) -> None:
     damage = Tape(tape.piece(40))
     blocks: list[bytes] = []
     while not tape.over and len(blocks) < 4:
-        frames = Cutter().feed(_framed(_command(tape).SerializeToString()) * tape.number(3))
+        frames = Cutter().feed(frame(_command(tape).SerializeToString()) * tape.number(3))
         blocks.append(block_of(MASK.pack_all(frames), at=len(blocks)))
     damaged = bytearray(b"".join(blocks))
     for _ in range(1 + damage.number(3)):

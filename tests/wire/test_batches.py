@@ -13,7 +13,7 @@ from pulsar_doctor.errors import TraceError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import NAMES, SET_ASIDE, UNPARSED, values_of
 from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of
-from pulsar_doctor.wire.framing import HEAD_BYTES_MOST, Cutter, Frames, prefixed, varint
+from pulsar_doctor.wire.framing import HEAD_BYTES_MOST, Cutter, Frames, varint
 from pulsar_doctor.wire.journal import (
     BATCH,
     VERSION,
@@ -24,6 +24,7 @@ from pulsar_doctor.wire.journal import (
     read_blocks,
 )
 from pulsar_doctor.wire.masking import FREQUENT_CODES, Mask
+from tests.made.frames import command_of, field, frame
 
 CANARY = b"Canary-0123456789-secret"
 MASK = Mask(b"salt")
@@ -40,33 +41,21 @@ VERSION_1 = bytes.fromhex(
 )
 
 
-def field(number: int, value: bytes) -> bytes:
-    return varint(number << 3 | 2) + prefixed(value)
-
-
-def framed(command: bytes, part: bytes = b"") -> bytes:
-    return struct.pack(">II", 4 + len(command) + len(part), len(command)) + command + part
-
-
 def part_of(metadata: bytes, payload: bytes = b"", *, broker_metadata: bytes | None = b"") -> bytes:
     begin = b"" if broker_metadata is None else struct.pack(">HI", 0x0E02, len(broker_metadata))
     sizes = struct.pack(">HII", 0x0E01, 7, len(metadata))
     return begin + (broker_metadata or b"") + sizes + metadata + payload
 
 
-def command_of(code: int, body: bytes, behind: bytes = b"") -> bytes:
-    return b"\x08" + varint(code) + field(code, body) + behind
-
-
 def message(entry_id: int, metadata: bytes = b"\x18\x05", **fields: object) -> bytes:
     message_id = wire.MessageId(ledger_id=35, entry_id=entry_id)
     body = wire.Message(consumer_id=1, message_id=message_id, **fields).SerializeToString()
-    return framed(command_of(9, body), part_of(metadata, b"payload"))
+    return frame(command_of(9, body), part_of(metadata, b"payload"))
 
 
 def flow(permits: int) -> bytes:
     body = wire.Flow(consumer_id=1, message_permits=permits).SerializeToString()
-    return framed(command_of(11, body))
+    return frame(command_of(11, body))
 
 
 def rows(blocks: list[bytes]) -> list[tuple[object, ...]]:
@@ -177,24 +166,24 @@ def frames_made(draw: st.DrawFn) -> bytes:
         body = draw(st.binary(max_size=30))
     command = command_of(code, body, draw(beside))
     if code not in (6, 9):
-        return framed(command)
+        return frame(command)
     part = part_of(
         draw(metadata),
         draw(st.binary(max_size=20)),
         broker_metadata=draw(st.none() | st.binary(max_size=12)),
     )
-    return framed(command, draw(st.sampled_from([part, part, part, part, b""])))
+    return frame(command, draw(st.sampled_from([part, part, part, part, b""])))
 
 
 def test_frequent_frames_of_one_read_are_one_record():
-    part = only_part(together(message(1) + framed(command_of(11, b"\x08\x01\x10\x05"))))
+    part = only_part(together(message(1) + frame(command_of(11, b"\x08\x01\x10\x05"))))
     assert isinstance(part, Batch)
     assert [record.code for record in part.records()] == [9, 11]
     assert len(part.metadata) == 1
 
 
 def test_a_rare_frame_parts_the_read_and_no_more():
-    rare = framed(command_of(13, b""))
+    rare = frame(command_of(13, b""))
     ((block, _),) = read_blocks(
         b"".join(together(message(1) + message(2) + rare + rare + message(3)))
     )
@@ -203,7 +192,7 @@ def test_a_rare_frame_parts_the_read_and_no_more():
 
 
 def test_pings_are_masked_with_all_that_comes_often():
-    stream = framed(command_of(18, b"")) + flow(7) + framed(command_of(19, field(3, CANARY)))
+    stream = frame(command_of(18, b"")) + flow(7) + frame(command_of(19, field(3, CANARY)))
     blocks = together(stream)
     assert isinstance(only_part(blocks), Batch)
     assert [row[NAMES.index("command")] for row in rows(blocks)] == ["PING", "FLOW", "PONG"]
@@ -211,7 +200,7 @@ def test_pings_are_masked_with_all_that_comes_often():
 
 
 def test_a_flood_of_unknown_commands_is_kept_without_their_shapes():
-    stream = b"".join(framed(command_of(99, field(1, b"%d" % number))) for number in range(4_000))
+    stream = b"".join(frame(command_of(99, field(1, b"%d" % number))) for number in range(4_000))
     records = [row[NAMES.index("raw")] for row in rows(together(stream))]
     assert len(records) == 4_000
     assert records[0]
@@ -227,8 +216,8 @@ def test_a_frame_that_is_too_long_is_one_command_set_aside():
 
 
 def test_an_error_among_the_receipts_of_acks_is_redacted():
-    fine = framed(command_of(38, b"\x08\x01\x30\x05"))
-    error = framed(command_of(38, b"\x08\x01\x20\x01\x30\x06" + field(5, b"token=" + CANARY)))
+    fine = frame(command_of(38, b"\x08\x01\x30\x05"))
+    error = frame(command_of(38, b"\x08\x01\x20\x01\x30\x06" + field(5, b"token=" + CANARY)))
     assert isinstance(only_part(together(fine + fine)), Batch)
     blocks = together(fine + error + fine)
     assert CANARY not in b"".join(blocks)
@@ -254,7 +243,7 @@ def test_messages_of_any_kind_are_read_alike_in_any_company(kinds, data):
     ]
     heads = [data.draw(metadata) for _ in range(4)]
     stream = b"".join(
-        framed(command_of(9, bodies[kind].SerializeToString()), part_of(heads[kind], b"p"))
+        frame(command_of(9, bodies[kind].SerializeToString()), part_of(heads[kind], b"p"))
         for kind in kinds
     )
     assert rows(together(stream)) == rows(one_by_one(stream))
@@ -268,8 +257,8 @@ def test_messages_of_any_kind_are_read_alike_in_any_company(kinds, data):
         (message(7, consumer_epoch=3), "consumer_epoch"),
         (message(7, b"\x98\x01" + varint(1_790_000_000_000)), "deliver_at"),
         (message(7, field(6, b"k")), "key_hash"),
-        (framed(command_of(9, b"\x12\x02\x20\x05"), part_of(b"")), "batch_index"),
-        (framed(command_of(9, b"\x12\x02\x18\x05"), part_of(b"")), "partition"),
+        (frame(command_of(9, b"\x12\x02\x20\x05"), part_of(b"")), "batch_index"),
+        (frame(command_of(9, b"\x12\x02\x18\x05"), part_of(b"")), "partition"),
     ],
 )
 def test_what_only_one_of_many_messages_has_is_read(rare, name):
@@ -283,7 +272,7 @@ def test_what_only_one_of_many_messages_has_is_read(rare, name):
 @pytest.mark.parametrize(
     "hostile",
     [
-        framed(command_of(9, b"\x0a\x7f")),  # ends behind its message
+        frame(command_of(9, b"\x0a\x7f")),  # ends behind its message
         message(7, b"\x32\x7f" + CANARY),
     ],
 )
@@ -348,7 +337,7 @@ def test_a_long_command_and_long_metadata_are_told_apart_from_short_ones():
         properties = field(4, field(1, b"k") + field(2, bytes(size)))
         acked = [wire.MessageId(ledger_id=1, entry_id=entry) for entry in range(size // 10)]
         ack = wire.Ack(consumer_id=1, message_id=acked).SerializeToString()
-        stream = message(size, b"\x18\x07" + properties) + framed(command_of(10, ack)) + message(3)
+        stream = message(size, b"\x18\x07" + properties) + frame(command_of(10, ack)) + message(3)
         assert rows(together(stream)) == rows(one_by_one(stream))
         assert isinstance(only_part(together(stream)), Batch)
         whole, cut = Cutter().feed(stream), Cutter()

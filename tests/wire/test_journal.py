@@ -3,16 +3,14 @@ from __future__ import annotations
 import base64
 import itertools
 import tracemalloc
-from pathlib import Path
 
 import pytest
-from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from pulsar_doctor.wire.framing import Frame, code_of
+from pulsar_doctor.wire.framing import Frame, code_of, varint
 from pulsar_doctor.wire.journal import (
     EVENT,
     FILE_HEADER,
@@ -31,28 +29,11 @@ from pulsar_doctor.wire.journal import (
 )
 from pulsar_doctor.wire.masking import KNOWN_CODES, Mask
 from pulsar_doctor.wire.redaction import RAW_BYTES_MOST, blanked, redact
+from tests.made.frames import command_of, field
 
 CANARY = "Canary-0123456789-secret"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.dGhlLXNpZ25hdHVyZQ"
 MASK = Mask(b"salt")
-
-
-def field(number: int, value: bytes | str) -> bytes:
-    """A length-delimited field, as any version of the protocol may bring one."""
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def command_of(code: int, body: bytes) -> bytes:
-    return b"\x08" + varint(code) + field(code, body)
 
 
 def frame(command: bytes, metadata: bytes | None = None) -> Frame:
@@ -389,18 +370,3 @@ def test_a_foreign_file_is_refused(data):
 def test_a_journal_of_a_newer_program_is_refused():
     with pytest.raises(TraceError, match=f"version {VERSION + 1}, this program reads {VERSION}"):
         check_header(MAGIC + (VERSION + 1).to_bytes(2, "little") + b"whatever")
-
-
-def test_the_generated_code_is_that_of_the_proto(tmp_path):
-    from grpc_tools import protoc
-
-    source = Path(wire.__file__).parent
-    out = tmp_path / "wire.desc"
-    arguments = ["protoc", f"-I{source}", f"--descriptor_set_out={out}", "pulsar_wire.proto"]
-    assert protoc.main(arguments) == 0
-    (compiled,) = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
-    for message in compiled.message_type:
-        for one in message.field:
-            one.ClearField("json_name")  # generated code does without
-    generated = descriptor_pb2.FileDescriptorProto.FromString(wire.DESCRIPTOR.serialized_pb)
-    assert compiled == generated, "pulsar_wire.proto has changed: regenerate, its head says how"

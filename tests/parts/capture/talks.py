@@ -40,7 +40,6 @@ def send(payload: bytes, sequence_id: int = 0) -> bytes:
 
 
 # What a payload may hold: frames of both directions, as the conversation itself has them.
-FAKES = (flow(7), ACK, PING, PONG, SUCCESS, SUBSCRIBE, CONNECTED, message(1, b"fake", 9))
 TO_BROKER_FAKES = (flow(7), ACK, PING, PONG, SUBSCRIBE)
 TO_CLIENT_FAKES = (PING, PONG, SUCCESS, message(1, b"fake", 9))
 

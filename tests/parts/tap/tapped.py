@@ -21,23 +21,14 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.journal import FILE_HEADER, Block, read_blocks
+from tests.made.frames import command_frame, frame
 from tests.support import eventually
 
 SECRET = b"token-of-a-customer-0123456789"
 AUTH = b"\x1a" + bytes([len(SECRET)]) + SECRET  # CommandConnect.auth_data, not in our proto
+__all__ = ["command_frame", "frame"]  # with which all that is said here is written
 LOOPS = ("uvloop", "asyncio")
 FUTURE = b"\xfa\x07\x05later"  # field 127, of a protocol that is newer than we are
-
-
-def frame(command: bytes, behind: bytes = b"") -> bytes:
-    return struct.pack(">II", 4 + len(command) + len(behind), len(command)) + command + behind
-
-
-def command_frame(code: int, field: str, **fields: Any) -> bytes:
-    command = wire.BaseCommand(type=code)
-    getattr(command, field).SetInParent()
-    getattr(command, field).MergeFrom(type(getattr(command, field))(**fields))
-    return frame(command.SerializeToString())
 
 
 def connect_frame(broker: str | None = None) -> bytes:

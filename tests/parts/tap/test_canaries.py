@@ -19,6 +19,7 @@ import pytest
 from pulsar_doctor.parts.tap.upstream import PING
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import values_of
+from tests.made.frames import command_of, field
 from tests.parts.tap.tap_process import running as running_tap
 from tests.parts.tap.tapped import (
     CONNECTED,
@@ -91,23 +92,10 @@ def assert_trace_is_clean(trace_dir: Path) -> None:
 # All that client and broker say in which a secret may stand.
 
 
-def field(number: int, value: bytes | str) -> bytes:
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
 def said(code: int, *fields: bytes, metadata: bytes | None = None, payload: bytes = b"") -> bytes:
     """A frame of the whole protocol, the parts that our own subset leaves out included."""
     part = b"" if metadata is None else len(metadata).to_bytes(4, "big") + metadata + payload
-    return frame(b"\x08" + varint(code) + field(code, b"".join(fields)), part)
+    return frame(command_of(code, b"".join(fields)), part)
 
 
 def property_of(number: int) -> bytes:

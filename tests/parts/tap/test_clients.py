@@ -25,9 +25,11 @@ from pulsar_doctor.parts.tap.relaying import Relay, relaying
 from pulsar_doctor.trace.sealing import open_trace
 from tests.clients import HERE, LANGUAGES, RealClient, Watch, starting
 from tests.clients.cutting import cut
+from tests.parts.tap.relay.traffic import MIB
 from tests.parts.tap.tap_process import Tap, running
 from tests.support import eventually
 from tests.support.cluster import standalone
+from tests.support.processes import resident_bytes
 from tests.support.wanting import wanting
 
 pytestmark = [
@@ -261,7 +263,7 @@ def all_written(relay: Relay) -> dict[str, int]:
 def test_500_connections_with_2_000_consumers_at_once(broker, client, topic, tmp_path):
     topics, each = [f"{topic}-{number}" for number in range(20)], 1000
     with relaying(broker.service_url, tmp_path / "t.ptrace") as relay:
-        before = resident_mib(relay.pid)
+        before = resident_bytes(relay.pid) // MIB
         command = [sys.executable, str(HERE / "crowd.py"), relay.service_url, ",".join(topics)]
         crowd = subprocess.Popen(
             [*command, "500", "4"],
@@ -271,7 +273,7 @@ def test_500_connections_with_2_000_consumers_at_once(broker, client, topic, tmp
         assert crowd.stdout is not None
         try:
             assert crowd.stdout.readline() == "ready\n"
-            idle = resident_mib(relay.pid)
+            idle = resident_bytes(relay.pid) // MIB
             opened = relay.counters()["connections_open"]
             assert opened >= 500
             for name in topics:
@@ -282,7 +284,7 @@ def test_500_connections_with_2_000_consumers_at_once(broker, client, topic, tmp
             crowd.stdin.write(f"{each * len(topics)}\n")
             crowd.stdin.flush()
             taken = json.loads(crowd.stdout.readline())
-            after = resident_mib(relay.pid)
+            after = resident_bytes(relay.pid) // MIB
             print(f"{opened} connections: {before} MiB before, {idle} idle, {after} after")
             assert taken == {"messages": each * len(topics), "twice": 0}
         finally:
@@ -295,10 +297,3 @@ def test_500_connections_with_2_000_consumers_at_once(broker, client, topic, tmp
     assert len(subscribed) == 2000
     assert messages.keys() <= subscribed
     assert messages.total() == each * len(topics)
-
-
-def resident_mib(pid: int) -> int:
-    (line,) = (
-        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line
-    )
-    return int(line.split()[1]) // 1024

@@ -21,6 +21,7 @@ from pulsar_doctor.parts.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES, COMMANDS, SERVER_ERRORS
 from tests.conformance.raw_producer import batch_payload
+from tests.made.frames import command_frame, frame
 from tests.support import eventually
 
 PLAN = Plan("c", "t", "s", receiver_queue_size=10, nack_delay_seconds=0)
@@ -31,18 +32,9 @@ SOON = 0.2
 CONNECT_TO = 1  # CommandLookupTopicResponse.LookupType
 
 
-def frame(command: bytes, behind: bytes = b"") -> bytes:
-    return struct.pack(">II", 4 + len(command) + len(behind), len(command)) + command + behind
-
-
 def said(name: str, **fields: Any) -> bytes:
     """A frame with that command of the protocol."""
-    known = COMMANDS[CODES[name]]
-    command = wire.BaseCommand(type=CODES[name])
-    inner = getattr(command, known.field)
-    inner.SetInParent()
-    inner.MergeFrom(type(inner)(**fields))
-    return frame(command.SerializeToString())
+    return command_frame(CODES[name], COMMANDS[CODES[name]].field, **fields)
 
 
 def message(

@@ -224,15 +224,16 @@ def test_a_chunk_without_those_before_it_is_handed_out_as_what_it_is():
     assert chunk(chunks, "1", 1, 2)[0].corrupt is None
 
 
-def test_the_generated_code_is_that_of_the_proto(tmp_path):
+@pytest.mark.parametrize("generated", [spoken_pb2, wire], ids=lambda it: it.__name__)
+def test_the_generated_code_is_that_of_the_proto(tmp_path, generated):
     from grpc_tools import protoc
 
-    source = Path(spoken_pb2.__file__).parent
-    out = tmp_path / "spoken.desc"
-    assert protoc.main(["", f"-I{source}", f"--descriptor_set_out={out}", "spoken.proto"]) == 0
+    source, out, proto = Path(generated.__file__).parent, tmp_path / "desc", generated.DESCRIPTOR
+    name = Path(proto.name).name
+    assert protoc.main(["", f"-I{source}", f"--descriptor_set_out={out}", name]) == 0
     (compiled,) = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
     for message in compiled.message_type:
         for one in message.field:
             one.ClearField("json_name")  # generated code does without
-    generated = descriptor_pb2.FileDescriptorProto.FromString(spoken_pb2.DESCRIPTOR.serialized_pb)
-    assert compiled == generated, "spoken.proto has changed: regenerate, its head says how"
+    kept = descriptor_pb2.FileDescriptorProto.FromString(proto.serialized_pb)
+    assert compiled == kept, f"{name} has changed: regenerate, its head says how"

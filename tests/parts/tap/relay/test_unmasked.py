@@ -18,12 +18,13 @@ from pulsar_doctor.wire.columns import values_of
 from pulsar_doctor.wire.framing import Cutter
 from pulsar_doctor.wire.journal import pack_block, read_blocks
 from pulsar_doctor.wire.masking import Mask, Read
+from tests.made.frames import command_of, field, frame
 from tests.parts.tap.relay.transcripts import Kept, now
-from tests.wire.test_batches import CANARY, command_of, field, framed, frames_made, message
+from tests.wire.test_batches import CANARY, frames_made, message
 
 MASK = Mask(b"salt")
-FLOW = framed(command_of(11, b"\x08\x01\x10\x05"))
-SUCCESS = framed(command_of(13, b""))  # too rare to be masked with others
+FLOW = frame(command_of(11, b"\x08\x01\x10\x05"))
+SUCCESS = frame(command_of(13, b""))  # too rare to be masked with others
 KEYED = message(9, b"\x18\x05" + field(6, b"k"))
 
 
