@@ -40,6 +40,7 @@ DAILY = (
     "tests/parts/analyze/test_aggregations.py",
     "tests/parts/analyze/test_one_verdict.py::test_each_subscription_has_the_verdict_of_stall_check",
     "tests/parts/analyze/test_saving.py::test_the_same_trace_twice_is_there_once",
+    "tests/parts/mcp/test_server.py::test_every_tool_of_a_stalled_a_healthy_and_an_unreachable",
     "tests/parts/tap/test_on_broker.py",
     "tests/parts/tap/test_killed.py::test_a_relay_that_is_killed_is_started_again_at_the_same_address",
     "tests/parts/tap/test_killed.py::test_what_is_missing_is_told_also_where_the_relay",
@@ -88,9 +89,11 @@ PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
 GOING = frozenset(
     {"subprocess", "socket", "socketserver", "multiprocessing", "pty", "pulsar", "_pulsar",
      "start_server", "start_unix_server", "open_connection", "create_server", "create_connection",
-     "create_subprocess_exec", "HTTPServer", "ThreadingHTTPServer"}
+     "create_subprocess_exec", "HTTPServer", "ThreadingHTTPServer", "StdioServerParameters"}
 )  # fmt: skip
-PROCESSES = frozenset({"subprocess", "multiprocessing", "pty", "create_subprocess_exec"})
+PROCESSES = frozenset(
+    {"subprocess", "multiprocessing", "pty", "create_subprocess_exec", "StdioServerParameters"}
+)
 # What the hooks of the interpreter tell of sockets and processes.
 FORBIDDEN = frozenset(
     {"socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname",

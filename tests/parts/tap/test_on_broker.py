@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,15 +15,9 @@ import pulsar
 import pytest
 
 from pulsar_doctor.ledger.consumers import Consumer
-from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.consume import attach
-from pulsar_doctor.parts.tap.options import RelayOptions
-from pulsar_doctor.parts.tap.relaying import Relay, relaying
-from pulsar_doctor.trace.ring import RingLimits
+from pulsar_doctor.parts.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
-from pulsar_doctor.wire.columns import Row
-from pulsar_doctor.wire.commands import rows_of
-from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
 from tests.support import eventually
 from tests.support.command_line import answered, environment, pulsar_doctor
 from tests.support.tools import tool_environment
@@ -250,97 +243,6 @@ def test_several_consumers_on_one_connection_are_kept_apart(broker, client, topi
     assert len({conn_id for _, conn_id in seen.values()}) == 1
 
 
-@contextmanager
-def busy_traffic(url: str, topic: str) -> Iterator[None]:
-    """A producer and a consumer in a process of their own, some hundred messages a second."""
-    script = (
-        "import pulsar, sys, time\n"
-        "quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, '/dev/null')\n"
-        "client = pulsar.Client(sys.argv[1], logger=quiet)\n"
-        "consumer = client.subscribe(sys.argv[2], 's', receiver_queue_size=10)\n"
-        "producer = client.create_producer(sys.argv[2], batching_enabled=False)\n"
-        "print('ready', flush=True)\n"
-        "while True:\n"
-        "    producer.send(b'x')\n"
-        "    consumer.acknowledge(consumer.receive(timeout_millis=5000))\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, url, topic],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def in_memory(trace: Path, trace_id: str) -> list[Row]:
-    """The rows of all journals, as an undisturbed observer would see them."""
-    timeline = Timeline(trace_id)
-    rows = []
-    for path in sorted(trace.glob(".journal-*.pdj")):
-        for block, _ in read_blocks(path.read_bytes(), len(FILE_HEADER)):
-            rows += [timeline.apply(row) for row in rows_of(block)]
-    return rows
-
-
-def assert_same(recovered: list[Row], undisturbed: list[Row]) -> None:
-    from pulsar_doctor.wire.columns import values_of
-
-    assert [row.seq for row in recovered] == list(range(len(undisturbed)))
-    assert [values_of(row) for row in recovered] == [values_of(row) for row in undisturbed]
-
-
-def test_a_relay_that_is_killed_leaves_a_whole_trace_up_to_its_last_half_second(
-    broker, topic, tmp_path
-):
-    trace = tmp_path / "t.ptrace"
-    with relaying(broker.service_url, trace) as relay, busy_traffic(relay.service_url, topic):
-        eventually(lambda: len(in_memory(trace, "")) > 600)  # some seconds on a busy machine
-        os.kill(relay.pid, signal.SIGKILL)
-        killed_us = time.time_ns() // 1000
-        eventually(lambda: dead(relay), 5)
-    trace_id = json.loads((trace / "_meta.json").read_text())["trace_id"]
-    undisturbed = in_memory(trace, trace_id)
-    rows = list(open_trace(trace).rows())
-    assert_same(rows, undisturbed)
-    assert len(rows) > 500
-    assert killed_us - rows[-1].ts <= 500_000
-    assert not list(trace.glob(".journal-*.pdj"))  # whoever opens a dead trace seals it
-    assert answered("trace", "verify", str(trace)).returncode == 0
-
-
-def dead(relay: Relay) -> bool:
-    from pulsar_doctor.errors import DoctorError
-
-    try:
-        relay.check()
-    except DoctorError:
-        return True
-    return False
-
-
-def test_an_observer_that_is_killed_is_recovered_to_the_same_ledger(broker, topic, tmp_path):
-    trace = tmp_path / "t.ptrace"
-    options = RelayOptions(limits=RingLimits(rotate_seconds=3600))
-    with relaying(broker.service_url, trace, options) as relay:
-        observe = [sys.executable, "-m", "pulsar_doctor.parts.tap.observer", str(trace)]
-        observer = subprocess.Popen(observe)
-        with busy_traffic(relay.service_url, topic):
-            eventually(lambda: len(in_memory(trace, "")) > 300)  # some seconds on a busy machine
-            observer.kill()
-            observer.wait()
-            eventually(lambda: len(in_memory(trace, "")) > 600)
-        time.sleep(0.3)
-    trace_id = json.loads((trace / "_meta.json").read_text())["trace_id"]
-    undisturbed = in_memory(trace, trace_id)
-    assert len(undisturbed) > 500
-    assert_same(list(open_trace(trace).rows()), undisturbed)
-
-
 def test_the_tap_runs_a_command_with_its_address_and_ends_with_it(broker, topic, tmp_path):
     script = (
         "import os, pulsar\n"
@@ -356,12 +258,6 @@ def test_the_tap_runs_a_command_with_its_address_and_ends_with_it(broker, topic,
     )  # fmt: skip
     assert run.returncode == 7, run.stderr
     assert [c.ledger.flows for c in consumers_of(trace)] == [[3]]
-
-
-def test_the_tap_listens_on_loopback_only(tmp_path):
-    run = pulsar_doctor("tap", "--listen", "0.0.0.0:0", "--trace", str(tmp_path / "t"))
-    assert run.returncode == 2
-    assert "loopback" in run.stderr
 
 
 TAKES = """
