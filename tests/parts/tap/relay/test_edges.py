@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.relaying import Relay
 from pulsar_doctor.wire.columns import Row
 from tests.parts.tap.relay.traffic import MIB, sha256_until_end
@@ -242,6 +243,9 @@ def test_what_was_seen_half_a_second_before_a_kill_can_be_read(tapped):
         sent.append(time.monotonic_ns())
     os.kill(tapped.relay.pid, signal.SIGKILL)
     killed = time.monotonic_ns()
+    for asked in (tapped.relay.check, tapped.relay.flush):
+        with pytest.raises(DoctorError, match=r"the relay ended \(exit code -9\)"):
+            eventually(asked)
     flows = sum(row.command == "FLOW" for row in rows_in(tapped.relay.trace_dir))
     assert flows >= sum(at < killed - 500e6 for at in sent)
     assert killed - blocks_in(tapped.relay.trace_dir)[-1].mono_ns < 500e6

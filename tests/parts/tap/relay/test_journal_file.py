@@ -18,7 +18,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.relay import journal_disk, journal_file
 from pulsar_doctor.parts.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.parts.tap.relay.journal_file import BUFFER_BYTES_MOST, JournalFile
-from pulsar_doctor.trace.folder import RELAY_LOCK, is_live
+from pulsar_doctor.trace.folder import is_live
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
 from pulsar_doctor.wire.masking import Read
@@ -346,12 +346,6 @@ def test_a_device_without_space_that_cannot_be_cut_either_is_left_for_the_next_f
         flush(journal)
         assert names(tmp_path) == [".journal-000001.pdj", ".journal-000002.pdj"]
     assert told(tmp_path) == (2, [4])
-
-
-def test_only_the_owner_may_read_it(tmp_path):
-    with journaling(tmp_path, 60):
-        for name in (RELAY_LOCK, ".journal-000001.pdj"):
-            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_rotating_names_the_file_that_is_complete(tmp_path):

@@ -71,13 +71,6 @@ def test_no_connection_is_made_to_a_hostile_target(target):
     assert names.asked == []
 
 
-@pytest.mark.parametrize("target", ["127.0.0.1:{named}", "pulsar://127.0.0.1:{named}/"])
-def test_a_broker_that_the_cluster_named_is_dialled(target):
-    asked = client_that_wants(target.format(named=NAMED)).asked()
-    routes = dialled(asked, f"127.0.0.1:{NAMED}")
-    assert routes == [Route("127.0.0.1", "127.0.0.1", NAMED)]
-
-
 @pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize("host", NO_BROKER)
 def test_even_the_cluster_cannot_name_an_address_where_no_broker_can_be(host):
@@ -93,11 +86,3 @@ def test_the_service_url_may_be_named_in_its_own_spelling_only():
     for other in ("127.0.0.1:6650", "[::1]:6650"):
         with pytest.raises(TargetRefused):
             dialled(client_that_wants(other).asked(), **url)
-
-
-def test_what_the_user_allows_is_dialled_on_that_port():
-    allowed = [("127.0.0.1", NAMED)]
-    routes = dialled(client_that_wants(f"127.0.0.1:{NAMED}").asked(), allowed=allowed)
-    assert [route.port for route in routes] == [NAMED]
-    with pytest.raises(TargetRefused):
-        dialled(client_that_wants(f"127.0.0.1:{OTHER}").asked(), allowed=allowed)

@@ -360,10 +360,10 @@ def test_several_addresses_are_read_where_they_can_be():
 
 
 @pytest.mark.parametrize(
-    "listen", ["0.0.0.0:0", "[::]:0", "10.0.0.1:6651", "example.org:6651", ":1"]
+    "listen", ["0.0.0.0:0", "[::]:0", "10.0.0.1:6651", "example.org:6651", ":1", "6651", "a:b"]
 )
 def test_nothing_listens_beyond_loopback_unless_the_user_says_so(listen):
-    with pytest.raises(InputError, match=r"not on loopback"):
+    with pytest.raises(InputError, match=r"not on loopback|takes HOST:PORT"):
         listen_address(listen)
 
 
