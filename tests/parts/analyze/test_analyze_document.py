@@ -13,6 +13,14 @@ from tests.support.documented import trace
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(300)]
 
+ORDERS = "persistent://public/default/orders"
+SLOW, THIRD, QUICK = (
+    {"trace_id": "trace-1", "incarnation": number, "topic": ORDERS, "subscription": subscription,
+     "consumer_name": name}
+    for number, (name, subscription) in enumerate(
+        (("slow", "billing"), ("third", "billing"), ("quick", "audit")), 1
+    )
+)  # fmt: skip
 # Times without permits of `slow`: a millisecond before its first FLOW, from 20.005 to 22.009, and
 # from 22.011 to the last row at 14:25.031; of the two others a millisecond before their first FLOW.
 WHOLE = {
@@ -28,10 +36,8 @@ WHOLE = {
     },
     "consumers": [
         {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "subscription_type": "Shared", "consumer_name": "slow",
-            "client_version": "Pulsar-CPP-v3.7.0", "receiver_queue_size": 12, "flow_count": 2,
+            **SLOW, "subscription_type": "Shared", "client_version": "Pulsar-CPP-v3.7.0",
+            "receiver_queue_size": 12, "flow_count": 2,
             "flow_p50": 7, "flow_p99": 12, "permits_granted": 19, "permits_spent": 21,
             "messages": 21, "entries": 7, "bytes": 700, "batch_mean": 3.0, "batch_most": 3,
             "redeliveries": 3, "acks_individual": 3, "acks_cumulative": 0, "acknowledged": 10,
@@ -42,10 +48,8 @@ WHOLE = {
             "acknowledged_least": 10, "untold_acks": 0, "certain": True,
         },
         {
-            "trace_id": "trace-1", "incarnation": 2,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "subscription_type": "Shared", "consumer_name": "third",
-            "client_version": "Pulsar-CPP-v3.7.0", "receiver_queue_size": 8, "flow_count": 1,
+            **THIRD, "subscription_type": "Shared", "client_version": "Pulsar-CPP-v3.7.0",
+            "receiver_queue_size": 8, "flow_count": 1,
             "flow_p50": 8, "flow_p99": 8, "permits_granted": 8, "permits_spent": 3, "messages": 3,
             "entries": 1, "bytes": 100, "batch_mean": 3.0, "batch_most": 3, "redeliveries": 0,
             "acks_individual": 0, "acks_cumulative": 0, "acknowledged": 0, "starvations": 1,
@@ -55,10 +59,8 @@ WHOLE = {
             "acknowledged_least": 0, "untold_acks": 0, "certain": True,
         },
         {
-            "trace_id": "trace-1", "incarnation": 3,
-            "topic": "persistent://public/default/orders", "subscription": "audit",
-            "subscription_type": "Exclusive", "consumer_name": "quick",
-            "client_version": "Pulsar-CPP-v3.7.0", "receiver_queue_size": 5, "flow_count": 1,
+            **QUICK, "subscription_type": "Exclusive", "client_version": "Pulsar-CPP-v3.7.0",
+            "receiver_queue_size": 5, "flow_count": 1,
             "flow_p50": 5, "flow_p99": 5, "permits_granted": 5, "permits_spent": 3, "messages": 3,
             "entries": 3, "bytes": 300, "batch_mean": 1.0, "batch_most": 1, "redeliveries": 0,
             "acks_individual": 0, "acks_cumulative": 1, "acknowledged": 2, "starvations": 1,
@@ -70,62 +72,46 @@ WHOLE = {
     ],
     "gaps": [
         {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "slow", "measure": "without_permits", "count": 3, "p50_us": 2_004_000,
+            **SLOW, "measure": "without_permits", "count": 3, "p50_us": 2_004_000,
             "p90_us": 63_020_000, "p99_us": 63_020_000, "max_us": 63_020_000, "error": 0.0,
             "untold": 1,
         },
         {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "slow", "measure": "delivery_to_ack", "count": 3, "p50_us": 3_017_000,
+            **SLOW, "measure": "delivery_to_ack", "count": 3, "p50_us": 3_017_000,
             "p90_us": 5_024_000, "p99_us": 5_024_000, "max_us": 5_024_000, "error": 0.0,
             "untold": 0,
         },
         {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "slow", "measure": "between_flows", "count": 1, "p50_us": 2_005_000,
+            **SLOW, "measure": "between_flows", "count": 1, "p50_us": 2_005_000,
             "p90_us": 2_005_000, "p99_us": 2_005_000, "max_us": 2_005_000, "error": 0.0,
             "untold": 0,
         },
         {
-            "trace_id": "trace-1", "incarnation": 3,
-            "topic": "persistent://public/default/orders", "subscription": "audit",
-            "consumer_name": "quick", "measure": "delivery_to_ack", "count": 1, "p50_us": 2000,
+            **QUICK, "measure": "delivery_to_ack", "count": 1, "p50_us": 2000,
             "p90_us": 2000, "p99_us": 2000, "max_us": 2000, "error": 0.0,
             "untold": 0,
         },
         {
-            "trace_id": "trace-1", "incarnation": 2,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "third", "measure": "without_permits", "count": 1, "p50_us": 1000,
+            **THIRD, "measure": "without_permits", "count": 1, "p50_us": 1000,
             "p90_us": 1000, "p99_us": 1000, "max_us": 1000, "error": 0.0,
             "untold": 0,
         },
         {
-            "trace_id": "trace-1", "incarnation": 3,
-            "topic": "persistent://public/default/orders", "subscription": "audit",
-            "consumer_name": "quick", "measure": "without_permits", "count": 1, "p50_us": 1000,
+            **QUICK, "measure": "without_permits", "count": 1, "p50_us": 1000,
             "p90_us": 1000, "p99_us": 1000, "max_us": 1000, "error": 0.0,
             "untold": 0,
         },
     ],
     "stalls": [
         {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "slow", "start": "2026-09-21T14:13:22.011000Z",
+            **SLOW, "start": "2026-09-21T14:13:22.011000Z",
             "end": "2026-09-21T14:14:25.031000Z", "duration_us": 63_020_000,
             "ended_by": "end_of_trace", "unacked_at_start": 12, "available_lowest": -2,
             "acknowledged": 4, "code": "permit-leak", "severity": "stalled",
             "acknowledged_least": 4,
         },
         {
-            "trace_id": "trace-1", "incarnation": 1,
-            "topic": "persistent://public/default/orders", "subscription": "billing",
-            "consumer_name": "slow", "start": "2026-09-21T14:13:20.005000Z",
+            **SLOW, "start": "2026-09-21T14:13:20.005000Z",
             "end": "2026-09-21T14:13:22.009000Z", "duration_us": 2_004_000, "ended_by": "flow",
             "unacked_at_start": 12, "available_lowest": 0, "acknowledged": 6, "code": None,
             "severity": None,
@@ -146,14 +132,14 @@ WHOLE = {
     ],
     "subscriptions": [
         {
-            "topic": "persistent://public/default/orders", "subscription": "billing",
+            "topic": ORDERS, "subscription": "billing",
             "consumers": 2, "starved_consumers": 1, "starved_share": 0.5, "starved_us": 65_026_000,
             "stalls": 4, "messages": 24, "acknowledged": 10, "redeliveries": 3,
             "unacked_messages": 11, "hoarder": "slow", "hoarder_share": 0.8, "skew": 1.6,
             "acknowledged_least": 10, "unacked_least": 11, "certain": True,
         },
         {
-            "topic": "persistent://public/default/orders", "subscription": "audit",
+            "topic": ORDERS, "subscription": "audit",
             "consumers": 1, "starved_consumers": 0, "starved_share": 0.0, "starved_us": 1000,
             "stalls": 1, "messages": 3, "acknowledged": 2, "redeliveries": 0,
             "unacked_messages": 1, "hoarder": "quick", "hoarder_share": 1.0, "skew": 1.0,
@@ -162,13 +148,13 @@ WHOLE = {
     ],
     "holes": [
         {
-            "trace_id": "trace-1", "topic": "persistent://public/default/orders",
+            "trace_id": "trace-1", "topic": ORDERS,
             "subscription": "billing", "entries": 7, "acknowledged_entries": 3, "holes": 1,
             "partly_acknowledged": 1, "oldest_hole": "7:1", "highest_acknowledged": "7:4",
             "certain": True,
         },
         {
-            "trace_id": "trace-1", "topic": "persistent://public/default/orders",
+            "trace_id": "trace-1", "topic": ORDERS,
             "subscription": "audit", "entries": 3, "acknowledged_entries": 2, "holes": 0,
             "partly_acknowledged": 0, "oldest_hole": None, "highest_acknowledged": "7:11",
             "certain": True,

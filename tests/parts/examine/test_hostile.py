@@ -117,14 +117,11 @@ def schedule(seed: int) -> None:
         assert (os.geteuid(), os.getegid()) == (0, 0)
 
 
-@pytest.mark.parametrize("seed", range(24))
+MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(1000, 1240)]
+
+
+@pytest.mark.parametrize("seed", [*range(24), *MORE])
 def test_tricks_at_random_moments_touch_nothing_outside(seed):
-    schedule(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1240))
-def test_many_more_tricks_at_random_moments_touch_nothing_outside(seed):
     schedule(seed)
 
 
