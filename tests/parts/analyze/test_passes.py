@@ -63,7 +63,7 @@ def found(tables: Tables) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def as_analyze_does(source: TraceSource) -> dict[str, list[str]]:
     with aggregated(source, BUCKET_US, FLOOR_US) as tables:
-        assert all(each.rows is not each.made for each in tables.passes.values())
+        assert all(each.cut for each in tables.passes.values())
         return found(tables)
 
 
@@ -96,6 +96,12 @@ def test_what_was_kept_is_forgotten(spark: SparkSession, source: TraceSource, cu
         tables.consumers.collect()
         assert len(kept_by_java(spark) - before) >= 5
     assert kept_by_java(spark) - before == set()
+
+
+def test_what_follows_plans_nothing_of_what_is_kept_again(source: TraceSource) -> None:
+    with counted(source, few=False, cut=False) as tables:
+        plans = [each.rows._jdf.queryExecution().analyzed() for each in tables.passes.values()]
+        assert {each.nodeName() for each in plans} == {"InMemoryRelation"}
 
 
 def test_what_nobody_asks_for_is_not_counted(spark: SparkSession, source: TraceSource) -> None:

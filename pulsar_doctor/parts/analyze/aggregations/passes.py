@@ -1,17 +1,19 @@
 """Results that several tables share, computed once and cached by Spark.
 
-Spark can keep rows in two ways. Persisted, they stay a query that happens to be answered already:
-each plan that reads them holds theirs, which holds those before it, and Spark plans all of
-it again and again. Where there are few rows that is most of the work. At a checkpoint the plan is
-cut off: what follows reads rows, and their plan is one line. But such rows cannot be made again, so
-that they are lost with the executor that has them: only where Spark runs in this process, which
+Spark can keep rows in two ways. Persisted, they have a plan from which a part that is lost is made
+again; what follows reads them as a leaf, so that nobody plans again what came before. At a
+checkpoint there is no such plan, and nothing to put into columns, which few rows do not repay. But
+these rows are lost with the executor that has them: only where Spark runs in this process, which
 loses nothing but itself, is what is shared cut off.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
+
+from pulsar_doctor.parts.analyze.masters import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,13 +29,14 @@ class SharedRows:
 
     made: DataFrame  # as they are planned
     rows: DataFrame  # the same rows, for later steps
+    cut: bool  # without their plan
 
     def forget(self) -> None:
         """Lets Spark forget the rows."""
-        if self.rows is self.made:
-            self.rows.unpersist()
-        else:
+        if self.cut:
             _kept_by_java(self.rows).unpersist(False)
+        else:
+            self.made.unpersist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +48,30 @@ class Keeping:
     once: bool = False  # keep the trace's rows too, so that they are read once; only if few
 
     def kept(self, made: DataFrame, name: str) -> SharedRows:
-        """These rows. name: for Spark's web pages."""
+        """These rows, in memory or else on disk. name: for Spark's web pages.
+
+        Cut off, and planned in one go (PLANNED_ONLY), nothing runs yet but what a plan broadcasts.
+        """
         made = made.coalesce(1) if self.few else made
-        return cut_off(made, name) if self.cut else persisted(made)
+        if self.cut:
+            rows = made.localCheckpoint(eager=False)
+            _kept_by_java(rows).setName(name)
+        else:
+            made.persist()
+            rows = made if is_connect(made.sparkSession) else _as_a_leaf(made)
+        return SharedRows(made, rows, self.cut)
 
 
 PERSISTED = Keeping()
 
 
-def persisted(made: DataFrame) -> SharedRows:
-    """Kept with its plan, from which a part that is lost is made again."""
-    return SharedRows(made, made.persist())
-
-
-def cut_off(made: DataFrame, name: str) -> SharedRows:
-    """Kept without its plan, in memory or else on this machine's disk. name: for Spark's web pages.
-
-    Where a plan is made in one go (PLANNED_ONLY) nothing runs yet but what a plan broadcasts.
-    """
-    rows = made.localCheckpoint(eager=False)
-    _kept_by_java(rows).setName(name)
-    return SharedRows(made, rows)
+def _as_a_leaf(made: DataFrame) -> DataFrame:
+    """Persisted rows as Spark reads them: it would look for their plan in each query otherwise."""
+    java: Any = made._jdf
+    name = java.getClass().getName().split(".")  # not the same in Spark 3.5 and 4
+    dataset: Any = reduce(getattr, name, made.sparkSession._jvm)
+    leaf = dataset.ofRows(java.sparkSession(), java.queryExecution().withCachedData())
+    return type(made)(leaf, made.sparkSession)
 
 
 def _kept_by_java(rows: DataFrame) -> Any:
