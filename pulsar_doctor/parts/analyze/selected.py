@@ -19,7 +19,7 @@ from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, is_a
 from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 from pulsar_doctor.parts.analyze.segments import Segment
 from pulsar_doctor.parts.analyze.selection import Selection, TimeSpan
-from pulsar_doctor.wire.columns import CLOSE, GAP, UNPARSED
+from pulsar_doctor.wire.columns import CLOSE, GAP, OURS, UNPARSED
 from pulsar_doctor.wording.printable import printable
 from pulsar_doctor.wording.spelling import near
 
@@ -129,7 +129,7 @@ def named(rows: DataFrame, segments: Sequence[Segment], selection: Selection) ->
         last_us[segment.trace_id] = max(last_us[segment.trace_id], segment.last_us)
     ends = [F.timestamp_micros(F.lit(us)) for us in sorted(set(last_us.values()))]
     wanted, successor = of_names(selection), is_a("SUBSCRIBE") & F.col("starved_us").isNotNull()
-    some = rows.where(wanted | F.col("command").isin(*MARKS) | successor | F.col("ts").isin(*ends))
+    some = rows.where(wanted | is_a(*MARKS) | successor | F.col("ts").isin(*ends))
     ours = F.coalesce(wanted, F.lit(False))
     blank = {name: F.when(ours, F.col(name)) for name in ("topic", "subscription", "consumer_name")}
     blank["incarnation"] = F.when(ours | successor, F.col("incarnation"))
@@ -225,6 +225,7 @@ def carried(
     return silent.select(
         "*",
         F.lit(SILENT).alias("command"),
+        F.lit(OURS).cast("smallint").alias("command_code"),
         F.timestamp_micros("ts_us").alias("ts"),
         F.timestamp_micros("since_us").alias("starved_since"),
     ).drop("ts_us", "since_us")

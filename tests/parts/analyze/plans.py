@@ -7,7 +7,7 @@ import re
 MOVES = ("Exchange", "BroadcastExchange", "Sort", "SortAggregate", "Window")
 REDUCES = ("HashAggregate", "ObjectHashAggregate")
 SCANS = ("FileScan", "Scan", "BatchScan")
-LANDMARKS = "IN (SUBSCRIBE,CLOSE,GAP,UNPARSED)"
+LANDMARKS = "IN (CLOSE,GAP,UNPARSED)"
 
 
 def nodes(plan: str) -> list[tuple[int, str, str]]:

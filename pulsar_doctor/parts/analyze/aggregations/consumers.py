@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pulsar_doctor.parts.analyze.aggregations.histogram import percentiles
-from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, LABELS, acknowledged, is_a
+from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, LABELS, acknowledged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +27,7 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
     acknowledged_least (by the ACKs that tell), untold_acks (that do not); certain: nothing of it is
     missing; otherwise all that is counted is at least so much.
     """
-    flows = counted.where(is_a("FLOW")).withColumn("value", F.col("permits"))
+    flows = counted.where("is_flow").withColumn("value", F.col("permits"))
     sizes = percentiles(flows, CONSUMER, (50, 99))
     starved = stalls.groupBy(*CONSUMER).agg(
         F.count(F.lit(1)).alias("starvations"),

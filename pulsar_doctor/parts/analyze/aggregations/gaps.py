@@ -26,7 +26,7 @@ def gaps(counted: DataFrame, stalls: DataFrame, lives: DataFrame, *, exact: bool
     without permits with an
     end that was not seen, which are, with what was seen of them.
     """
-    measured = F.when(F.col("command") == "FLOW", "between_flows").otherwise("delivery_to_ack")
+    measured = F.when(F.col("is_flow"), "between_flows").otherwise("delivery_to_ack")
     between = counted.where(F.col("value").isNotNull()).select(
         *CONSUMER, measured.alias("measure"), "value", "count"
     )

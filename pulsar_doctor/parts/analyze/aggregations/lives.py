@@ -51,12 +51,13 @@ MOST = (
 def landmarks(rows: DataFrame) -> DataFrame:
     """The few rows that say what a consumer is, how a connection ended, or that rows are missing.
 
-    Columns: those of CONSUMER and LABELS, conn_id, consumer_id, command, seq, at_us; starved_us
-    (of a SUBSCRIBE: of the consumer that had its number before).
+    Columns: those of CONSUMER and LABELS, conn_id, consumer_id, command, command_code, seq, at_us;
+    starved_us (of a SUBSCRIBE: of the consumer that had its number before).
     """
     at_us = F.unix_micros("ts").alias("at_us")
-    wanted = (*CONSUMER, *LABELS, "conn_id", "consumer_id", "command", "seq", at_us, "starved_us")
-    return rows.where(F.col("command").isin("SUBSCRIBE", "CLOSE", *MISSING)).select(*wanted)
+    what = ("conn_id", "consumer_id", "command", "command_code", "seq", "starved_us")
+    wanted = (*CONSUMER, *LABELS, *what, at_us)
+    return rows.where(is_a("SUBSCRIBE", "CLOSE", *MISSING)).select(*wanted)
 
 
 def lives(
@@ -153,7 +154,7 @@ def _end() -> dict[str, Column]:
 
 def _of_traces(marks: DataFrame, profiled: DataFrame, breaks: Breaks | None) -> DataFrame:
     """By trace_id: its last moment, and rows before which others are missing (with conn_id)."""
-    missing = marks.where(F.col("command").isin(*MISSING)).select("trace_id", "conn_id", "seq")
+    missing = marks.where(is_a(*MISSING)).select("trace_id", "conn_id", "seq")
     if breaks:
         values = [{"trace_id": trace_id, "seq": seq} for trace_id, seq in breaks]
         columns = "trace_id: string, conn_id: int, seq: bigint"

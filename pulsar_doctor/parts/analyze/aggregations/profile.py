@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from pulsar_doctor.wire.columns import OURS
+from pulsar_doctor.wire.commands import CODES
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -74,8 +77,8 @@ def figures() -> list[Column]:
         "unacked_messages": F.max_by("unacked_messages", reported_seq),
         "seen_seq": F.max(F.when(~is_a("ERROR"), F.col("seq"))),
         "ended_untold_seq": F.max(F.when(ended_untold, F.col("seq"))),
-        "ending_seq": F.max(F.when(F.col("command").isin(*ENDING), F.col("seq"))),
-        "spoke_seq": F.max(F.when(~F.col("command").isin(*ENDING, "SUCCESS"), F.col("seq"))),
+        "ending_seq": F.max(F.when(is_a(*ENDING), F.col("seq"))),
+        "spoke_seq": F.max(F.when(~is_a(*ENDING, "SUCCESS"), F.col("seq"))),
     }
     return [column.alias(name) for name, column in columns.items()]
 
@@ -102,7 +105,7 @@ def ends_here() -> Column:
     A SUBSCRIBE ends that of another one, a CLOSE those of all on its connection. Older programs do
     not write `starved_from`.
     """
-    own = F.col("starved_us").isNotNull() & ~F.col("command").isin("SUBSCRIBE", "CLOSE")
+    own = F.col("starved_us").isNotNull() & ~is_a("SUBSCRIBE", "CLOSE")
     return F.col("starved_from").isNotNull() | own
 
 
@@ -116,9 +119,12 @@ def flow_that_counts() -> Column:
     return is_a("FLOW") & ~dropped
 
 
-def is_a(command: str) -> Column:
-    """Whether a row is of that command."""
-    return F.col("command") == command
+def is_a(*commands: str) -> Column:
+    """Whether a row is one of these commands: by its number, which takes less than its name."""
+    code = F.col("command_code")
+    ours = [name for name in commands if name not in CODES]
+    found = code.isin(*(CODES[name] for name in commands if name in CODES))
+    return found | ((code == OURS) & F.col("command").isin(*ours)) if ours else found
 
 
 def count_of(which: Column) -> Column:

@@ -21,6 +21,7 @@ from pulsar_doctor.parts.analyze.aggregations.profile import (
     acknowledged,
     acknowledged_by,
     ends_here,
+    is_a,
 )
 from pulsar_doctor.parts.analyze.aggregations.small_table import small_table
 
@@ -153,8 +154,7 @@ def _episodes(rows: DataFrame) -> DataFrame:
     ended = ends_here()
     at_us, since_us = F.unix_micros("ts"), F.unix_micros("starved_since")
     from_us = F.coalesce(F.unix_micros("starved_from"), at_us - F.col("starved_us"))
-    work = F.col("command").isin(*WORK)
-    ack = F.col("command") == "ACK"
+    work, ack = is_a(*WORK), is_a("ACK")
     return (
         rows.where(F.col("incarnation").isNotNull() & (starved | ended))
         .groupBy(*CONSUMER, F.coalesce(since_us, from_us).alias("since_us"))
@@ -182,8 +182,8 @@ def _ending_number() -> Column:
     """
     return (
         F.when(F.coalesce(F.col("available_permits"), F.lit(0)) <= 0, 0)
-        .when(F.col("command") == "FLOW", 1)
-        .when(F.col("command") == REDELIVER, 2)
+        .when(is_a("FLOW"), 1)
+        .when(is_a(REDELIVER), 2)
         .otherwise(3)
     )
 
