@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pulsar_doctor.parts.analyze.aggregations.consumers import consumers
-from pulsar_doctor.parts.analyze.aggregations.gaps import gaps
+from pulsar_doctor.parts.analyze.aggregations.gaps import UNTOLD, gaps, waits
 from pulsar_doctor.parts.analyze.aggregations.histogram import histogram
 from pulsar_doctor.parts.analyze.aggregations.holes import blocks, holes
 from pulsar_doctor.parts.analyze.aggregations.lives import Breaks, landmarks, lives
@@ -89,11 +89,12 @@ def aggregate(
     lived = kept("lives", lives(rows, marks, profiled, breaks))
     counted = kept("histogram", histogram(rows, exact=exact))
     stood = kept("stalls", as_the_rules_say(stalls(rows, lived), ends))
-    each = kept("consumers", consumers(lived, counted, stood))
+    waited = kept("waits", waits(counted, stood, exact=exact))
+    each = kept("consumers", consumers(lived, waited, stood))
     touched = kept("blocks", blocks(rows))
     return Tables(
-        consumers=each,
-        gaps=gaps(counted, stood, lived, exact=exact),
+        consumers=each.drop(*UNTOLD),
+        gaps=gaps(waited, each, exact=exact),
         stalls=long_or_found(stood, stall_floor_us),
         timeline=timeline(profiled, lived, stood, bucket_us),
         subscriptions=subscriptions(each),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from pulsar_doctor.parts.analyze.aggregations.histogram import percentiles
+from pulsar_doctor.parts.analyze.aggregations.gaps import FLOW_SIZES, UNSEEN
 from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER, LABELS, acknowledged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFrame:
+def consumers(lives: DataFrame, waits: DataFrame, stalls: DataFrame) -> DataFrame:
     """One row for each trace_id and incarnation, that is from SUBSCRIBE to close.
 
     Columns: trace_id, incarnation, topic, subscription, subscription_type, consumer_name,
@@ -25,15 +25,16 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
     starvations, starved_us, longest_starved_us; available_permits and unacked_messages at its end
     (null where commands are missing before it), unacked_most; first_seen, last_seen;
     acknowledged_least (by the ACKs that tell), untold_acks (that do not); certain: nothing of it is
-    missing; otherwise all that is counted is at least so much.
+    missing; otherwise all that is counted is at least so much. And those of gaps.UNTOLD.
     """
-    flows = counted.where("is_flow").withColumn("value", F.col("permits"))
-    sizes = percentiles(flows, CONSUMER, (50, 99))
+    sizes = waits.where(F.col("measure") == FLOW_SIZES)
     starved = stalls.groupBy(*CONSUMER).agg(
         F.count(F.lit(1)).alias("starvations"),
         F.sum("duration_us").alias("starved_us"),
         F.max("duration_us").alias("longest_starved_us"),
+        F.count(F.when(F.col("ended_by").isin(*UNSEEN), 1)).alias("without_permits"),
     )
+    gaps = F.col("untold_gaps") - (F.col("subscribed") > 0).cast("int")  # a first FLOW has none
     one_by_one = (F.col("first_flow") == 1) & (F.col("flow_most") == 1)
     whole = lives.join(sizes, [*CONSUMER], "left").join(starved, [*CONSUMER], "left")
     return whole.select(
@@ -41,8 +42,8 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
         *LABELS,
         F.when(~one_by_one, F.col("first_flow")).alias("receiver_queue_size"),
         "flow_count",
-        F.col("p50").alias("flow_p50"),
-        F.col("p99").alias("flow_p99"),
+        F.col("p50").cast("int").alias("flow_p50"),
+        F.col("p99").cast("int").alias("flow_p99"),
         F.col("granted").alias("permits_granted"),
         F.col("messages").alias("permits_spent"),
         "messages",
@@ -65,4 +66,7 @@ def consumers(lives: DataFrame, counted: DataFrame, stalls: DataFrame) -> DataFr
         "acknowledged_least",
         "untold_acks",
         "certain",
+        F.greatest(F.lit(0), gaps).alias("between_flows"),
+        F.col("untold_delays").alias("delivery_to_ack"),
+        "without_permits",
     )

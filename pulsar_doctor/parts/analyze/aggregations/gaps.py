@@ -4,52 +4,69 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from pulsar_doctor.parts.analyze.aggregations.histogram import ERROR, bucketed, percentiles
+from pulsar_doctor.parts.analyze.aggregations.histogram import ERROR, bucketed
 from pulsar_doctor.parts.analyze.aggregations.profile import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PERCENT = (50, 90, 99)
+MEASURED = ("incarnation", "measure", "trace_id")  # in this order Spark sorts them fast
+FLOW_SIZES = "flow_sizes"  # a measure of `waits` that `consumers` shows
 UNSEEN = ("not_known", "end_of_trace")  # ends of times without permits
+UNTOLD = ("between_flows", "delivery_to_ack", "without_permits")  # measures; of `consumers` too
 
 
-def gaps(counted: DataFrame, stalls: DataFrame, lives: DataFrame, *, exact: bool) -> DataFrame:
-    """One row for each consumer and measure that it has values of.
+def waits(counted: DataFrame, stalls: DataFrame, *, exact: bool) -> DataFrame:
+    """Percentiles of all that is measured of a consumer: what `gaps` shows, and FLOW_SIZES.
 
-    measure: between_flows, delivery_to_ack (one value an ACK: of its ids the longest),
-    without_permits. Columns: trace_id, incarnation, topic, subscription, consumer_name, measure,
-    count, p50_us, p90_us, p99_us, max_us, error, untold. error: of a percentile, relative; 0.0:
-    exact. untold: FLOWs and ACKs without a value, which are in no percentile; times
-    without permits with an
-    end that was not seen, which are, with what was seen of them.
+    counted: `histogram`. Columns: those of MEASURED, count, p50, p90, p99 and max. By nearest rank:
+    the p-th percentile is the value at rank ⌈count·p/100⌉.
     """
     measured = F.when(F.col("is_flow"), "between_flows").otherwise("delivery_to_ack")
     between = counted.where(F.col("value").isNotNull()).select(
         *CONSUMER, measured.alias("measure"), "value", "count"
+    )
+    sizes = counted.where("is_flow").select(
+        *CONSUMER, F.lit(FLOW_SIZES).alias("measure"), F.col("permits").alias("value"), "count"
     )
     without = (
         stalls.groupBy(*CONSUMER, bucketed("duration_us", exact=exact).alias("bucket"))
         .agg(F.max("duration_us").alias("value"), F.count(F.lit(1)).alias("count"))
         .select(*CONSUMER, F.lit("without_permits").alias("measure"), "value", "count")
     )
-    ranked = percentiles(between.unionByName(without), (*CONSUMER, "measure"), PERCENT)
-    flows = F.greatest(F.lit(0), F.col("untold_gaps") - (F.col("subscribed") > 0).cast("int"))
-    labels = lives.select(
-        *CONSUMER, "topic", "subscription", "consumer_name", "untold_delays", flows.alias("flows")
+    by_value = Window.partitionBy(*MEASURED).orderBy("value")
+    everything = by_value.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    every = between.unionByName(sizes).unionByName(without)
+    ranked = every.select(
+        *MEASURED,
+        "value",
+        F.sum("count").over(by_value).alias("up_to"),
+        F.sum("count").over(everything).alias("in_all"),
     )
-    unseen = stalls.where(F.col("ended_by").isin(*UNSEEN))
-    unseen = unseen.groupBy(*CONSUMER).agg(F.count(F.lit(1)).alias("unseen"))
-    untold = (
-        F.when(F.col("measure") == "between_flows", F.col("flows"))
-        .when(F.col("measure") == "delivery_to_ack", F.col("untold_delays"))
-        .otherwise(F.coalesce("unseen", F.lit(0)))
+    least = (f"min(if(up_to * 100 >= in_all * {p}, value, null)) as p{p}" for p in PERCENT)
+    return ranked.groupBy(*MEASURED).agg(
+        *map(F.expr, ("max(in_all) as count", *least, "max(value) as max"))
     )
+
+
+def gaps(waits: DataFrame, consumers: DataFrame, *, exact: bool) -> DataFrame:
+    """One row for each consumer and measure that it has values of.
+
+    measure: between_flows, delivery_to_ack (one value an ACK: of its ids the longest),
+    without_permits. Columns: trace_id, incarnation, topic, subscription, consumer_name, measure,
+    count, p50_us, p90_us, p99_us, max_us, error, untold. error: of a percentile, relative; 0.0:
+    exact. untold: FLOWs and ACKs without a value, which are in no percentile; times without permits
+    with an end that was not seen, which are, with what was seen of them.
+    consumers: in the columns of UNTOLD it has what is untold of each measure.
+    """
+    untold = F.coalesce(*(F.when(F.col("measure") == name, F.col(name)) for name in UNTOLD))
     return (
-        ranked.join(labels, [*CONSUMER])
-        .join(unseen, [*CONSUMER], "left")
+        waits.where(F.col("measure") != FLOW_SIZES)
+        .join(consumers, [*CONSUMER])
         .select(
             *CONSUMER,
             "topic",

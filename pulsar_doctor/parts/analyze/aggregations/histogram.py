@@ -44,30 +44,3 @@ def bucketed(name: str, *, exact: bool) -> Column:
         return F.col(name)
     dropped = f"greatest(0, cast(floor(log2(cast({name} as double))) as int) - 7)"
     return F.expr(f"if({name} < 256, {name}, shiftleft(shiftright({name}, {dropped}), {dropped}))")
-
-
-def percentiles(counted: DataFrame, keys: tuple[str, ...], wanted: tuple[int, ...]) -> DataFrame:
-    """Nearest-rank percentiles of counted values.
-
-    counted: keys, value, count (of it). Columns: keys, count (of all), p50 and so on as `wanted`
-    (in percent), max. The p-th percentile is the value at rank ⌈count·p/100⌉.
-    """
-    from pyspark.sql import Window
-
-    by_value = Window.partitionBy(*reversed(keys)).orderBy("value")  # an incarnation sorts fast
-    everything = by_value.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    ranked = counted.select(
-        *keys,
-        "value",
-        F.sum("count").over(by_value).alias("up_to"),
-        F.sum("count").over(everything).alias("in_all"),
-    )
-    least = [
-        F.min(F.when(F.col("up_to") >= F.expr(f"(in_all * {p} + 99) div 100"), F.col("value")))
-        for p in wanted
-    ]
-    return ranked.groupBy(*keys).agg(
-        F.max("in_all").alias("count"),
-        *(value.alias(f"p{p}") for value, p in zip(least, wanted, strict=True)),
-        F.max("value").alias("max"),
-    )
