@@ -100,21 +100,11 @@ def as_the_rules_say(stalls: DataFrame, ends: Sequence[AtTheEnd]) -> DataFrame:
     """
     if not ends:
         return stalls
-    columns = (
-        "trace_id: string, incarnation: int, end_since_us: bigint, end_code: string, "
-        "end_severity: string"
-    )
-    values = [
-        {
-            "trace_id": each.trace_id,
-            "incarnation": each.incarnation,
-            "end_since_us": each.since_us,
-            "end_code": each.code,
-            "end_severity": each.severity,
-        }
-        for each in ends
-    ]
+    columns = "trace_id: string, incarnation: int, since_us: bigint, code: string, severity: string"
+    names = (*CONSUMER, "since_us", "code", "severity")
+    values = [{name: getattr(each, name) for name in names} for each in ends]
     verdicts = small_table(stalls.sparkSession, values, columns)
+    verdicts = verdicts.toDF(*CONSUMER, "end_since_us", "end_code", "end_severity")
     joined = stalls.join(F.broadcast(verdicts), [*CONSUMER], "left")
     closed = (F.col("ended_by") == "close") & (F.unix_micros("start") == F.col("end_since_us"))
     continues = (F.col("ended_by") == "end_of_trace") & F.col("end_since_us").isNotNull()
