@@ -16,11 +16,11 @@ from typing import Any
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.evidence.ack_wait import UNKNOWN_ACKS, Acks
+from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.keys import Draining
 from pulsar_doctor.evidence.measures import PROCESS, STATS, WIRE, BoundSide, Measure
 from pulsar_doctor.evidence.passed_over import PassedOver
-from pulsar_doctor.evidence.taken import InHand
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.ledger.balance import Pace
 from pulsar_doctor.wording.typed_json import written_as

@@ -15,9 +15,9 @@ from pulsar_doctor.evidence.broker_counts import HeldBack, Throttling
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.taken import InHand
 from pulsar_doctor.evidence.values import Count, exactly
 from pulsar_doctor.ledger.balance import Pace
 

@@ -35,9 +35,9 @@ from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView, rounded
+from pulsar_doctor.evidence.in_hand import FAR_SLOWER, InHand
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
-from pulsar_doctor.evidence.taken import FAR_SLOWER, InHand
 from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
