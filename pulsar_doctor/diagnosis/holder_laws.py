@@ -22,7 +22,7 @@ from pulsar_doctor.diagnosis.thresholds import (
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import exact
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 from pulsar_doctor.wording.sentences import Sentence, say

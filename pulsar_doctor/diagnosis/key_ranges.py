@@ -17,7 +17,6 @@ from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measur
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import say
 
-NAMED_MOST = 3
 UNCOVERED = (
     "Start the consumers of the missing ranges, so that all hashes from 0 to 65,535 have one, or "
     "let the broker split the ranges (KeySharedPolicy.autoSplitHashRange)."
@@ -51,4 +50,4 @@ def by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers
 def _named(gaps: Sequence[HashRange]) -> str:
     """`hashes 21845 to 43689`."""
     each = [f"{first} to {last}" if first < last else str(first) for first, last in gaps]
-    return f"hashes {listed(each, NAMED_MOST)}"
+    return f"hashes {listed(each)}"

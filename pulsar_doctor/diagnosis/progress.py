@@ -20,7 +20,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
 
-def stands_for(view: SubscriptionView) -> float:
+def stood_for(view: SubscriptionView) -> float:
     """Seconds for which messages were there, and none was acknowledged, at least; 0: not known."""
     if STATS not in view.sources or view.consumers is None or view.pending_acks:
         return 0.0
@@ -29,7 +29,7 @@ def stands_for(view: SubscriptionView) -> float:
 
 def without_progress(view: SubscriptionView, found: Finding, limits: Limits) -> Finding:
     """The warning as a stall, where nobody has acknowledged any for `refill_wait`."""
-    stood = stands_for(view)
+    stood = stood_for(view)
     if stood < limits[NO_PROGRESS.name]:
         return found
     text = say("{}; nothing was acknowledged for at least {}", found.summary, duration(stood))

@@ -109,7 +109,6 @@ def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure)
 HYPOTHESIS = Hypothesis(
     "consumers connect, are sent messages, and leave before they acknowledge any, all the time",
     speaks_for=("undecided", "outlived", "went_round", "all_young"),
-    stalls=False,
     if_undecided=True,
     confirmed="if another consumer is listed then, and was sent the same, this is the cause",
 )

@@ -43,7 +43,7 @@ from pulsar_doctor.diagnosis.answers import (
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
-from pulsar_doctor.diagnosis.progress import connected_longest, stands_for, without_progress
+from pulsar_doctor.diagnosis.progress import connected_longest, stood_for, without_progress
 from pulsar_doctor.diagnosis.thresholds import NO_PROGRESS, Limits, Threshold
 from pulsar_doctor.evidence.circulation import Circulation, Sent
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -133,7 +133,7 @@ def _of_few(view: SubscriptionView, limits: Limits) -> list[CauseAnswer]:
     there, longest = connected_longest(view), limits[NO_PROGRESS.name]
     back = max((each.gave_back for each in view.served), default=0)
     rate = view.msg_rate_redeliver or 0.0
-    if not (back or rate) or there < longest or stands_for(view) < longest:
+    if not (back or rate) or there < longest or stood_for(view) < longest:
         return []
     text = "what its consumers are sent they give back, again and again"
     numbers = (
@@ -315,6 +315,5 @@ HYPOTHESIS = Hypothesis(
     ),
     excluded=(_excluded,),
     missing=("redelivered",),
-    stalls=False,
     confirmed="if messages are sent and the backlog stays, this is the cause",
 )  # fmt: skip
