@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.tap.observer.following import POLL_SECONDS
 from pulsar_doctor.trace.folder import Meta, journal_name
-from pulsar_doctor.trace.reading import Trace, replayed
+from pulsar_doctor.trace.reading import Trace, ledgers_behind
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT
@@ -324,7 +324,8 @@ def read_again(folder: Path) -> None:
 
 def replayed_from(folder: Path) -> None:
     trace = Trace(folder)
-    replayed(folder, trace.meta, trace.parts())
+    first = Timeline(trace.meta.trace_id, trace.meta.told, from_start=not trace.meta.capture)
+    ledgers_behind(folder, first, trace.parts())
 
 
 STAGES: dict[str, Callable[[Path], None]] = {

@@ -22,7 +22,6 @@ from pulsar_doctor.broker.admin import (
     NotFound,
     Unreachable,
     live_topics,
-    segment_numbers,
     segments,
     streaming,
 )  # fmt: skip
@@ -224,7 +223,7 @@ def test_space_without_an_end_is_given_up(monkeypatch):
 
 @pytest.mark.parametrize("of_segments", [False, True])
 def test_more_names_than_a_broker_has_are_not_kept(of_segments, monkeypatch):
-    for module in (streaming, metrics_of_brokers, segment_numbers):
+    for module in (streaming, metrics_of_brokers, segments):
         monkeypatch.setattr(module, "NAMES_MOST", 100)
     line = b'pulsar_subscriptions_count{topic="%d"} 1\n'
     if of_segments:
