@@ -47,8 +47,11 @@ def circles(view: SubscriptionView, within: float) -> Rounds | None:
     """How often messages went round; None where those that left may have acknowledged them.
 
     A window that shows nobody who came tells the same of one that acknowledged a large backlog.
+    Where nobody has been there for `within`, nobody comes and goes any more.
     """
     rounds = view.circulation.rounds if view.circulation is not None else None
+    if view.alone is not None and (_age(view) >= within or (view.alone.seconds or 0) >= within):
+        return None
     young = _age(view) < within and view.since_mark_delete is not None
     young = young and (came_in_window(view) or not view.watched)
     return rounds if rounds is not None and (rounds.sure or young) else None

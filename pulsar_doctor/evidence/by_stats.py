@@ -45,8 +45,8 @@ STORES_NOTHING = (
 def subscription_view(observed: Observed) -> SubscriptionView:
     """One subscription of the last sample."""
     now, consumers, own = observed.now, consumers_of(observed), own_cursor_of(observed)
-    if own is not None and now == NO_STATS:
-        return SubscriptionView(  # a cursor of the broker's own, which no consumer uses
+    if own is not None:
+        return SubscriptionView(  # a cursor of the broker's own, which no client's consumer uses
             topic=observed.topic,
             partition=observed.partition,
             subscription=observed.subscription,
