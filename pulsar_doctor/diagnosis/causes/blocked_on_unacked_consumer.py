@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from pulsar_doctor.broker.stats.observed import SHARING
 from pulsar_doctor.diagnosis.actions.activity import verdict
-from pulsar_doctor.diagnosis.actions.commands import namespace_admin
+from pulsar_doctor.diagnosis.actions.commands import policy_admin
 from pulsar_doctor.diagnosis.actions.consumers import freeing, more_workers
 from pulsar_doctor.diagnosis.actions.limits import ONLY_IF, raised_limit
 from pulsar_doctor.diagnosis.actions.sentence import remedy
@@ -172,7 +172,7 @@ def _finding(
 def _probe(view: SubscriptionView, consumer: ConsumerView | None) -> Probe:
     return Probe(
         "Read the limit: if it holds that many messages, this is the cause; otherwise it is not.",
-        namespace_admin(view, "get-max-unacked-messages-per-consumer"),
+        policy_admin(view, "get-max-unacked-messages-per-consumer", "-ap"),
         2,
     )
 
