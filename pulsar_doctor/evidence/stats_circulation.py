@@ -12,7 +12,9 @@ more than twice all of that was sent, some of it was sent three times.
 
 On Exclusive and Failover nothing counts as unacknowledged. There bytes are compared: the backlog
 and what came in are all that can be sent. Also the read position moves back with each redelivery,
-and with nothing else as long as the consumer stays connected and active.
+and with nothing else as long as the consumer stays connected and active. If nothing has been
+acknowledged for a minute, what the last full minute could send once is what it acknowledged and
+what waits now: where more than twice that was sent, some of it was sent three times.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Literal
 
-from pulsar_doctor.broker.stats.observed import SHARING, Observed
+from pulsar_doctor.broker.stats.observed import SHARING, SINGLE_ACTIVE, Observed
 from pulsar_doctor.broker.stats.positions import entries_from
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import (
@@ -52,7 +54,7 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> C
     begun = min((moment for moment in connected if moment is not None), default=None)
     return Circulation(
         window=_sent_in_window(observed, consumers, batch),
-        before=_before(observed),
+        before=_before(observed, batch),
         life=life.sent_again if life and _nothing_ever_acknowledged(now) else None,
         at_most_twice=life is not None and life.sent <= 2 * life.stock,
         ever_sent=_ever_sent(now),
@@ -184,14 +186,30 @@ def _sent_in_window(
     return _single(observed, messages, acknowledged, _read_on(observed, before, after) * batch)
 
 
-def _before(observed: Observed) -> Sent | None:
-    """In the minute of the first sample's rates; the broker counts what its consumers gave back."""
+def _before(observed: Observed, batch: int) -> Sent | None:
+    """In the minute of the first sample's rates; the broker counts what its consumers gave back.
+
+    Of a single active consumer it counts none of that.
+    """
     first = observed.course.values[0]
     rates = first and (first.msg_rate_out, first.message_ack_rate, first.msg_rate_redeliver)
-    if not rates or None in rates:
+    if first is None or not rates or None in rates:
         return None
     sent, acked, again = (round((rate or 0) * MINUTE) for rate in rates)
-    return Sent(sent, acked, again, in_circles=False)
+    if observed.type not in SINGLE_ACTIVE or not _at_rest(observed, first):
+        return Sent(sent, acked, again, in_circles=False)
+    once = ((first.msg_backlog or 0) + acked) * batch
+    return Sent(sent, acked, max(0, sent - once), in_circles=sent >= SKEWED * max(1, once))
+
+
+def _at_rest(observed: Observed, first: SubscriptionStats) -> bool:
+    """Whether nothing was acknowledged since the minute of the first sample's rates ended."""
+    there, moved = first.consumers or (), first.last_mark_delete_advanced_timestamp_ms
+    acked = [each.last_acked_timestamp_ms for each in there if ACKED not in each.never]
+    last = acked if MARK_DELETED in first.never else [*acked, moved]
+    since = observed.window.first.age(*last)
+    known = None not in last and first.msg_backlog is not None
+    return known and (not last or (since is not None and since.seconds >= MINUTE))
 
 
 def _no_ack_came(observed: Observed, consumers: Sequence[ConsumerWindow]) -> bool:

@@ -13,10 +13,11 @@ acknowledged any for `refill_wait`, however few come back, and messages were the
 
 In the statistics, what came back is what was sent, less what is unacknowledged or acknowledged
 since. Messages came three times if more than twice as many were sent as there are, or if most were
-given back in the window and in the minute before it. If nobody has ever acknowledged anything, the
-whole life counts, unless a message comes less often than once in `round`. It is unknown if messages
-may have come back only once. Retries that succeed are no storm: it is silent if five times what
-waits was published in the window, with no ack after mark-delete.
+given back in the window and in the minute before it; on Exclusive and Failover, if nothing has been
+acknowledged for a minute, also in the minute of the rates of one sample. If nobody has ever
+acknowledged anything, the whole life counts, unless a message comes less often than once in
+`round`. It is unknown if messages may have come back only once. Retries that succeed are no storm:
+it is silent if five times what waits was published in the window, with no ack after mark-delete.
 
 In a trace, a message that goes to the dead-letter topic ends its circle. The check knows that topic
 by the name TOPIC-SUBSCRIPTION-DLQ, by its producer's name (Java, Go) or by its initial
@@ -192,6 +193,8 @@ def _by_counters(circulation: Circulation, limits: Limits) -> Answers:
         yield _finding(replace(sent, again=sent.given_back), within, 0.8)
     elif life is not None and life.in_circles and _comes_back(life, limits):
         yield from _by_life(circulation, life, limits)
+    elif sent is None and (minute := _minute_of_circles(circulation, limits)):
+        yield _finding(minute, say("in a minute"), 0.7)
     elif sent is None:
         yield from _movement_unknown(circulation, limits)
     elif _comes_back(sent, limits) and not circulation.at_most_twice:
@@ -205,6 +208,14 @@ def _still_storms(circulation: Circulation, sent: Sent, limits: Limits) -> bool:
     """Whether most were given back in the window, and in the minute before it."""
     before, given_back = circulation.before, replace(sent, again=sent.given_back)
     return before is not None and _comes_back(before, limits) and _comes_back(given_back, limits)
+
+
+def _minute_of_circles(circulation: Circulation, limits: Limits) -> Sent | None:
+    """What was sent in the minute of the rates, if some of it came three times and comes still."""
+    minute, last = circulation.before, circulation.last_delivery
+    if minute is None or last is None or last.seconds >= limits["window"]:
+        return None
+    return minute if minute.in_circles and _comes_back(minute, limits) else None
 
 
 def _comes_back(sent: Sent, limits: Limits) -> bool:
