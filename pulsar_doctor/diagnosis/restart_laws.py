@@ -14,7 +14,7 @@ from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, QUIET_AFTER
 from pulsar_doctor.evidence.circulation import Rounds
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import most
+from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import Sentence
 
@@ -74,8 +74,8 @@ def outlived(view: SubscriptionView, within: float, still: float = 0.0) -> bool:
     """Whether the oldest message was sent to others before, and to who is there, and remains.
 
     The dispatcher sends the oldest first. Who is there came less than `within` ago, and what waits
-    was sent at once or is more than comes in meanwhile; mark-delete has not moved for `still`
-    before that.
+    was sent at once, or more waits, or was sent, than comes in meanwhile; mark-delete has not moved
+    for `still` before that.
     """
     age, sent, moved = _age(view), view.since_delivery, view.since_mark_delete
     circulation = view.circulation
@@ -85,7 +85,8 @@ def outlived(view: SubscriptionView, within: float, still: float = 0.0) -> bool:
         return False
     held = sum(view.kept_by(each) for each in view.served)
     backlog = (view.backlog.entries or 0) if view.backlog is not None else 0
-    waits = max(held, backlog - (most(view.delayed) or 0))
+    sent_here = sum(least(each.msg_out_counter) or 0 for each in view.served)
+    waits = max(held, sent_here, backlog - (most(view.delayed) or 0))
     at_once = sent is not None and 0 <= age - sent.seconds < QUIET_AFTER.default
     return held > 0 and (at_once or waits > 1 + age * (view.msg_rate_in or 0.0))
 
