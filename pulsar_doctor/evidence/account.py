@@ -133,12 +133,16 @@ def is_settled(view: SubscriptionView, places: Sequence[Place], within_seconds: 
 
 
 def _came_again(view: SubscriptionView, within_seconds: float) -> bool:
-    """Whether a consumer has just connected, and another one was sent messages before."""
+    """Whether a consumer has just connected, and another one was or may have been sent messages.
+
+    A broker's list of topics does not report what was sent to those that have left.
+    """
     young = (each.connected_for for each in view.served)
     lately = any(age is not None and age.seconds < within_seconds for age in young)
-    ever = view.circulation.ever_sent if view.circulation is not None else None
+    circulation = view.circulation
+    ever = circulation.ever_sent if circulation is not None else None
     sent = sum(least(each.msg_out_counter) or 0 for each in view.served)
-    return lately and (ever or 0) > sent
+    return lately and (circulation is None or not circulation.ever_known or (ever or 0) > sent)
 
 
 def _may_drop(view: SubscriptionView) -> bool:

@@ -80,6 +80,7 @@ class Circulation:
     passes: bool = False
     at_most_twice: bool = False  # whether nothing need have come three times
     ever_sent: int | None = None  # messages, also to those that have left; 0 where nobody is there
+    ever_known: bool = True  # otherwise it counts what was sent to the present consumers alone
     last_delivery: Age | None = None
     begun: Age | None = None  # since the oldest connected
     span_seconds: float | None = None

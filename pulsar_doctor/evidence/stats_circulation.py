@@ -58,6 +58,7 @@ def circulation_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> C
         life=life.sent_again if life and _nothing_ever_acknowledged(now) else None,
         at_most_twice=life is not None and life.sent <= 2 * life.stock,
         ever_sent=_ever_sent(now),
+        ever_known=now.msg_out_counter is not None,
         rounds=_rounds(observed, batch),
         starts_over=observed.durable is not False and _starts_over(now),
         passes=_passes(observed, batch),

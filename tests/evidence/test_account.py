@@ -166,6 +166,25 @@ def test_who_has_just_come_again_is_watched() -> None:
     assert glanced(replace(view, consumers=young), 10)
     before = replace(view.circulation, ever_sent=(view.circulation.ever_sent or 0) + 5)
     assert not glanced(replace(view, consumers=young, circulation=before), 10)
+    listed = replace(view.circulation, ever_known=False)
+    assert not glanced(replace(view, consumers=young, circulation=listed), 10)
+    old = tuple(replace(each, connected_for=Age(600_000, True)) for each in view.served)
+    assert glanced(replace(view, consumers=old, circulation=listed), 10)
+
+
+def test_a_list_of_topics_does_not_show_who_was_there_before() -> None:
+    """`broker-stats/topics` has no msgOutCounter of a subscription."""
+    observed = recorded("4.0.8", "healthy-idle")
+    last = observed.window.given[-1]
+    own = (last.topic.subscriptions or {})[observed.subscription]
+    listed = replace(
+        last.topic, subscriptions={observed.subscription: replace(own, msg_out_counter=None)}
+    )
+    for topic, known in ((last.topic, True), (listed, False)):
+        window = replace(observed.window, given=(replace(last, topic=topic),))
+        circulation = by_stats.subscription_view(replace(observed, window=window)).circulation
+        assert circulation is not None
+        assert circulation.ever_known == known
 
 
 @pytest.mark.parametrize(
