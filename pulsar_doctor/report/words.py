@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
 from pulsar_doctor.checkup.result import STATUSES, Tally
 from pulsar_doctor.diagnosis.answers import (
@@ -81,7 +82,7 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
     if first is None and (why := next(filter(None, facts), None)):
         return why
     if first is None and diagnosis.suspects:
-        first = diagnosis.suspects[0]
+        first = max(diagnosis.suspects, key=attrgetter("probability"))
         if first.code == HEALTHY and (why := doubt(diagnosis)):
             return why
     if first is not None:

@@ -124,7 +124,12 @@ def test_what_is_no_rule_of_ours_is_said_in_words() -> None:
         "  likely     nothing is wrong, 80%",
         "  possible   no known cause applies, 20%",
     ]
-    hidden = replace(ANOTHER, code=NONE_OF_THESE, probability=0.9)
+    hidden = replace(ANOTHER, code=NONE_OF_THESE, probability=0.97)
+    hardly = replace(STUCK, probability=0.03, speaks_for=())
+    problem = TooProbable("the probability of a problem is 100%, and healthy allows 10%")
+    beside = suspected(suspects=(hardly, hidden), unknown=(problem,))
+    assert cause(beside) == "likely no known cause applies (97%)"
+    hidden = replace(hidden, probability=0.9)
     assert cause(suspected(suspects=(hidden,))) == "likely no known cause applies (90%)"
 
 
