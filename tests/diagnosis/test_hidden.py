@@ -96,6 +96,23 @@ def test_a_consumer_that_has_only_just_connected_is_no_likely_suspect(
     assert sum(each.probability for each in suspects) == pytest.approx(1, abs=0.002)
 
 
+@pytest.mark.parametrize("silent", [61, 240, 299, 301, 329])
+def test_a_hang_is_suspected_of_the_same_until_it_is_certain(silent: int) -> None:
+    """Its queue filled up half a minute after its last sign, so that the check decides later."""
+    counts = {"unackedMessages": 10, "msgOutCounter": 85}
+    moments = {"connectedSince": silent + 20, "lastConsumedTimestamp": silent - 30}
+    moments |= {"lastAckedTimestamp": silent, "lastConsumedFlowTimestamp": silent}
+    ago = {name: f"{seconds}s ago" for name, seconds in moments.items()}
+    moved = {"msgBacklog": 1500, "lastMarkDeleteAdvancedTimestamp": f"{silent}s ago"}
+    document = {
+        "samples": ["0s"],
+        "subscription": {**counts, **moved},
+        "consumers": {"w": {**counts, **ago, "availablePermits": 0, "avgMessagesPerEntry": 1}},
+    }
+    found = diagnose(by_stats.subscription_view(observed(document)), RULES, limits_of(RULES))
+    assert (found.status, found.suspects[0].code) == ("unknown", "permits-exhausted")
+
+
 @pytest.mark.parametrize(("sent", "suspected"), [(0, False), (40, True)])
 def test_who_never_asked_has_lost_no_permits(sent: int, suspected: bool) -> None:
     counts = [9000, 9200, 9400]

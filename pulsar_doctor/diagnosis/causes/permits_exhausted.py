@@ -340,7 +340,7 @@ HYPOTHESIS = Hypothesis(
     speaks_for=(
         "undecided", "no_permits", "below_zero", "holds_many", "holds_some",
         "flow_may_be_far", "never_acked", "never_acked_many", "never_asked", "waits", "rate_none",
-        "unread", "quiet_some", "unusual", "one_flow",
+        "unread", "quiet_some", "quiet_long", "unusual", "one_flow",
     ),
     against=(
         "works", "flow_soon", "asks_singly", "holds_one", "flag_blocked",
