@@ -138,6 +138,9 @@ def run(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except SystemExit:  # nobody reads stdout any more: click ends with 1, which is a stall here
         return NOBODY_READS
+    except OSError as error:  # such as a full disk below what is written
+        complain(f"cannot read or write: {error.strerror or error}")
+        return DoctorError.exit_code
     except Exception as error:  # a mistake of ours must not pass for "a stall was found"
         if missing := installed.missing_part(error):
             complain(f"the part {missing} of pulsar-doctor is not installed here")

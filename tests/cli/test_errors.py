@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from pulsar_doctor.cli import run
+from pulsar_doctor.cli import cli, run
 from tests.broker.recorded import stats_of
 
 SAID = {
@@ -42,6 +44,18 @@ def test_an_error_is_one_sentence(
     assert told.err.startswith(f"pulsar-doctor: {SAID[typed].format(file=file)}"), told.err
     assert (told.out, len(told.err.splitlines())) == ("", 1)
     assert "Errno" not in told.err
+
+
+def test_a_full_disk_is_no_mistake_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(cli, "main", full)
+    assert run(["explain"]) == 3
+    told = capsys.readouterr().err
+    assert told == f"pulsar-doctor: cannot read or write: {os.strerror(errno.ENOSPC)}\n"
 
 
 def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
