@@ -101,7 +101,8 @@ def _outcome(before: Diagnosis, now: Diagnosis) -> tuple[Outcome, str]:
         why = _reason(before).partition("; ")[0]
         return outcome, f"healthy now; the first check was undecided ({why})"
     if now.status == "unknown":
-        return "cannot be compared", f"{turned}: {_reason(now)}"
+        both = "undecided at both checks" if before.status == "unknown" else turned
+        return "cannot be compared", f"{both}: {_reason(now)}"
     if before.status == "unknown":
         return "cannot be compared", f"{turned}; the first check was undecided ({_reason(before)})"
     was, is_ = RANKS[before.status], RANKS[now.status]
@@ -127,7 +128,8 @@ def _first(before: Diagnosis) -> str:
 
 
 def _reason(diagnosis: Diagnosis) -> str:
-    return printable(diagnosis.unknowns[0]) if diagnosis.unknowns else "not decided"
+    first = diagnosis.unknowns[0] if diagnosis.unknowns else "not decided"
+    return printable(first.removeprefix("healthy: "))
 
 
 def _incomparable(

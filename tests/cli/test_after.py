@@ -294,6 +294,17 @@ def test_what_was_undecided_and_is_gone_is_cured(tmp_path: Path) -> None:
     )
 
 
+def test_what_stays_undecided_says_why_and_is_not_called_healthy() -> None:
+    observed = recorded("4.0.8", "negative-permits")
+    reason = "healthy: w holds 67 messages, and nothing shows that it works"
+    unknown = replace(judged("negative-permits", observed), status="unknown", unknowns=(reason,))
+    found = compared(observed, unknown, a_minute_later(observed), unknown, file="before.gz")
+    assert (
+        found.why
+        == "undecided at both checks: w holds 67 messages, and nothing shows that it works"
+    )
+
+
 def test_what_was_healthy_at_both_says_what_it_held() -> None:
     observed = recorded("4.0.8", "healthy-busy")
     before = judged("healthy-busy", observed)
