@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -132,6 +133,14 @@ def written(*accounts: CursorAccount) -> str:
     out = io.StringIO()
     holes.write(Acknowledged("files", list(accounts)), out)
     return out.getvalue()
+
+
+def test_in_a_pipe_the_letters_are_below_their_signs() -> None:
+    drawn = written(told(shape([(1, 150), (160, 180)], 190, 200))).splitlines()
+    blocks, letters = next(
+        pair for pair in itertools.pairwise(drawn) if set(pair[1]) & {"U"} and "█" in pair[0]
+    )
+    assert len(blocks) == len(letters) <= 100
 
 
 def test_what_is_not_told_is_said_and_never_0() -> None:

@@ -101,7 +101,7 @@ def _print_block(console: GatedConsole, account: CursorAccount) -> None:
     console.print(Text.assemble(_badge(console, account.status), "  ", _place(account)))
     print_rows(console, (*hole_lines(account), *_messages(account.messages)), FACT_WIDTH)
     signs = UNICODE if console.encoding.lower().startswith("utf") else ASCII
-    width = min(console.width, CHART_WIDTH_MOST) - 2 * MARGIN
+    width = min(console.text_width, CHART_WIDTH_MOST) - 2 * MARGIN
     for line in axis(account, width, signs):
         print_beside(console, MARGIN * " ", line)
     console.print()
