@@ -146,6 +146,8 @@ def pace_of(view: SubscriptionView, balance: Balance) -> SubscriptionPace | None
     rate = (out or _deliveries(balance, (full or limited) if alone else ())) * (1 - again)
     if not rate or again > AGAIN_MOST:
         return None
+    if full and view.nothing_left and view.type == "Shared" and not alone:
+        return None  # most of that rate is of others: it tells nothing of the full ones' work
     case = _Case(view, full, limited, rest, rate, again)
     set_by, work = _found(case)
     arrivals = None if balance.comes_in is None else balance.comes_in.about

@@ -173,6 +173,8 @@ class Facts(PrintedFacts):
         "in which it is at that limit", "of the samples", default=0.0, by=BROKER)
     full_share: float | None = row(
         "in which it has no permits, and is not at that limit", "of the samples", by=BROKER)
+    idle_share: float | None = row(
+        "in which it has permits and holds nothing", "of the samples", by=BROKER)
     round_trip_seconds: float | None = row(
         "from a FLOW to its first message, or of the connection", "seconds", by=TRACE)
     acks: Acks = row("how its acknowledgements come", default=UNKNOWN_ACKS)

@@ -64,6 +64,7 @@ def consumer_view(of: ConsumerWindow) -> ConsumerView:
         msg_rate_out=msg_rate_out(of),
         blocked_share=_blocked_share(of),
         full_share=_full_share(of),
+        idle_share=_idle_share(of),
         may_receive_throughout=_may_receive_throughout(of),
         flow_reported=of.flow_reported,
         unseen=of.unseen,
@@ -109,6 +110,12 @@ def _full_share(of: ConsumerWindow) -> float | None:
     full = [c for c in known if (c.available_permits or 0) <= 0]
     full = [c for c in full if not c.blocked_consumer_on_unacked_msgs]
     return len(full) / len(known) if known else None
+
+
+def _idle_share(of: ConsumerWindow) -> float | None:
+    known = [c for c in of.course.values if c] if of.unacked is not None and of.span_ms else []
+    idle = [c for c in known if c.unacked_messages == 0 and (c.available_permits or 0) > 0]
+    return len(idle) / len(known) if known else None
 
 
 def _connection_sign(of: ConsumerWindow) -> Age | None:

@@ -137,6 +137,16 @@ def test_where_others_idle_beside_a_full_queue_a_smaller_one_helps() -> None:
     assert (queue.value, queue.gain) == (1, 2)
 
 
+def test_what_others_finish_is_not_the_pace_of_a_full_queue_beside_them() -> None:
+    works = replace(RESTS, delivered=20, done=20)
+    assert perhaps(consumers=(BUSY, works), left=exactly(0), published=40) is None
+    advice = [
+        action.text
+        for action in slow(replace(VIEW, consumers=(BUSY, works), left=exactly(0)), BUSY)
+    ]
+    assert "Make the work on one message faster." in advice
+
+
 def test_where_nothing_waits_there_is_no_pace_and_what_came_just_now_is_no_backlog() -> None:
     fast = replace(RESTS, delivered=200, done=200)
     assert perhaps(consumers=(fast,), left=exactly(0)) is None

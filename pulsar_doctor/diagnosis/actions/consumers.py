@@ -298,7 +298,9 @@ def more_workers(view: SubscriptionView, when: Urgency = "later") -> Action:
     found = pace_of(view, balance_of(view))
     levers = found.levers if found else ()
     more = next((each for each in levers if each.lever == "consumers"), None)
-    text = "Make the work on one message faster, or add consumers until they keep up"
+    queued = not found and view.nothing_left and len(view.served) > 1 and view.type == "Shared"
+    text = "Make the work on one message faster"
+    text += "" if queued else ", or add consumers until they keep up"
     if more is not None and more.why is None and more.rate < inf:
         text += f" ({more.changes}: {per_second(more.rate)})"
     elif more is not None and more.why is not None:

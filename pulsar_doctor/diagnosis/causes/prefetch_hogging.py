@@ -6,10 +6,11 @@ On Shared the broker does not take a message back that it has pushed to a consum
 consumer with a large queue can hold everything, and nothing moves faster than it does.
 
 The check finds a consumer that holds at least `share` of an even share of all unacknowledged
-messages, while a neighbour with permits had nothing to do for `idle_after`, and nothing is left to
-send. At that consumer's pace its queued messages take longer than `refill_wait` (a stall) or
-`slow_wait` (a warning); less is healthy. Without a pace, the time that this has lasted counts. A
-queue of 1 is a warning at most. On Key_Shared the keys bind the messages, so it is not judged.
+messages, while a neighbour with permits had nothing to do for `idle_after`, or in most samples of
+a window, and nothing is left to send. At that consumer's pace its queued messages take longer than
+`refill_wait` (a stall) or `slow_wait` (a warning); less is healthy. Without a pace, the time that
+this has lasted counts. A queue of 1 is a warning at most. On Key_Shared the keys bind the messages,
+so it is not judged.
 
 A consumer without permits has more than half of its queue queued. With permits left, a full queue
 and a busy pool of workers show the same numbers, unless the application reports what it takes. More
@@ -25,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.actions.activity import activity_of, verdict
 from pulsar_doctor.diagnosis.actions.consumers import restart, slow, treatment, unload
 from pulsar_doctor.diagnosis.actions.processes import place, threads_seen
@@ -34,6 +36,7 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import IN_HAND, REFILL_WAIT, SLOW_WAIT, Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.in_hand import FAR_SLOWER
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import SubscriptionView
@@ -56,6 +59,7 @@ SYMPTOM = "too slow"
 BY_SILENCE = True
 EXPLAINS = frozenset({"permits-exhausted", "slow-but-progressing", "not-acknowledging", "ack-hole"})
 PACE_NEEDS = 2  # messages, before a life says anything of a pace
+MOSTLY = 0.5  # of the samples of a window, in which a neighbour held nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,32 @@ class Hoard:
         ahead = 1 if done >= PACE_NEEDS else in_hand
         return self.held * min(since.seconds, self.idle_for.seconds) / (done + ahead)
 
+    @property
+    def drain_in_traffic(self) -> float | None:
+        """Seconds for what it has held all through the window, at least, where it piles up.
+
+        It is sent far more than it finishes, and had finished some before: a pool whose first
+        messages are not done, or a sink that acknowledges at checkpoints, shows the first alone.
+        """
+        hog, span_ms = self.hog, self.hog.acks.span_ms
+        sent, done, pace = hog.delivered, hog.done or 0, hog.pace_most
+        if not sent or not span_ms or pace is None or (hog.done_in_life or 0) - done < PACE_NEEDS:
+            return None
+        few = done < PACE_NEEDS
+        minute = round(MINUTE * (hog.message_ack_rate or 0.0))
+        lately = (minute or self._done_if_steady) if few else done
+        if lately is None or sent < FAR_SLOWER * done or self.held < FAR_SLOWER * lately:
+            return None
+        return (self.held - sent) * (pace if few else min(pace, span_ms / 1000 / (done + 1)))
+
+    @property
+    def _done_if_steady(self) -> int | None:
+        """What it finished in its life; None where it was not sent as much as now all the time."""
+        hog, life, sent = self.hog, self.hog.connected_for, exact(self.hog.msg_out_counter)
+        if life is None or sent is None or sent < MOSTLY * (hog.msg_rate_out or 0.0) * life.seconds:
+            return None
+        return hog.done_in_life
+
 
 DUMP_SHOWS = "a thread dump shows it"
 
@@ -108,11 +138,10 @@ def _hoards(view: SubscriptionView, limits: Limits) -> Iterator[Hoard]:
     idle = tuple(each for each in everyone if _idles(each, limits["idle_after"]))
     total = max(sum(map(_held, everyone)), least(view.unacked) or 0)
     even = total / max(1, sum(_held(each) > 0 for each in everyone))
-    longest = max(
-        (each.idle_for for each in idle if each.idle_for), key=lambda age: age.ms, default=None
-    )
-    if longest is None:
+    if not idle:
         return
+    ages = (each.idle_for or Age(0, True) for each in idle)
+    longest = max(ages, key=lambda age: age.ms)
     for hog in everyone:
         held = _held(hog)
         # One that is blocked on unacknowledged messages has a cause of its own.
@@ -136,6 +165,8 @@ def _held(consumer: ConsumerView) -> int:
 
 def _idles(consumer: ConsumerView, seconds: float) -> bool:
     idle = consumer.idle_for
+    if (consumer.idle_share or 0.0) > MOSTLY:
+        return True
     return idle is not None and (idle.seconds >= seconds or not idle.exact)
 
 
@@ -166,6 +197,11 @@ def _wait(hoard: Hoard, limits: Limits) -> float | str | None:
     None where others have no reason to wait: it is fast, or it has only just begun.
     """
     hog, drain = hoard.hog, _drain(hoard, limits)
+    piled = hoard.drain_in_traffic
+    if piled is not None and piled > limits["slow_wait"]:
+        return max(piled, drain or 0.0)
+    if hoard.idle_for.exact and hoard.idle_for.seconds < limits["idle_after"]:
+        return None
     life = hoard.drain_by_life(limits["in_hand"])
     if drain is not None:
         return drain if drain > limits["slow_wait"] else None
@@ -211,7 +247,7 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
         severity=worst if wait >= limits["refill_wait"] else "warning",
         confidence=round(confidence, 2),
         consumer=hog.label,
-        summary=_summary(hoard, wait, permits),
+        summary=_summary(hoard, wait, permits, limits),
         evidence=(
             *replace(hog, quiet_for=hoard.quiet).measures(),
             *_neighbours(hoard, limits, permits),
@@ -221,7 +257,7 @@ def _finding(view: SubscriptionView, hoard: Hoard, wait: float, limits: Limits) 
     )
 
 
-def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
+def _summary(hoard: Hoard, wait: float, idle_permits: int, limits: Limits) -> str:
     """What it holds while others have nothing to do, which of hanging and slow, then permits."""
     hog = hoard.hog
     least = hog.queued.least
@@ -232,10 +268,12 @@ def _summary(hoard: Hoard, wait: float, idle_permits: int) -> str:
         if all_quiet
         else say("needs at least {} for them", duration(wait))
     )
+    mostly = hoard.idle_for.exact and hoard.idle_for.seconds < limits["idle_after"]
+    since = "most of the time" if mostly else say("for {}", hoard.idle_for)
     return say(
-        "{} holds {} of the {:unacknowledged messages}{}, and {}, while {} had nothing to do for"
-        " {}: {}; {:permits} here, {} there, {}",
-        *(hog.label, hoard.held, hoard.total, queued, lasts, _names(hoard.idle), hoard.idle_for),
+        "{} holds {} of the {:unacknowledged messages}{}, and {}, while {} had nothing to do {}: "
+        "{}; {:permits} here, {} there, {}",
+        *(hog.label, hoard.held, hoard.total, queued, lasts, _names(hoard.idle), since),
         *(verdict(hog), hog.available_permits, idle_permits, hog.outlook),
     )
 
@@ -262,7 +300,8 @@ def _names(idle: Sequence[ConsumerView]) -> str:
 
 
 def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measure, ...]:
-    drain = _drain(hoard, limits) or hoard.drain_by_life(limits["in_hand"])
+    piled, pace = hoard.drain_in_traffic, _drain(hoard, limits)
+    drain = max(piled or 0.0, pace or 0.0) or hoard.drain_by_life(limits["in_hand"])
     return (
         Measure("subscription_unacked", hoard.total, "messages"),
         Measure("acknowledged", hoard.hog.done, "messages"),
