@@ -44,12 +44,14 @@ NOTHING: Mapping[str, float] = {}
 # Of which table runs.sql makes which one, and how that names its columns.
 RUNS = {
     "spans": {
-        "source": "seen", "day": ", day", "began": "t", "last_seen": "t", "depth": "backlog",
-        "first": "", "last": "",
+        "source": "seen", "day": ", day", "began": "t", "last_seen": "t", "last_row": "t",
+        "depth": "backlog",
+        "first": "", "last": "", "next": ", max_by(next_row, t) AS next_row",
     },
     "episodes": {
-        "source": "spans", "day": "", "began": "began", "last_seen": "last_seen", "depth": "depth",
-        "first": "first_", "last": "last_",
+        "source": "spans", "day": "", "began": "began", "last_seen": "last_seen",
+        "last_row": "coalesce(last_row, last_seen)",  # not in tables of earlier versions
+        "depth": "depth", "first": "first_", "last": "last_", "next": "",
     },
 }  # fmt: skip
 
@@ -59,7 +61,7 @@ Phase = Callable[[str], AbstractContextManager[None]]
 def query_of(name: str, values: Mapping[str, float]) -> str:
     """The query that makes a table. values: of what it names with a colon."""
     runs = Template(_text("runs")).substitute(RUNS[name]) if name in RUNS else ""
-    text = runs if name == "spans" else Template(_text(name)).substitute(runs=runs)
+    text = Template(_text(name)).substitute(runs=runs)
     for key, value in values.items():
         text = text.replace(f":{key}", repr(float(value)))
     return text

@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
     {
         "schema_version": pa.int16(),
         "seen_at": TIME,
-        "kind": TEXT,  # round, seen, gone
+        "kind": TEXT,  # round, seen, gone, unread
         "topic": TEXT,  # with its partition
         "subscription": TEXT,
         "type": TEXT,

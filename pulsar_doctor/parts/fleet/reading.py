@@ -21,15 +21,21 @@ OF_ARROW = {
 }  # fmt: skip
 VIEWS = {
     "seen": """
-        SELECT cluster, day, topic, subscription, unix_micros(seen_at) / 1000000 AS t,
-          CASE WHEN kind = 'gone' THEN kind ELSE status END AS status, cause, certainty, consumer,
+        SELECT * FROM (SELECT cluster, day, topic, subscription,
+          unix_micros(seen_at) / 1000000 AS t,
+          coalesce(lead(unix_micros(seen_at) / 1000000) OVER (
+            PARTITION BY cluster, day, topic, subscription ORDER BY seen_at), 1e18) AS next_row,
+          CASE WHEN kind = 'seen' THEN status ELSE kind END AS status, cause, certainty, consumer,
           backlog, broker_version, comes_in, sent_out,
           transform(consumers, c -> coalesce(c.name, '?')) AS names,
           transform(consumers, c -> concat(coalesce(c.name, '?'), '@',
             coalesce(unix_micros(c.connected), 0))) AS lives,
           array_distinct(transform(consumers, c -> coalesce(c.version, '?'))) AS versions,
           array_max(transform(consumers, c -> unix_micros(c.connected))) / 1000000 AS newest
-        FROM records WHERE kind IN ('seen', 'gone')""",
+        FROM records WHERE kind IN ('seen', 'gone', 'unread')) WHERE status <> 'unread'""",
+    "rounds_seen": """
+        SELECT cluster, day, unix_micros(seen_at) / 1000000 AS t
+        FROM records WHERE kind = 'round'""",
     "levels_seen": """
         SELECT cluster, day, topic, subscription, unix_micros(seen_at) / 1000000 AS t,
           inline(limits) AS (name, level, most, seconds)

@@ -1,7 +1,8 @@
 """What is recorded of a subscription: one row, with its verdict and its numbers.
 
 A subscription has a row whenever its status, cause or certainty changes, in the round after that,
-and every 15 minutes. So two rows of it that are further apart than `GAP` show that nobody watched.
+when it is read no more, when it is read again, and in the first round of each quarter of an hour.
+So in every round up to the next row, or up to the end of the quarter, it was as its row says.
 None is not reported.
 """
 
@@ -24,7 +25,7 @@ from pulsar_doctor.evidence.whereabouts import Whereabouts
 
 SCHEMA_VERSION = 1
 NUMBERS_SECONDS = 900  # from one row of a subscription to the next one, at most
-ROUND, SEEN, GONE = "round", "seen", "gone"  # kinds of rows
+ROUND, SEEN, GONE, UNREAD = "round", "seen", "gone", "unread"  # kinds of rows
 RATES = ("comes_in", "sent_out", "acknowledged", "redelivered", "growth")
 
 RecordRow = dict[str, Any]
@@ -67,9 +68,9 @@ def round_row(checkup: Checkup, subscriptions: int, every: float) -> RecordRow:
     }
 
 
-def gone_row(checkup: Checkup, topic: str, subscription: str) -> RecordRow:
-    """The row of a subscription that is no more, though every topic could be read."""
-    return _head(checkup, GONE) | {"topic": topic, "subscription": subscription}
+def missing_row(checkup: Checkup, kind: str, topic: str, subscription: str) -> RecordRow:
+    """The row of a subscription that is no more, though its topic could be read, or is not read."""
+    return _head(checkup, kind) | {"topic": topic, "subscription": subscription}
 
 
 def row_of(

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pulsar_doctor.errors import DoctorError, InputError, needing
 from pulsar_doctor.ledger.consumers import split_partition
 from pulsar_doctor.parts.fleet.record import (
+    GONE,
     NO_CAUSE,
     NUMBERS_SECONDS,
+    UNREAD,
     NamedCause,
     RecordRow,
     cause_of,
-    gone_row,
     micros,
+    missing_row,
     round_row,
     row_of,
 )
@@ -42,6 +44,7 @@ class RoundRecorder:
         self._every, self._hosts_key = every, key
         self._last: dict[VerdictKey, tuple[object, NamedCause]] = {}  # status and cause of each
         self._changed: set[VerdictKey] = set()  # in the round before this one
+        self._unread: set[VerdictKey] = set()  # in that round, of those known before
         self._quarter = -1  # in which all numbers were written last
         self.rows: list[RecordRow] = []  # of the round that has ended
 
@@ -51,7 +54,7 @@ class RoundRecorder:
         from pulsar_doctor.diagnosis.short_form import key_of
 
         quarter = micros(checkup.checked_at) // (NUMBERS_SECONDS * 1_000_000)
-        last = dict(self._last)
+        last, due = dict(self._last), self._changed | self._unread
         rows: list[RecordRow] = []
         seen: set[VerdictKey] = set()
         changed: set[VerdictKey] = set()
@@ -62,21 +65,26 @@ class RoundRecorder:
             if verdict != last.get(key):
                 changed.add(key)
             last[key] = verdict
-            if quarter != self._quarter or key in changed or key in self._changed:
+            if quarter != self._quarter or key in due or key in changed:
                 rows.append(row_of(checkup, diagnosis, verdict[1], self._hosts_key))
             yield diagnosis
         unread = {*checkup.not_loaded, *(topic for topic, _ in checkup.unreachable)}
-        if not (REST in unread or checkup.stopped):
-            missing = sorted(self._last.keys() - seen)
-            for key in (each for each in missing if unread.isdisjoint(names_of(each[0]))):
-                del last[key]
-                rows.append(gone_row(checkup, *key))
+        partly = REST in unread or checkup.stopped
+        missing = self._last.keys() - seen
+        gone = {key for key in missing if not partly and unread.isdisjoint(names_of(key[0]))}
+        for key in sorted(gone):
+            del last[key]
+            rows.append(missing_row(checkup, GONE, *key))
+        rows += [
+            missing_row(checkup, UNREAD, *key) for key in sorted(missing - gone - self._unread)
+        ]
         self.rows = [round_row(checkup, len(seen), self._every), *rows]
         self._last, self._changed, self._quarter = last, changed, quarter
+        self._unread = missing - gone
 
     def write_all_next(self) -> None:
-        """What was to be kept is lost: the next round has every number."""
-        self._quarter = -1
+        """What was to be kept is lost: the next round has every row."""
+        self._quarter, self._unread = -1, set()
 
     def _verdict(self, key: VerdictKey, diagnosis: Diagnosis) -> tuple[object, NamedCause]:
         """What a watch shows. Where that is worse than this round's own, the cause is the last."""

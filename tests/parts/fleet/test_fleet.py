@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -123,6 +123,40 @@ def test_where_nobody_watched_any_more_no_end_is_known(spark: SparkSession, tmp_
     found = {row["cause"]: row for row in episodes(spark, tmp_path)}
     assert (found["paused"]["ended"], found["paused"]["ended_by"]) == (None, "not watched")
     assert (found["x"]["ended"], found["x"]["ended_by"]) == (None, "goes on")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "others", "seconds"),
+    [
+        (range(0, 360, 15), (), 345),  # all that were watched
+        ((*range(0, 360, 15), *range(1200, 1800, 15)), (), 345),  # not read in that quarter
+        (range(0, 1200, 15), (), 885),
+        ((0, 15, 30), (), 30),  # then nobody watched
+        (range(0, 360, 15), [(300, "unread")], 285),
+        (range(0, 360, 15), [(100, "unread"), (200, "stalled"), (215, "stalled")], 345),
+        (range(0, 360, 15), [(300, "healthy")], 300),
+    ],
+)  # fmt: skip
+def test_an_episode_lasts_until_the_last_round_that_could_have_shown_its_end(
+    spark: SparkSession, tmp_path: Path, rounds: Iterable[int], others: Any, seconds: int
+) -> None:
+    """Rows are written at its begin and in the next round, as of no change."""
+    seen = [(0, "stalled"), (15, "stalled"), *others]
+    rows = [{"kind": "round", "seen_at": at} for at in rounds] + [
+        {"kind": "unread" if status == "unread" else "seen", "seen_at": at, "status": status,
+         "topic": "t", "subscription": "s", "cause": "paused" if status == "stalled" else None}
+        for at, status in seen
+    ]  # fmt: skip
+    for row in rows:
+        row |= {"schema_version": 1, "seen_at": BEGIN_US + row["seen_at"] * 1_000_000}
+    file = hour_file(tmp_path / "cluster=made", "20261001T000000000000")
+    file.parent.mkdir(parents=True)
+    write_hour(file, rows)
+    (row,) = episodes(spark, tmp_path)
+    (stalled,) = twin.tables(tmp_path, VALUES)["stalled"]
+    assert row["seconds"] == stalled["seconds"] == seconds
+    if not any(status == "healthy" for _, status in others):
+        assert since_begin(row["last_seen"]) == seconds
 
 
 @pytest.fixture(scope="module")

@@ -63,9 +63,9 @@ def test_a_row_is_written_for_a_change_the_round_after_it_and_each_quarter() -> 
 def test_what_could_not_be_read_is_not_gone() -> None:
     recorder = RoundRecorder(30.0, None)
     recorded(recorder, checkup(0), verdict("x"), verdict("y"))
-    for unread in ("persistent://a/b/y", REST):
-        again = recorded(recorder, checkup(1, unread), verdict("x"))
-        assert again in ([("seen", "x", "healthy")], [])
+    again = recorded(recorder, checkup(1, "persistent://a/b/y"), verdict("x"))
+    assert again == [("seen", "x", "healthy"), ("unread", "y", None)]
+    assert recorded(recorder, checkup(1.5, REST), verdict("x")) == []  # that is known by now
     other = checkup(2, "persistent://a/b/z")  # says nothing of y
     assert recorded(recorder, other, verdict("x")) == [("gone", "y", None)]
     assert recorded(recorder, checkup(3), verdict("x")) == []
@@ -75,7 +75,13 @@ def test_a_topic_that_no_broker_has_loaded_is_not_gone() -> None:
     recorder, later = RoundRecorder(30.0, None), checkup(1)
     recorded(recorder, checkup(0), verdict("x"), verdict("y"))
     later.not_loaded = ["persistent://a/b/y"]
-    assert recorded(recorder, later, verdict("x")) == [("seen", "x", "healthy")]
+    unread = [("seen", "x", "healthy"), ("unread", "y", None)]
+    assert recorded(recorder, later, verdict("x")) == unread
+    recorder.write_all_next()  # that round is lost
+    assert recorded(recorder, later, verdict("x")) == unread
+    both = recorded(recorder, checkup(2), verdict("x"), verdict("y"))
+    assert both == [("seen", "y", "healthy")]
+    assert recorded(recorder, checkup(3), verdict("x"), verdict("y")) == []
 
 
 def test_in_a_watch_the_steady_status_is_recorded() -> None:

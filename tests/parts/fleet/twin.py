@@ -16,15 +16,20 @@ CREATE MACRO array_except(a, b) AS [x for x in a if NOT list_contains(b, x)];
 """
 VIEWS = """
 CREATE VIEW records AS SELECT * FROM read_parquet({files}, hive_partitioning = true);
-CREATE VIEW seen AS SELECT cluster, day, topic, subscription, epoch_us(seen_at) / 1000000 AS t,
-    CASE WHEN kind = 'gone' THEN kind ELSE status END AS status, cause, certainty, consumer,
+CREATE VIEW rounds_seen AS SELECT cluster, day, epoch_us(seen_at) / 1000000 AS t
+  FROM records WHERE kind = 'round';
+CREATE VIEW seen AS SELECT * FROM (
+  SELECT cluster, day, topic, subscription, epoch_us(seen_at) / 1000000 AS t,
+    coalesce(lead(epoch_us(seen_at) / 1000000) OVER (
+      PARTITION BY cluster, day, topic, subscription ORDER BY seen_at), 1e18) AS next_row,
+    CASE WHEN kind = 'seen' THEN status ELSE kind END AS status, cause, certainty, consumer,
     backlog, broker_version, comes_in, sent_out,
     [coalesce(c.name, '?') for c in consumers] AS names,
     [coalesce(c.name, '?') || '@' || coalesce(epoch_us(c.connected), 0) for c in consumers]
       AS lives,
     list_distinct([coalesce(c.version, '?') for c in consumers]) AS versions,
     list_max([epoch_us(c.connected) for c in consumers]) / 1000000 AS newest
-  FROM records WHERE kind IN ('seen', 'gone');
+  FROM records WHERE kind IN ('seen', 'gone', 'unread')) WHERE status <> 'unread';
 CREATE VIEW levels_seen AS SELECT cluster, day, topic, subscription, t,
     unnest(limits, recursive := true)
   FROM (SELECT *, epoch_us(seen_at) / 1000000 AS t FROM records WHERE kind = 'seen');

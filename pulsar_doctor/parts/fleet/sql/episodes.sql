@@ -11,7 +11,7 @@ $runs), linked AS (
   WINDOW w AS (PARTITION BY cluster, topic, subscription ORDER BY began)
 ), followed AS (
   SELECT *,
-    CASE WHEN next_began - last_seen <= 1800 THEN next_began END AS ended,
+    CASE WHEN next_began - last_row <= 1800 THEN next_began END AS ended,
     newest >= last_seen - 600 AND newest >= began AS lately
   FROM linked
   WHERE status NOT IN ('healthy', 'gone')

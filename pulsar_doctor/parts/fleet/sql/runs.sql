@@ -3,7 +3,7 @@
 WITH marked AS (
   SELECT *,
     CASE WHEN status = lag(status) OVER w AND cause IS NOT DISTINCT FROM lag(cause) OVER w
-      AND $began - lag($last_seen) OVER w <= 1800 THEN 0 ELSE 1 END AS starts
+      AND $began - lag($last_row) OVER w <= 1800 THEN 0 ELSE 1 END AS starts
   FROM $source
   WINDOW w AS (PARTITION BY cluster$day, topic, subscription ORDER BY $began)
 ), numbered AS (
@@ -12,7 +12,7 @@ WITH marked AS (
   FROM marked
 )
 SELECT cluster$day, topic, subscription,
-  min($began) AS began, max($last_seen) AS last_seen,
+  min($began) AS began, max($last_row) AS last_row, max($last_seen) AS last_seen,
   max(status) AS status, max(cause) AS cause,
   max(certainty) AS certainty, max(consumer) AS consumer, max($depth) AS depth,
   max(broker_version) AS broker_version,
@@ -20,6 +20,6 @@ SELECT cluster$day, topic, subscription,
   min_by(${first}lives, $began) AS first_lives, max_by(${last}lives, $began) AS last_lives,
   min_by(${first}versions, $began) AS first_versions,
   max_by(${last}versions, $began) AS last_versions,
-  max(newest) AS newest
+  max(newest) AS newest$next
 FROM numbered
 GROUP BY cluster$day, topic, subscription, number
