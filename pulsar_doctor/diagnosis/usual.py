@@ -46,9 +46,12 @@ class Usual:
     rests: bool  # now: messages wait, and nothing is sent or acknowledged
     since: int | None = None
     until: int | None = None
+    recorded: bool = True  # any hour at all
 
     def __str__(self) -> str:
         """What it says of now, in a sentence."""
+        if not self.recorded:
+            return "not known: no finished hour is recorded yet"
         of, at = self.of, f"between {_clock(self.hour)} and {_clock(self.hour + 1)} UTC"
         if of.says == "not-known":
             return f"not known: the record has {many(of.days, 'earlier day')} {at}"

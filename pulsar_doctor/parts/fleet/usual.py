@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -32,19 +33,27 @@ SUMS = {"day": "count", "rested": "sum", "quiet_all": "sum", "not_well_any": "su
 
 
 def read(options: Mapping[str, Any]) -> Callable[[Diagnosis], Usual]:
-    """Returns what says of a verdict what is normal. Raises InputError where there are no records.
+    """Returns what says of a verdict what is normal. Raises InputError for what is no record.
 
     options: of the call.
     """
     with needing("trace", "reading what is usual"):
         from pulsar_doctor.parts.fleet.journal import require_records
-    folder = options["usual"]
-    require_records(Path(folder), folder)
-    clusters = [*Path(folder).glob("cluster=*/")]
-    if len(clusters) != 1:
+    folder, root = options["usual"], Path(options["usual"])
+    if not root.is_dir():
+        raise InputError(
+            f"{folder} {'is a file, no folder' if root.exists() else 'does not exist'}"
+        )
+    clusters = [*root.glob("cluster=*/")]
+    if not clusters and any(file.name != ".key" for file in root.iterdir()):
+        require_records(root, folder)
+    if len(clusters) > 1:
         names = listed(sorted(each.name for each in clusters), 3)
         raise InputError(f"{folder} has records of several clusters; copy one to read: {names}")
-    return Habits(clusters[0]).of
+    habits = Habits(clusters[0] if clusters else root)
+    if not clusters or next(clusters[0].glob("day=*/*.parquet"), None) is None:
+        return lambda diagnosis: replace(habits.of(diagnosis), recorded=False)
+    return habits.of
 
 
 class Habits:

@@ -124,6 +124,27 @@ def test_a_folder_that_is_no_record_is_one_sentence(run: Run, tmp_path: Path) ->
     assert "--usual compares what a broker reports now; name topics, and no file" in said
 
 
+@pytest.mark.parametrize(
+    "there", [(), (".key",), (".key", "cluster=c/.journal-20261129T160012000000")]
+)
+def test_before_an_hour_is_finished_nothing_is_known(tmp_path: Path, there: Sequence[str]) -> None:
+    for name in there:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    diagnosis = Diagnosis(TOPIC, None, "billing", "Shared", "unknown", (), (), backlog=40)
+    usual = read({"usual": str(tmp_path)})(diagnosis)
+    assert str(usual) == "not known: no finished hour is recorded yet"
+    assert usual.document()["says"] == "not-known"
+
+
+def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file is a file, no folder"):
+        read({"usual": str(tmp_path / "file")})
+    with pytest.raises(InputError, match="none does not exist"):
+        read({"usual": str(tmp_path / "none")})
+
+
 def test_foreign_parquet_and_two_clusters_are_refused(tmp_path: Path) -> None:
     write(tmp_path, [SILENT] * 2)
     for file in tmp_path.glob("*/*/*T23*.parquet"):
