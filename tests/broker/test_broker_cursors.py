@@ -231,6 +231,7 @@ def test_on_a_broker_they_are_named_until_they_move_on(
         return document
 
     eventually(lambda: "__compaction" in kept(seen(topic)))
+    eventually(lambda: any(each["kind"] == "replicator" for each in seen(topic)["cursors"]))
     document = seen(topic)
     assert [each["subscription"] for each in document["subscriptions"]] == ["billing"]
     (west,) = (each for each in document["cursors"] if each["kind"] == "replicator")
