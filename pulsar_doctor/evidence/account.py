@@ -135,14 +135,16 @@ def is_settled(view: SubscriptionView, places: Sequence[Place], within_seconds: 
 def _came_again(view: SubscriptionView, within_seconds: float) -> bool:
     """Whether a consumer has just connected, and another one was or may have been sent messages.
 
-    A broker's list of topics does not report what was sent to those that have left.
+    A broker's list of topics does not report what was sent to those that have left, and there only
+    an age that is known exactly shows that somebody came.
     """
-    young = (each.connected_for for each in view.served)
-    lately = any(age is not None and age.seconds < within_seconds for age in young)
+    connected = (each.connected_for for each in view.served)
+    lately = [age for age in connected if age is not None and age.seconds < within_seconds]
     circulation = view.circulation
-    ever = circulation.ever_sent if circulation is not None else None
+    if circulation is None or not circulation.ever_known:
+        return any(age.exact for age in lately)
     sent = sum(least(each.msg_out_counter) or 0 for each in view.served)
-    return lately and (circulation is None or not circulation.ever_known or (ever or 0) > sent)
+    return bool(lately) and (circulation.ever_sent or 0) > sent
 
 
 def _may_drop(view: SubscriptionView) -> bool:

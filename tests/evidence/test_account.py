@@ -168,6 +168,8 @@ def test_who_has_just_come_again_is_watched() -> None:
     assert not glanced(replace(view, consumers=young, circulation=before), 10)
     listed = replace(view.circulation, ever_known=False)
     assert not glanced(replace(view, consumers=young, circulation=listed), 10)
+    since = tuple(replace(each, connected_for=Age(900, False)) for each in view.served)
+    assert glanced(replace(view, consumers=since, circulation=listed), 10), "at least so long"
     old = tuple(replace(each, connected_for=Age(600_000, True)) for each in view.served)
     assert glanced(replace(view, consumers=old, circulation=listed), 10)
 
