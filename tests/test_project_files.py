@@ -127,9 +127,35 @@ def test_ci_runs_the_command_of_the_readme_and_then_the_nightly_lane() -> None:
     assert nightly == f"{every_time.rpartition(' && ')[2]} -m nightly"
 
 
+def test_what_fails_beside_other_tests_in_ci_decides_alone(tmp_path) -> None:
+    """A test that passes then is believed; one that fails again fails CI."""
+    for alone, passes in ((0, True), (1, False)):
+        script = (
+            "set -euo pipefail\n"
+            + (ROOT / ".ci/run").read_text().partition('/.."\n')[2].partition("\npython3")[0]
+            + "\nfalse || alone\nfalse || alone -m nightly\necho passed\n"
+        )
+        venv = tmp_path / f"{alone}/.venv/bin/pytest"
+        venv.parent.mkdir(parents=True)
+        venv.write_text(f'#!/bin/sh\necho pytest "$@"\nexit {alone}\n')
+        venv.chmod(0o755)
+        ran = subprocess.run(
+            ["bash", "-c", script],
+            check=False,
+            cwd=tmp_path / str(alone),
+            capture_output=True,
+            text=True,
+        )
+        assert (ran.returncode == 0) is passes, ran
+        assert "-n 1 --lf --lfnf none" in ran.stdout
+        assert ("passed" in ran.stdout.splitlines()) is passes
+
+
 def ci_commands() -> list[str]:
     lines = (ROOT / ".ci/run").read_text().splitlines()
-    return lines[lines.index('cd "$(dirname "$0")/.."') + 1 :]
+    both = [line for line in lines if " || alone" in line]
+    assert lines[-2:] == both
+    return [line.partition(" || alone")[0] for line in both]
 
 
 def test_every_package_that_the_tests_need_has_an_exact_version() -> None:
