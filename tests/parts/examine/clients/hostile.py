@@ -251,7 +251,7 @@ def main() -> None:
         threading.Thread(target=play, daemon=True).start()
     print("@ready", flush=True)
     while kept:
-        time.sleep(600)
+        time.sleep(0.05)  # a signal between two calls of it waits for its end
 
 
 main()
