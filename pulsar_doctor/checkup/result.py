@@ -118,6 +118,7 @@ class Checkup:
     # Only these verdicts are shown; all are counted. Empty: all are shown.
     only: frozenset[Status] = field(default=frozenset(), compare=False)
     left_out: int = field(default=0, init=False, compare=False)
+    is_whole: bool = field(default=False, init=False, compare=False)  # all verdicts were read
     _counts: Counter[Status] = field(default_factory=Counter, init=False, compare=False)
     _suspected: int = field(default=0, init=False, compare=False)
     _readers: int = field(default=0, init=False, compare=False)
@@ -150,6 +151,7 @@ class Checkup:
                 self.left_out += 1
                 continue
             yield self._on_broker(diagnosis)
+        self.is_whole = True
 
     def _on_broker(self, diagnosis: Diagnosis) -> Diagnosis:
         """Without known issues that the broker's version does not have, where it is known."""

@@ -22,11 +22,14 @@ from xml.etree import ElementTree
 import pytest
 
 from pulsar_doctor.checkup.namespaces import AT_ONCE
+from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.cli.stall_check.watching import WrittenRounds, watch
 from pulsar_doctor.report.stall_check.formats import FORMATS
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.recorded import recording, stats_of
 from tests.broker.replayed import BLOCKED, HEALTHY, HOME, MOVING, STUCK, cluster, states, stuck
 from tests.cli.checked import Check, Checked, check
+from tests.report.checkups import caused
 from tests.support import eventually
 from tests.support.command_line import environment
 
@@ -599,13 +602,40 @@ def test_a_watch_goes_on_until_it_is_ended_with_the_code_of_the_last_verdict() -
 
 
 def until_a_verdict(process: subprocess.Popen[str]) -> None:
-    """Until the end of a table of one subscription."""
+    """Until the end of a round with one subscription."""
     assert process.stdout is not None
     while line := process.stdout.readline():
-        if "backlog" in line:
+        if "1 subscription: " in line:
             time.sleep(0.5)  # until its code is noted too
             return
     raise AssertionError("it has ended")
+
+
+@pytest.mark.parametrize(("read", "code"), [(True, 1), (False, 130)])
+def test_ctrl_c_while_a_round_is_shown_gives_its_code_if_all_was_read(
+    read: bool, code: int
+) -> None:
+    """Whoever has read the last verdict may end the watch before the program's next step."""
+
+    def show(checkup: Checkup) -> None:
+        verdicts = checkup.examined()
+        list(verdicts) if read else next(verdicts, None)
+        raise KeyboardInterrupt
+
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    checkup = Checkup("broker", diagnoses=[caused(1), caused(2)])
+    try:
+        shown = WrittenRounds(show)
+        ended_with = watch(
+            lambda *_: checkup,
+            shown,
+            every_seconds=5,
+            code=lambda tally: tally.exit_code("stalled"),
+        )
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    assert ended_with == code
 
 
 @pytest.mark.slow

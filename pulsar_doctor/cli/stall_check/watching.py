@@ -64,8 +64,11 @@ def watch(check: Check, shown: Shown, *, every_seconds: float, code: Callable[[T
             due = time.monotonic() + every_seconds
             try:
                 checkup = check(shown.note, shown.progress)
-                shown.show(checkup)
-                last = code(checkup.tally)
+                try:
+                    shown.show(checkup)
+                finally:  # whoever has read the last verdict may end the watch at that moment
+                    if checkup.is_whole:
+                        last = code(checkup.tally)
             except InputError:
                 raise
             except DoctorError as error:
