@@ -209,8 +209,7 @@ def _how(seen: TraceSeen, key: tuple[str, str], holder: str | None) -> str:
     there = [
         each
         for each in seen.timeline.consumers
-        if (full_name(each.topic, each.partition), each.subscription) == key
-        and each.label == holder
+        if (each.topic, each.subscription) == key and each.label == holder
     ]
     numbers = {each.incarnation for each in there}
     given_back = sum(
