@@ -20,7 +20,6 @@ from pulsar_doctor.diagnosis.short_form import in_short, place
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.stats_moved import returned_in_life
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import listed, many, printable
 
 RANKS = {"healthy": 0, "warning": 1, "stalled": 2}
@@ -59,13 +58,13 @@ class Earlier:
         doubts = [_perhaps_another_topic(was[0], o, self.file) for was, o in pairs if was]
         if doubts and all(doubts):
             raise InputError(f"nothing to compare with: {doubts[0]}")
-        now = {(self._topic(full_name(o.topic, o.partition)), o.subscription) for o in there}
+        now = {(self._topic(o.full_topic), o.subscription) for o in there}
         for topic, name in self.known:
             if topic in found and (topic, name) not in now and subscription in (None, name):
                 yield topic, f"{place((topic, name))} was in {self.file} and is not there any more"
 
     def _of(self, observed: Observed) -> tuple[Observed, Diagnosis] | None:
-        topic = self._topic(full_name(observed.topic, observed.partition))
+        topic = self._topic(observed.full_topic)
         return None if topic is None else self.known.get((topic, observed.subscription))
 
     def _topic(self, full: str) -> str | None:

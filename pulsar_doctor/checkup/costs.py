@@ -19,7 +19,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.ledger.acks.persisting import number_of
-from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.ledger.topics import PERSISTENT
 
 PATIENCE_SECONDS = 2.0  # for both answers
 
@@ -43,7 +43,7 @@ def _falls_behind(window: TopicWindow) -> bool:
 
 async def with_policies(admin: Admin, window: TopicWindow) -> TopicWindow:
     """The same, with backlog quota and TTL."""
-    topic = full_name(window.topic, window.partition)
+    topic = window.full_topic
     if not topic.startswith(PERSISTENT):
         return window
     quotas, ttl = await asyncio.gather(

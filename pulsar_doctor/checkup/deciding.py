@@ -17,7 +17,7 @@ from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling import Sampled, SamplingPlan, Watch, sample
 from pulsar_doctor.broker.sampling.joining import joined
 from pulsar_doctor.broker.stats.observed import NO_LIMITS, TopicWindow
-from pulsar_doctor.checkup.judge import Judge, full
+from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.one_by_one import Stopping
 from pulsar_doctor.diagnosis.answers import DecideStep
 from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place, suspected
@@ -73,7 +73,7 @@ class Deciding:
         """The verdicts on all windows, each with the samples that were taken for it."""
         for window in self.windows:
             for diagnosis in self.judge.verdicts(window):
-                steps = tuple(self._taken.get((full(window), diagnosis.subscription), ()))
+                steps = tuple(self._taken.get((window.full_topic, diagnosis.subscription), ()))
                 yield replace(diagnosis, decide_steps=steps)
 
     def _steps(self) -> Iterator[tuple[str, float]]:
@@ -90,7 +90,9 @@ class Deciding:
         return (each for each in self.judge.verdicts(window) if each.status == "unknown")
 
     async def _step(self, kind: str, seconds: float, open_: Sequence[TopicWindow]) -> None:
-        before = {(full(w), each.subscription): each for w in open_ for each in self._unknown(w)}
+        before = {
+            (w.full_topic, each.subscription): each for w in open_ for each in self._unknown(w)
+        }
         step = kind.format(seconds=duration(seconds)) if seconds else kind
         about = duration(seconds or READING_SECONDS)
         self.patience.say(f"{_named(before)}: not decided; {step}, about {about}")
@@ -103,10 +105,10 @@ class Deciding:
     async def _look(self, seconds: float, open_: Sequence[TopicWindow]) -> Sampled:
         """One reading of each, or a window, which ends when all is decided."""
         plan = replace(self.plan, window_seconds=seconds, as_named=True, internal=True)
-        known = {full(window): window for window in open_}
+        known = {window.full_topic: window for window in open_}
 
         def decisive(windows: list[TopicWindow]) -> bool:
-            return not any(any(self._unknown(joined(known[full(w)], w))) for w in windows)
+            return not any(any(self._unknown(joined(known[w.full_topic], w))) for w in windows)
 
         with self.stopping.window() as enough:
             watch = Watch(self.patience.keep, decisive, self.patience.progress, enough)
@@ -114,9 +116,9 @@ class Deciding:
 
     def _take(self, sampled: Sampled) -> None:
         """Adds the samples. What could not be read again stays as it was."""
-        new = {full(window): window for window in sampled.windows}
+        new = {window.full_topic: window for window in sampled.windows}
         self.windows = [
-            joined(window, new[full(window)]) if full(window) in new else window
+            joined(window, new[window.full_topic]) if window.full_topic in new else window
             for window in self.windows
         ]
         for unread in sampled.unread:
@@ -127,7 +129,7 @@ class Deciding:
         lines, elapsed = [], duration(self._now() - self.began)
         for window in self.windows:
             for now in self.judge.verdicts(window):
-                key = full(window), now.subscription
+                key = window.full_topic, now.subscription
                 if key in before:
                     look = DecideStep(step, took, before[key].status, now.status)
                     self._taken.setdefault(key, []).append(look)

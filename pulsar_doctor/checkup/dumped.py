@@ -25,7 +25,6 @@ from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, proce
 from pulsar_doctor.evidence.process_report import ProcessReport, Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.clients import clients_of
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many
 
@@ -160,7 +159,7 @@ def _called(process: ProcessReport) -> str:
 def _consumers(windows: Iterable[TopicWindow]) -> list[tuple[str, ConsumerStats]]:
     """Each consumer, with its name and topic in words."""
     return [
-        (named(each.consumer_name, full_name(observed.topic, observed.partition)), each)
+        (named(each.consumer_name, observed.full_topic), each)
         for window in windows
         for observed in window.subscriptions()
         for each in observed.now.consumers or ()

@@ -16,8 +16,9 @@ from pulsar_doctor.checkup.expected import Expectation, Expected
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.ledger.acks.acked import Acked
 from pulsar_doctor.ledger.acks.subscription import of_rows
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT, Consumer, full_name
+from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.ledger.topics import NON_PERSISTENT
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import OPEN
@@ -233,7 +234,7 @@ def _advised(each: Expectation, diagnoses: Sequence[Diagnosis], trace: Trace) ->
     if each.met or each.action:
         return each
     for diagnosis in diagnoses:
-        there = (full_name(diagnosis.topic, diagnosis.partition), diagnosis.subscription)
+        there = (diagnosis.full_topic, diagnosis.subscription)
         if there == (each.topic, each.subscription) and diagnosis.findings:
             return replace(each, action=diagnosis.findings[0].remedy)
     shown = f"pulsar-doctor trace summary {shlex.quote(str(trace.path))}"

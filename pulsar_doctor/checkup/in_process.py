@@ -12,7 +12,7 @@ from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, named, seated, subscription_views
 from pulsar_doctor.evidence.process_report import ProcessReport
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import Subscription, full_name
+from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.wording.addresses import shown
 
 Judging = Callable[[SubscriptionView, Iterable[ReportedBy]], Diagnosis]
@@ -59,18 +59,18 @@ class InProcess:
     @property
     def topics(self) -> list[str]:
         """Full names of topics and partitions that its consumers are on, by its first report."""
-        return list(dict.fromkeys(map(_topic, subscription_views(self.begun))))
+        return list(dict.fromkeys(view.full_topic for view in subscription_views(self.begun)))
 
     def concerns(self, observed: Observed) -> bool:
         """Whether one of its consumers is on this subscription: by its name, or by address."""
-        if (full_name(observed.topic, observed.partition), observed.subscription) in self._on:
+        if (observed.full_topic, observed.subscription) in self._on:
             return True
         return any(each.address in self._addresses for each in observed.now.consumers or ())
 
     def meet(self, those: Iterable[Observed]) -> None:
         """Takes the consumers that will be judged, to know each beside the others."""
         for observed in those:
-            topic = full_name(observed.topic, observed.partition)
+            topic = observed.full_topic
             for each in observed.now.consumers or ():
                 self._addresses.get(each.address or "", []).append(named(each.consumer_name, topic))
 
@@ -121,9 +121,5 @@ def _with_trips(view: SubscriptionView, process: ProcessReport) -> SubscriptionV
     return view if view.consumers is None else replace(view, consumers=tuple(consumers))
 
 
-def _topic(view: SubscriptionView) -> str:
-    return full_name(view.topic, view.partition)
-
-
 def _place(view: SubscriptionView) -> tuple[str, str]:
-    return _topic(view), view.subscription
+    return view.full_topic, view.subscription

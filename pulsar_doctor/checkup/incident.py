@@ -27,8 +27,9 @@ from pulsar_doctor.checkup.result import STATUSES, Checkup
 from pulsar_doctor.checkup.timelines.of_rows import COLUMNS, RowTimelines
 from pulsar_doctor.checkup.timelines.of_samples import timelines_of_samples
 from pulsar_doctor.checkup.timelines.timeline import DRAWN_MOST, SHOWN_MOST, Timelines, together
-from pulsar_doctor.ledger.consumers import Consumer, full_name, split_partition
+from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.trace.opening import open_folder
 from pulsar_doctor.wording.printable import many
 
@@ -145,7 +146,7 @@ def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Inc
 def _verdicts(checkup: Checkup) -> dict[tuple[str, str], int]:
     """By full topic and subscription, the worst is 0."""
     return {
-        (full_name(each.topic, each.partition), each.subscription): STATUSES.index(each.status)
+        (each.full_topic, each.subscription): STATUSES.index(each.status)
         for each in checkup.diagnoses
     }
 

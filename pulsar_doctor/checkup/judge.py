@@ -20,7 +20,7 @@ from pulsar_doctor.evidence.account import Place, is_settled, occupied
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import Subscription, full_name
+from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.wording.printable import listed
 
 NOTHING = SubscriptionStats()  # of a topic given by its internal stats alone
@@ -88,7 +88,9 @@ class Judge:
         if self.earlier is None or not windows:
             return
         there = [observed for window in windows for observed in window.judged()]
-        yield from self.earlier.gone(there, map(full, windows), self.subscription)
+        yield from self.earlier.gone(
+            there, (each.full_topic for each in windows), self.subscription
+        )
 
     @staticmethod
     def unjudged(windows: Iterable[TopicWindow]) -> Iterator[tuple[str, str]]:
@@ -104,11 +106,11 @@ class Judge:
                 continue
             became = without_subscription([window])
             if became is not None and not cursors:
-                yield full(window), f"{_topic(window)} has no subscription: {became}"
+                yield window.full_topic, f"{_topic(window)} has no subscription: {became}"
             elif cursors:
                 names = listed(sorted(cursors), NAMED_MOST)
                 yield (
-                    full(window),
+                    window.full_topic,
                     f"{_topic(window)} has no subscription, only cursors that the broker keeps "
                     f"for itself, and nobody waits for their messages: {names}",
                 )
@@ -174,7 +176,7 @@ class Judge:
         if self.captured is not None:
             wires = self.captured()
         named = [wire for wire in wires if wire.subscription == observed.subscription]
-        called = [wire for wire in named if is_called(full(wire), full(observed))]
+        called = [wire for wire in named if is_called(wire.full_topic, observed.full_topic)]
         if observed.persistent is None and len(named) == 1:
             return named[0]
         return called[0] if len(called) == 1 else None
@@ -249,14 +251,9 @@ def is_blocked(observed: Observed) -> bool:
 
 def named(those: Sequence[Subscription | Observed | SubscriptionView]) -> str:
     """The first of them, and how many more there are."""
-    return listed([f"{each.subscription} on {full(each)}" for each in those], NAMED_MOST, ", ")
+    return listed([f"{each.subscription} on {each.full_topic}" for each in those], NAMED_MOST, ", ")
 
 
 def _topic(window: TopicWindow) -> str:
     """The topic in words; a file may not name its topic."""
-    return f"topic {full(window)}" if "/" in full(window) else "the topic"
-
-
-def full(of: Subscription | Observed | TopicWindow | SubscriptionView) -> str:
-    """The full name of its topic or partition."""
-    return full_name(of.topic, of.partition)
+    return f"topic {window.full_topic}" if "/" in window.full_topic else "the topic"

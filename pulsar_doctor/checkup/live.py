@@ -20,7 +20,7 @@ from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.costs import with_costs
 from pulsar_doctor.checkup.deciding import Deciding, Patience
 from pulsar_doctor.checkup.identity import identified
-from pulsar_doctor.checkup.judge import Judge, full
+from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.checkup.one_by_one import Progress, Stopping
 from pulsar_doctor.checkup.result import Checkup, Cluster, Source
@@ -112,7 +112,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
         if recorder:
             for window in sampled.windows:
                 version = cluster.broker_version
-                recorder.limits(full(window), window.limits, version, window)
+                recorder.limits(window.full_topic, window.limits, version, window)
     windows = among_partitions(tuple(by_version(sampled.windows, cluster)))
     sampled = replace(sampled, windows=windows)
     if request.kept is not None:

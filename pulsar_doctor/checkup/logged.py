@@ -13,7 +13,7 @@ from pulsar_doctor.checkup.result import REST
 from pulsar_doctor.diagnosis.answers import Clue, Suspect
 from pulsar_doctor.diagnosis.known.log_lines import KnownLine
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import full_name, split_partition
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wording.printable import listed
 
 LOG = "log"  # the name of such a clue
@@ -55,7 +55,7 @@ def _is_about(line: KnownLine, diagnosis: Diagnosis) -> bool:
     """
     if diagnosis.topic == UNKNOWN:
         return line.subscription == diagnosis.subscription
-    full = full_name(diagnosis.topic, diagnosis.partition)
+    full = diagnosis.full_topic
     named = line.topic in (full, split_partition(full)[0])
     return named and line.subscription in (None, diagnosis.subscription)
 

@@ -18,7 +18,7 @@ from pulsar_doctor.broker.sampling.part import DURING
 from pulsar_doctor.broker.sampling.run import NOBODY
 from pulsar_doctor.checkup.topic_notes import without_subscription
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT, split_partition, split_segment
+from pulsar_doctor.ledger.topics import NON_PERSISTENT, split_partition, split_segment
 
 NOT_USED = "is not loaded: nobody has used it so far"
 KEEPS_NOTHING = (

@@ -18,7 +18,7 @@ from pulsar_doctor.broker.sampling import SamplingPlan, Watch
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.checkup.costs import fall_behind, with_policies
 from pulsar_doctor.checkup.identity import identified
-from pulsar_doctor.checkup.judge import Judge, Triage, full
+from pulsar_doctor.checkup.judge import Judge, Triage
 from pulsar_doctor.checkup.live import LiveRequest, by_version, deciding_of, say_missing
 from pulsar_doctor.checkup.one_by_one import Stopping, begun
 from pulsar_doctor.checkup.result import Checkup
@@ -123,7 +123,7 @@ async def _judged(
                 verdicts = triage.verdicts(window)
             if recorder:
                 version = checkup.cluster.broker_version
-                recorder.limits(full(window), window.limits, version, window)
+                recorder.limits(window.full_topic, window.limits, version, window)
             if deciding and any(each.status == "unknown" for each in verdicts):
                 deciding.windows.append(window)
                 continue

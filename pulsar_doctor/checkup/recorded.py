@@ -14,7 +14,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.partitions import among_partitions
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.dumped import Dumped
-from pulsar_doctor.checkup.judge import Judge, full, named
+from pulsar_doctor.checkup.judge import Judge, named
 from pulsar_doctor.checkup.kinds import Recognised, recognise
 from pulsar_doctor.checkup.kinds.transactions import joined
 from pulsar_doctor.checkup.logged import Logged
@@ -78,9 +78,9 @@ def _wanted(
     """What the arguments name; DoctorError where one of them names nothing."""
     if not wires:
         raise DoctorError(f"{folder} has no consumer: nothing to judge; was its client on the tap?")
-    of_topics = [w for w in wires if not topics or any(is_called(full(w), t) for t in topics)]
+    of_topics = [w for w in wires if not topics or any(is_called(w.full_topic, t) for t in topics)]
     found = [wire for wire in of_topics if subscription in (None, wire.subscription)]
-    strange = [repr(t) for t in topics if not any(is_called(full(w), t) for w in wires)]
+    strange = [repr(t) for t in topics if not any(is_called(w.full_topic, t) for w in wires)]
     if not strange and found:
         return found
     what = f"topic {', '.join(strange)}" if strange else f"subscription {subscription!r}"
@@ -149,7 +149,7 @@ def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
     if missing:
         raise InputError(f"nothing to compare with in {called(file)}: {missing}")
     known = {
-        (full(observed), observed.subscription): (observed, diagnosis)
+        (observed.full_topic, observed.subscription): (observed, diagnosis)
         for observed, diagnosis in judge.judged(among_partitions(kept.windows))
     }
     return Earlier(called(file), known)

@@ -25,7 +25,7 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.evidence import by_stats, by_wire, measures, stats_moved, stats_reading
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.ledger.clients import CLIENTS
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wording.typed_json import FORMS, Value, form_of, of_json, to_json
 
 LEFT_OUT = "left out by --redact"

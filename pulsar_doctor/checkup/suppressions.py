@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.causes import named
 from pulsar_doctor.diagnosis.suppression import Suppression, covering
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.wording.printable import printable
 from pulsar_doctor.wording.spelling import near
 
@@ -38,7 +38,7 @@ class Suppressions:
         if diagnosis.status == "healthy" or not self.entries:
             return None
         of, now_ms = diagnosis, time.time() * 1000
-        topics = of.topic, of.whole, full_name(of.topic, of.partition)
+        topics = of.topic, of.whole, of.full_topic
         there = (each for each in self.entries if each.until_ms > now_ms)
         valid = [each for each in there if each.names(topics, of.subscription)]
         return covering(of.findings, valid, unknown=of.status == "unknown")

@@ -29,7 +29,7 @@ from pulsar_doctor.diagnosis.known.versions import Version, client_of, version_o
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence.by_stats import subscription_view
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.ledger.topics import PERSISTENT
 
 ONCE = SamplingPlan(window_seconds=0, limits=False)
 

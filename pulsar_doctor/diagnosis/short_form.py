@@ -14,7 +14,7 @@ from pulsar_doctor.diagnosis.answers import (
 )
 from pulsar_doctor.diagnosis.ranking import EVEN, POSSIBLE
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import PERSISTENT, UNNAMED_TOPIC, full_name
+from pulsar_doctor.ledger.topics import PERSISTENT, UNNAMED_TOPIC
 from pulsar_doctor.wording.printable import printable
 
 VerdictKey = tuple[str, str]  # full name of the topic or partition, subscription
@@ -23,7 +23,7 @@ CauseKey = tuple[str, Severity | None]  # code; severity, None where it is suspe
 
 def key_of(diagnosis: Diagnosis) -> VerdictKey:
     """The key of a verdict."""
-    return full_name(diagnosis.topic, diagnosis.partition), diagnosis.subscription
+    return diagnosis.full_topic, diagnosis.subscription
 
 
 def place(key: VerdictKey) -> str:

@@ -17,7 +17,7 @@ from pulsar_doctor.evidence.consumer import ConsumerView, since_last_delivery
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import least
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.ledger.topics import NON_PERSISTENT
 from pulsar_doctor.wording.durations import duration
 
 

@@ -65,7 +65,8 @@ from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_segment
+from pulsar_doctor.ledger.consumers import Consumer, Subscription
+from pulsar_doctor.ledger.topics import OfTopic, split_segment
 from pulsar_doctor.wording.typed_json import written_as
 
 SUMS = (
@@ -85,7 +86,7 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(OfTopic):
     """The verdict on one subscription, worst finding first."""
 
     topic: str

@@ -24,8 +24,8 @@ from pulsar_doctor.evidence.policies import Policies, QuotaReached
 from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.values import Count, exact, least, most
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
+from pulsar_doctor.ledger.topics import OfTopic
 
 # Limits of unacknowledged messages in broker.conf.
 DELAYED_AHEAD = 50_000  # delayedDeliveryFixedDelayDetectionLookahead of broker.conf, by default
@@ -116,7 +116,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows is kept after its first use
-class SubscriptionView:
+class SubscriptionView(OfTopic):
     """What is known of one subscription of a topic, or of one of its partitions."""
 
     topic: str
@@ -334,11 +334,6 @@ class SubscriptionView:
         held = any(not each.holds_nothing for each in self.consumers or ()) or least(self.unacked)
         at_end = self.backlog.positions == 0 and not (held or least(self.replay))
         return at_end or self.backlog.empty is True
-
-    @property
-    def full_topic(self) -> str:
-        """The name of its topic or of the partition."""
-        return full_name(self.topic, self.partition)
 
 
 def backlog_measure(of: SubscriptionView) -> Measure:

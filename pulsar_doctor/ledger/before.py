@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.clients import client_of
-from pulsar_doctor.ledger.consumers import Connection, Consumer, split_partition
+from pulsar_doctor.ledger.consumers import Connection, Consumer
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.columns import MISTAKEN, Row
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +10,8 @@ from typing import Any
 from pulsar_doctor.ledger import balance as ledgers
 from pulsar_doctor.ledger.balance import Ledger, Position
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
+from pulsar_doctor.ledger.topics import OfTopic
 
-NON_PERSISTENT = "non-persistent://"
-PERSISTENT = "persistent://"  # what is left out where a line is short
-UNNAMED_TOPIC = "unknown"  # of which no file tells the name
-PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
-SEGMENT = re.compile(r"segment://(.+)/[0-9a-f]+-[0-9a-f]+-([0-9]{1,18})", re.DOTALL)
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 HEAP_SPARE = 64  # before what is worthless in it is thrown away
 PRODUCERS_KEPT_MOST = 10_000  # of a connection, open: the newest
@@ -222,7 +217,7 @@ def _keep_newest(topics: dict[int, str], producer_id: int, topic: str, most: int
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(OfTopic):
     """The consumers of one subscription of one topic (or partition) at the moment of judgement.
 
     That moment is the end of the trace, or just before the last consumer was shut down. Consumers
@@ -251,23 +246,6 @@ class Subscription:
     def is_over(self) -> bool:
         """Whether nobody is left: then it is as it stood just before."""
         return all(consumer.closed_us is not None for consumer in self.consumers)
-
-
-def split_partition(topic: str) -> tuple[str, int | None]:
-    """A topic's name without its partition, and the partition; None where it has none."""
-    match = PARTITION.fullmatch(topic)
-    return (match[1], int(match[2])) if match else (topic, None)
-
-
-def split_segment(topic: str) -> tuple[str, int | None]:
-    """The scalable topic of a segment, and the segment's number; None where it is none."""
-    match = SEGMENT.fullmatch(topic)
-    return (f"topic://{match[1]}", int(match[2])) if match else (topic, None)
-
-
-def full_name(topic: str, partition: int | None) -> str:
-    """The other way round: the name of a topic or of one of its partitions."""
-    return topic if partition is None else f"{topic}-partition-{partition}"
 
 
 OF_SIBLINGS = ("siblings", "turn", "goings")  # made anew from the others

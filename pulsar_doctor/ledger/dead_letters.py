@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pulsar_doctor.ledger.consumers import Connection, split_partition
+from pulsar_doctor.ledger.consumers import Connection
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.columns import Row
 
 SUFFIX = "-DLQ"

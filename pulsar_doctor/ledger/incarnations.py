@@ -14,9 +14,10 @@ from typing import Any
 from pulsar_doctor.ledger import awaited, before, dead_letters, permits
 from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
 from pulsar_doctor.ledger.clients import client_of
-from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings, split_partition
+from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings
 from pulsar_doctor.ledger.left_behind import Published
 from pulsar_doctor.ledger.refusals import Refusals
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.columns import (
     CLOSE,
     GENERATION_BITS,

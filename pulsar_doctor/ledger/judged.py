@@ -6,15 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pulsar_doctor.ledger.balance import NOWHERE
-from pulsar_doctor.ledger.consumers import (
-    NON_PERSISTENT,
-    SHUTDOWN_US,
-    Consumer,
-    LedgerMoment,
-    Subscription,
-    split_partition,
-)
+from pulsar_doctor.ledger.consumers import SHUTDOWN_US, Consumer, LedgerMoment, Subscription
 from pulsar_doctor.ledger.left_behind import LeftBehind, Published, Unsent
+from pulsar_doctor.ledger.topics import NON_PERSISTENT, split_partition
 from pulsar_doctor.wire.columns import CLOSE
 
 CLOSED = ("CLOSE_CONSUMER", CLOSE)

@@ -25,7 +25,6 @@ from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cau
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.whereabouts import Whereabouts
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
 
@@ -57,11 +56,6 @@ def suppressed(tally: Tally) -> str:
     """`; 2 suppressed`: verdicts that do not count as failed, each partition apart."""
     number = sum(tally.suppressed.values())
     return f"; {number} suppressed" if number else ""
-
-
-def full_topic(diagnosis: Diagnosis) -> str:
-    """The topic as the broker names it, with its partition."""
-    return full_name(diagnosis.topic, diagnosis.partition)
 
 
 def backlog(entries: int | None) -> str:

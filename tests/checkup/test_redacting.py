@@ -14,7 +14,7 @@ from pulsar_doctor.broker.samples.reading import StatsAnswer, harmless
 from pulsar_doctor.checkup.case import SavedCase, document_of
 from pulsar_doctor.checkup.redacting import LEFT_OUT, Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.ledger.consumers import split_segment
+from pulsar_doctor.ledger.topics import split_segment
 from pulsar_doctor.wording.typed_json import FORMS, form_of
 from tests.checkup.test_case import again, document, judge, recorded, sent
 from tests.made.cases import CASES, views_of

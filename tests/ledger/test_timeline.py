@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
+from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.trace.folder import Meta
 from pulsar_doctor.trace.index import Expired
 from pulsar_doctor.trace.later import LaterTimeline

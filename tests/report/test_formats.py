@@ -34,7 +34,6 @@ from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.stall_check.formats import FORMATS, write
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription
-from pulsar_doctor.report.words import full_topic
 from pulsar_doctor.wording.printable import printable
 from tests.report.checkups import (
     HOSTILE,
@@ -66,7 +65,7 @@ def facts(of: Diagnosis) -> dict[str, Any]:
     return {
         "topic": of.topic,
         "partition": of.partition,
-        "full_topic": full_topic(of),
+        "full_topic": of.full_topic,
         "subscription": of.subscription,
         "status": of.status,
         "backlog": of.backlog,

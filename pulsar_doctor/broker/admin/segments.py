@@ -39,7 +39,7 @@ from pulsar_doctor.broker.stats.metrics import COUNT, MOMENTS, MetricsReader, Re
 from pulsar_doctor.broker.stats.values import epoch_ms
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.ledger.acks.persisting import number_of
-from pulsar_doctor.ledger.consumers import split_segment
+from pulsar_doctor.ledger.topics import split_segment
 
 NOW_SECONDS = 4.5  # what was read so lately is not read again
 LIST_SECONDS = 20.0  # so for the list, which a broker renews once a minute

@@ -37,7 +37,6 @@ from pulsar_doctor.broker.sampling import SamplingPlan, Unread, Watch, sample
 from pulsar_doctor.broker.sampling.part import SampledPart
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.sentences import say
 
 LIST_RENEWED_SECONDS = 60  # statsUpdateFrequencyInSecs of a broker, by default
@@ -184,7 +183,7 @@ class Fleet:
 
     def _read(self, window: TopicWindow) -> TopicWindow:
         """The window of a suspect. What waits by the list, and is not in it, is unread."""
-        full, topic = full_name(window.topic, window.partition), window.window.last.topic
+        full, topic = window.full_topic, window.window.last.topic
         for name, entries in self._listed.pop(full, {}).items():
             if name not in (topic.subscriptions or {}):
                 waits = say("{:entries}", entries)
@@ -233,7 +232,7 @@ class Fleet:
             enough: set[str] = set()
             for window in once.windows:
                 if self.needs_no_watching(window):
-                    enough.add(full_name(window.topic, window.partition))
+                    enough.add(window.full_topic)
                     yield self._read(window)
             left += [topic for topic in some if topic not in enough]
             self._keep_of(enough, readings)

@@ -15,7 +15,7 @@ from itertools import islice
 from pulsar_doctor.broker.stats.bounds import sentence
 from pulsar_doctor.broker.stats.fields import shown
 from pulsar_doctor.broker.stats.topic import PartitionedStats, TopicStats
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wording.printable import many
 
 NAMED_MOST = 3  # missing partitions that a sentence lists

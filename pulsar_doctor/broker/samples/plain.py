@@ -45,7 +45,7 @@ from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import connections
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.ledger.consumers import UNNAMED_TOPIC
+from pulsar_doctor.ledger.topics import UNNAMED_TOPIC
 
 UNNAMED = ""  # the one topic of a file that does not name it
 UNKNOWN = UNNAMED_TOPIC

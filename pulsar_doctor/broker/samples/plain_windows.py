@@ -25,7 +25,7 @@ from pulsar_doctor.broker.stats.window import (
     strangers,
 )
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.topics import split_partition
 
 OF_CONSUMERS = (
     "last_acked_timestamp_ms",

@@ -23,7 +23,7 @@ from pulsar_doctor.broker.stats.functions import function_of
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.sample import Sample
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.redaction import redact_version
 from pulsar_doctor.wording.printable import listed
 

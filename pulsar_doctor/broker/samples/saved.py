@@ -21,7 +21,7 @@ from pulsar_doctor.broker.stats.segments import SegmentPlace, TopicSegment, numb
 from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, Transactions
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.consumers import split_partition, split_segment
+from pulsar_doctor.ledger.topics import split_partition, split_segment
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
 EFFECT = "backlog_quota_policy"  # the only limit that is text

@@ -31,7 +31,6 @@ from pulsar_doctor.broker.stats.transactions import (
 )
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.errors import DoctorError
-from pulsar_doctor.ledger.consumers import full_name
 
 PATIENCE_SECONDS = 5.0  # for each answer; all are read at the same time
 Segments = Mapping[int, TopicSegment]
@@ -130,7 +129,7 @@ def _aged(window: TopicWindow, known: Transactions, slow: Fields | None) -> Tran
     """With those of the topic that may stay open for long."""
     if slow is None or not _any_open(window, known):
         return known
-    topic = full_name(window.topic, window.partition)
+    topic = window.full_topic
     with suppress(DoctorError):
         found = (each for key in slow.document for each in slow_of(topic, slow.inner(key)))
         return replace(known, slow=tuple(sorted(found, key=lambda each: each.opened_ms)))
@@ -138,7 +137,7 @@ def _aged(window: TopicWindow, known: Transactions, slow: Fields | None) -> Tran
 
 
 async def _of(admin: Admin, window: TopicWindow) -> Transactions:
-    topic, last = full_name(window.topic, window.partition), window.window.last
+    topic, last = window.full_topic, window.window.last
     if last.internal is None or topic_name(topic).domain != DOMAINS[0]:
         return NO_TRANSACTIONS
     if not admin.has_transactions:

@@ -16,7 +16,6 @@ from pulsar_doctor.broker.stats.window import (
     reloaded,
     subscription_fell,
 )
-from pulsar_doctor.ledger.consumers import full_name
 
 TOPICS_MOST = 512  # with the last sample kept
 
@@ -38,7 +37,7 @@ class LastSamples:
 
     def window(self, window: TopicWindow) -> TopicWindow:
         """From the last sample of the round before on, where that makes it longer and no weaker."""
-        full, samples = full_name(window.topic, window.partition), window.window.samples
+        full, samples = window.full_topic, window.window.samples
         before = self._last.pop(full, None)
         if window.window.last.taken_ms is not None and len(self._last) < TOPICS_MOST:
             self._last[full] = window.window.last

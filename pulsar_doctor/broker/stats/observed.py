@@ -32,6 +32,7 @@ from pulsar_doctor.broker.stats.topic import ConsumerStats, ReplicatorStats, Sub
 from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, Transactions
 from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
+from pulsar_doctor.ledger.topics import OfTopic
 
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
 SHARING = frozenset({"Shared", "Key_Shared"})
@@ -72,7 +73,7 @@ class Between(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicWindow:
+class TopicWindow(OfTopic):
     """The samples of one topic, or of one partition."""
 
     topic: str  # without the partition
@@ -126,7 +127,7 @@ class TopicWindow:
 
 
 @dataclass(frozen=True)  # no slots: derived values are cached
-class Observed:
+class Observed(OfTopic):
     """One subscription, as it is in the last sample of the window, and how it came there."""
 
     topic: str

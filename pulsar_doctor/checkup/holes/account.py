@@ -31,7 +31,7 @@ from pulsar_doctor.ledger.acks.persisting import (
 )
 from pulsar_doctor.ledger.acks.ranges import Axis, Range
 from pulsar_doctor.ledger.acks.written import Written, parse_written
-from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.ledger.topics import OfTopic
 
 NEAR = 0.8  # of a limit
 NO_STATS = "the subscription's type and counts: there are no stats beside"
@@ -39,7 +39,7 @@ NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
 
 
 @dataclass(frozen=True, slots=True)
-class CursorAccount:
+class CursorAccount(OfTopic):
     """One subscription; None: not reported."""
 
     topic: str
@@ -68,11 +68,6 @@ class CursorAccount:
     # of numbers that are not known, in a trace or where internal stats lack ledgers
     bounds: Bounds | None = None
     incomplete: bool = False  # from a trace that lacks something: nothing is certainly well
-
-    @property
-    def full_topic(self) -> str:
-        """The topic as the broker names it, with its partition."""
-        return full_name(self.topic, self.partition)
 
     @property
     def holes(self) -> int | None:

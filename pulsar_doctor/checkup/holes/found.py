@@ -22,7 +22,6 @@ from pulsar_doctor.checkup.result import Cluster
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED, Storing
-from pulsar_doctor.ledger.consumers import full_name
 
 
 @dataclass(slots=True)
@@ -66,9 +65,7 @@ class Acknowledged:
             where = f"{what} on {window.topic}"
             if self.source == "files":
                 raise InputError(f"{where}: {error}") from None
-            self.unreachable.append(
-                (full_name(window.topic, window.partition), f"{where}: {error}")
-            )
+            self.unreachable.append((window.full_topic, f"{where}: {error}"))
 
 
 def holes_in(windows: Iterable[TopicWindow], subscription: str | None) -> Acknowledged:

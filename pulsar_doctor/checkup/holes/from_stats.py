@@ -34,11 +34,11 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.identity import cluster_of
-from pulsar_doctor.checkup.judge import Judge, full
+from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED, Storing, storing_of
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.topics import split_partition
 
 ONE_SAMPLE = SamplingPlan(window_seconds=0.0, limits=False)
 NAMED = replace(ONE_SAMPLE, internal=True)
@@ -81,11 +81,11 @@ async def _looked_at_again(
     admin: Admin, windows: Sequence[TopicWindow], subscription: str | None
 ) -> list[TopicWindow]:
     """The windows, in their order; those with a counter that does not fit are read anew."""
-    doubtful = [full(each) for each in windows if _is_doubtful(each, subscription)]
+    doubtful = [each.full_topic for each in windows if _is_doubtful(each, subscription)]
     if not doubtful:
         return list(windows)
-    again = {full(each): each for each in (await sample(admin, doubtful, AGAIN)).windows}
-    return [again.get(full(each), each) for each in windows]
+    again = {each.full_topic: each for each in (await sample(admin, doubtful, AGAIN)).windows}
+    return [again.get(each.full_topic, each) for each in windows]
 
 
 def _is_doubtful(window: TopicWindow, subscription: str | None) -> bool:

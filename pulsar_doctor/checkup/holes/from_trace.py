@@ -27,7 +27,8 @@ from pulsar_doctor.ledger.acks.persisting import RedeliveryForecast, Storing, fo
 from pulsar_doctor.ledger.acks.ranges import Axis, Range
 from pulsar_doctor.ledger.acks.subscription import of_rows
 from pulsar_doctor.ledger.acks.written import Written
-from pulsar_doctor.ledger.consumers import Subscription, full_name, split_partition
+from pulsar_doctor.ledger.consumers import Subscription
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.trace.opening import open_folder
 from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED, Row
 
@@ -81,7 +82,7 @@ def holes_of_trace(
 
 def by_name(wires: Iterable[Subscription]) -> dict[SubscriptionKey, Subscription]:
     """Subscriptions of a trace by full topic and name."""
-    return {(full_name(each.topic, each.partition), each.subscription): each for each in wires}
+    return {(each.full_topic, each.subscription): each for each in wires}
 
 
 def judged(account: CursorAccount, wire: Subscription | None, *, incomplete: bool) -> CursorAccount:

@@ -18,7 +18,6 @@ from pulsar_doctor.broker.stats.transactions import OpenTransactions, slow_of
 from pulsar_doctor.checkup.kinds import Brought, TextKind
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.dumps.answers import documents_in
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.wording.printable import many
 
 FIELDS = frozenset({"ongoingTxnSize", "txnId", "pendingAckLogStats", "transactionLogStats"})
@@ -71,7 +70,7 @@ def joined(
     only = places[0] if len(places) == 1 else None
     topics = set[str]().union(*(each.topics for each in answers))
     for window in windows:
-        topic = full_name(window.topic, window.partition)
+        topic = window.full_topic
         if window.topic == UNKNOWN and len(topics) == 1:
             (topic,) = topics
         slow = {each for one in answers for e in one.slow for each in slow_of(topic, e)}

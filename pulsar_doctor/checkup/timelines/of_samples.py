@@ -10,7 +10,6 @@ from itertools import pairwise
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
 from pulsar_doctor.broker.stats.window import Course
-from pulsar_doctor.checkup.judge import full
 from pulsar_doctor.checkup.timelines.timeline import (
     DRAWN_MOST,
     SHOWN_MOST,
@@ -67,7 +66,7 @@ def _subscription(observed: Observed, times: list[int]) -> SubscriptionTimeline:
             points.add(StepPoints((point,)))
         return points_of(points) if any(value is not None for value in values) else ()
 
-    of = full(observed), observed.subscription
+    of = observed.full_topic, observed.subscription
     return SubscriptionTimeline(
         *of, line(lambda stats: stats.msg_backlog), line(lambda stats: stats.unacked_messages)
     )
@@ -82,7 +81,7 @@ def _consumer(observed: Observed, course: Course[ConsumerStats], times: list[int
     there = [(us, stats) for us, stats in values if stats is not None]
     (since_us, _), (until_us, last) = there[0], there[-1]
     name, address = last.consumer_name or "consumer without a name", last.address or ""
-    of = full(observed), observed.subscription, name, address.lstrip("/"), since_us
+    of = observed.full_topic, observed.subscription, name, address.lstrip("/"), since_us
     made = Recording(ConsumerTimeline(*of, sampled=True), acknowledged=None)
     for us, stats in there:
         permits = stats.available_permits

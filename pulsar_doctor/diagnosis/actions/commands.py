@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from pulsar_doctor.broker.stats.functions import FunctionInstance
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import split_segment
+from pulsar_doctor.ledger.topics import split_segment
 
 
 def admin(view: SubscriptionView, subcommand: str, *options: str) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.parts.analyze.analysis import LeftOut
 from pulsar_doctor.parts.analyze.at_the_end import AtTheEnd
 from pulsar_doctor.parts.analyze.segments import Segment
@@ -83,7 +82,7 @@ class TraceSource:
 
     def _is_wanted(self, verdict: TraceVerdict) -> bool:
         since_us, of = self.span.since_us, verdict.diagnosis
-        topic = full_name(of.topic, of.partition)
+        topic = of.full_topic
         is_over = since_us is not None and verdict.at_us < since_us
         return not is_over and self.selection.has(topic, of.subscription)
 

@@ -24,7 +24,7 @@ from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.consumers import full_name
+from pulsar_doctor.ledger.topics import full_name
 from pulsar_doctor.parts.capture.reported import ConsumerSample, StatsConsumer, plain_address
 
 EVERY_SECONDS = 2.0
@@ -188,7 +188,7 @@ def samples_in(windows: Iterable[TopicWindow]) -> Iterator[ConsumerSample]:
     """The consumers of samples that were kept: those with a known time, to the second; and of
     each topic the last one for the names, which may be of a time before the packets."""
     for each in windows:
-        topic = full_name(each.topic, each.partition)
+        topic = each.full_topic
         for sample in each.window.samples:
             now_ns = (sample.now_ms or 0) * 1_000_000
             consumers = consumers_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.errors import DoctorError, InputError, needing
-from pulsar_doctor.ledger.consumers import split_partition
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.parts.fleet.record import (
     GONE,
     NO_CAUSE,

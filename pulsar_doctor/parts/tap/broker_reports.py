@@ -14,7 +14,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.merge import merged
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import Subscription, full_name
+from pulsar_doctor.ledger.consumers import Subscription
 
 SAMPLES_KEPT = 11  # of each topic, about a second apart
 STALE_MS = 30_000  # by then the wire knows better
@@ -52,7 +52,7 @@ class BrokerReports:
 
     def beside(self, wire: Subscription) -> SubscriptionView:
         """What is known of it from the wire, and from the broker where that was read lately."""
-        view, name = by_wire.subscription_view(wire), full_name(wire.topic, wire.partition)
+        view, name = by_wire.subscription_view(wire), wire.full_topic
         samples = self._samples.get(name, ())
         if wire.is_over:
             samples = _before_its_end(samples, wire)

@@ -20,7 +20,6 @@ from typing import TypeVar
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.parts.tap.broker_reports import BrokerReports
 from pulsar_doctor.parts.tap.broker_side import BrokerSide
@@ -224,7 +223,7 @@ class Tapping:
                 self._show_counters(event)
                 return
             case Snapshot():
-                self._topics = frozenset(full_name(c.topic, c.partition) for c in event.consumers)
+                self._topics = frozenset(c.full_topic for c in event.consumers)
             case Verdict() if event.diagnosis.status != "healthy":
                 self._note_verdict(event.diagnosis)
             case Trouble() if event.reason:

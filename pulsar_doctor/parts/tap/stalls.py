@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import full_name
 
 KEEP_EVERY_SECONDS = 10.0
 
@@ -23,7 +22,7 @@ class Stalls:
         """A verdict that changed."""
         if diagnosis.status == "stalled":
             code = diagnosis.findings[0].code if diagnosis.findings else "stalled"
-            topic = full_name(diagnosis.topic, diagnosis.partition)
+            topic = diagnosis.full_topic
             self._heard.append(f"{diagnosis.subscription} on {topic}: {code}")
 
     def look(self) -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose
-from pulsar_doctor.ledger.consumers import Consumer, Subscription, split_partition
+from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.parts.tap.broker_reports import BrokerReports
 
 DOUBT_NS = 3_000_000_000  # a verdict that is unknown for a shorter time is not shown: it settles

@@ -14,7 +14,7 @@ from pulsar_doctor.checkup.holes.origins import Origin
 from pulsar_doctor.diagnosis.actions.commands import quoted
 from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT
+from pulsar_doctor.ledger.topics import NON_PERSISTENT
 from pulsar_doctor.report.account import account_table
 from pulsar_doctor.report.charts import ASCII, CHART_WIDTH_MOST, UNICODE
 from pulsar_doctor.report.holes.axis import axis

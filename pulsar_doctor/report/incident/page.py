@@ -23,7 +23,7 @@ from pulsar_doctor.checkup.timelines.timeline import (
 )
 from pulsar_doctor.diagnosis.causes import named
 from pulsar_doctor.errors import MissingExtra, needing
-from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.report.charts import UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.table import hole_lines

@@ -11,7 +11,7 @@ from rich.text import Text
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.evidence.numbers import REPORTED, Number, ReportedConsumer
 from pulsar_doctor.report.tables import TableColumn, TableRow, View, drawn
-from pulsar_doctor.report.words import client, full_topic
+from pulsar_doctor.report.words import client
 from pulsar_doctor.wording.printable import printable
 
 NOT_REPORTED = "-"
@@ -44,7 +44,7 @@ class ConsumerTables:
         for diagnosis in diagnoses:
             where, there = diagnosis.subscription, diagnosis.consumers
             if not there or diagnosis.whole == diagnosis.topic:
-                self._seen.append((f"{where} on {full_topic(diagnosis)}", there))
+                self._seen.append((f"{where} on {diagnosis.full_topic}", there))
             else:
                 where = f"{where} on all segments of {diagnosis.whole}"
                 if where not in self._of_segments:

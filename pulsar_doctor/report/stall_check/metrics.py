@@ -23,8 +23,7 @@ from pulsar_doctor.diagnosis.short_form import first_cause, likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import needing
 from pulsar_doctor.evidence.values import least
-from pulsar_doctor.ledger.consumers import split_partition, split_segment
-from pulsar_doctor.report.words import full_topic
+from pulsar_doctor.ledger.topics import split_partition, split_segment
 
 with needing("metrics", "OpenMetrics"):
     from prometheus_client.core import GaugeMetricFamily
@@ -175,7 +174,7 @@ class Metrics:
 
     def add(self, of: Diagnosis) -> None:
         """One more subscription."""
-        names = _shown(_namespace(of)), _shown(full_topic(of)), _shown(of.subscription)
+        names = _shown(_namespace(of)), _shown(of.full_topic), _shown(of.subscription)
         rank, cause = (_suppressed(of), STATUSES.index(of.status)), first_cause(of)
         total = rank, names[0], _shown(cause[0]) if cause else ""
         self._totals[total] += 1

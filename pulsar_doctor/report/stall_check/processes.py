@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.diagnosis.weighing import Diagnosis
-from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.report.paper import print_beside
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription

@@ -18,7 +18,7 @@ from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.short_form import VerdictKey, first_cause
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, reader_rests
-from pulsar_doctor.ledger.consumers import NON_PERSISTENT, PERSISTENT
+from pulsar_doctor.ledger.topics import NON_PERSISTENT, PERSISTENT
 from pulsar_doctor.report.account import divided
 from pulsar_doctor.report.stall_check.vitals import Fullest, Vitals, both, moved, total
 from pulsar_doctor.report.words import READERS_REST, backlog, cause

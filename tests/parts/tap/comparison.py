@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pulsar_doctor.ledger.consumers import Consumer, split_partition
+from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.columns import Row
 from tests.parts.tap.passing import Passing, PossiblePermits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.report.charts import bar, stretch
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import (

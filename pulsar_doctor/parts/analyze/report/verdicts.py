@@ -11,7 +11,7 @@ from pulsar_doctor.parts.analyze.analysis import Analysis, moment
 from pulsar_doctor.parts.analyze.report.tables import TRACE, WHERE
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
 from pulsar_doctor.report.tables import TableColumn, TableRow, View
-from pulsar_doctor.report.words import cause, counted, full_topic
+from pulsar_doctor.report.words import cause, counted
 
 STALLED_BEFORE = (
     "a time without permits was as long as a stall and is over; whether messages waited meanwhile, "
@@ -37,7 +37,7 @@ def unwell(analysis: Analysis) -> list[TableRow]:
     return [
         {
             "trace_id": each.trace_id,
-            "topic": full_topic(each.diagnosis),
+            "topic": each.diagnosis.full_topic,
             "subscription": each.diagnosis.subscription,
             "status": each.diagnosis.status,
             "cause": cause(each.diagnosis),

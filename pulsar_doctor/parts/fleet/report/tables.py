@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TextIO
 
-from pulsar_doctor.ledger.consumers import PERSISTENT
+from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.parts.analyze.asking import SqlAnswer
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.tables import (

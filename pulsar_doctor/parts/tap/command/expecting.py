@@ -15,7 +15,6 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import SEVERITIES, Finding
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.errors import DoctorError, TraceError
-from pulsar_doctor.ledger.consumers import full_name
 from pulsar_doctor.parts.tap.command.options import TapRequest
 from pulsar_doctor.parts.tap.ending import CommandEnd, EndPlan
 from pulsar_doctor.parts.tap.events import Listening, now_us
@@ -107,7 +106,7 @@ def _beside_others(
     if each.met or each.delivered != 0:
         return each
     for diagnosis in diagnoses:
-        topic = full_name(diagnosis.topic, diagnosis.partition)
+        topic = diagnosis.full_topic
         for other, waits in asyncio.run(_waiting(where, topic)).items():
             if other != diagnosis.subscription:
                 read = printable(f"it read {diagnosis.subscription} on {topic}")

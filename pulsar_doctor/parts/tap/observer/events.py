@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.ledger.topics import OfTopic
 from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.relay.lines import Table
 
@@ -62,7 +63,7 @@ class NextFlow:
 
 
 @dataclass(frozen=True, slots=True)
-class LivingConsumer:
+class LivingConsumer(OfTopic):
     """One consumer as it is now."""
 
     incarnation: int

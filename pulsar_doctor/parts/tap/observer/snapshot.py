@@ -6,8 +6,9 @@ from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
 from pulsar_doctor.evidence.wire_pace import Outlook
 from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.ledger.consumers import Consumer, split_partition
+from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.parts.tap.observer.events import LivingConsumer, NextFlow, Snapshot
 from pulsar_doctor.parts.tap.verdicts import Verdicts
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pulsar_doctor.ledger.consumers import split_segment
+from pulsar_doctor.ledger.topics import split_segment
 from pulsar_doctor.wire.columns import CLOSE, Row
 
 FOLLOWS_SECONDS = 10.0

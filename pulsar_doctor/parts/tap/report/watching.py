@@ -16,7 +16,7 @@ from rich.text import Text
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.ledger.consumers import PERSISTENT, full_name
+from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.parts.tap.events import Event
 from pulsar_doctor.parts.tap.observer.events import LivingConsumer, Snapshot
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, STYLES, SYMBOLS
@@ -231,7 +231,7 @@ def title(snapshot: Snapshot, signs: Signs) -> Text:
 
 def where(of: LivingConsumer) -> str:
     """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
-    topic = short_topic(full_name(of.topic, of.partition).removeprefix(PERSISTENT))
+    topic = short_topic(of.full_topic.removeprefix(PERSISTENT))
     return printable(f"{of.subscription} on {topic}")
 
 

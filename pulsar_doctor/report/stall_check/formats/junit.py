@@ -24,7 +24,7 @@ from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.weighing import Diagnosis
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.wanted import Wanted
-from pulsar_doctor.report.words import NOTHING_JUDGED, cause, full_topic, what_to_do
+from pulsar_doctor.report.words import NOTHING_JUDGED, cause, what_to_do
 
 IN_MEMORY_BYTES = 1 << 20
 
@@ -68,7 +68,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
         suite.case(each.topic or wanted.program, each.option, _expected(each), seconds)
     for diagnosis in checkup.examined():
         result = _result(diagnosis, wanted)
-        suite.case(full_topic(diagnosis), diagnosis.subscription, result, seconds)
+        suite.case(diagnosis.full_topic, diagnosis.subscription, result, seconds)
         suite.notes.writelines(_notes(diagnosis, wanted))
     for topic, reason in checkup.unreachable:
         suite.case(topic, "(unreachable)", ("errors", _element("error", "unreachable", reason)))
@@ -134,7 +134,7 @@ def _result(diagnosis: Diagnosis, wanted: Wanted) -> tuple[str, str]:
 def _notes(diagnosis: Diagnosis, wanted: Wanted) -> Iterator[str]:
     """What a case that passes has to say."""
     if diagnosis.status != "unknown" and not wanted.fails(diagnosis):
-        where = f"{diagnosis.subscription} on {full_topic(diagnosis)}"
+        where = f"{diagnosis.subscription} on {diagnosis.full_topic}"
         for finding in diagnosis.findings:
             text = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"
             yield f"{_text(text)}\n{_text(finding.remedy)}\n"
