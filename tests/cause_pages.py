@@ -15,7 +15,8 @@ from pulsar_doctor.diagnosis.answers import Action, Finding
 from pulsar_doctor.diagnosis.cause import SYMPTOMS, Cause
 from pulsar_doctor.diagnosis.known.issue import of_cause
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.report.stall_check.block import block
 from pulsar_doctor.report.stall_check.details import print_healthy

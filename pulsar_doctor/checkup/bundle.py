@@ -32,7 +32,7 @@ from pulsar_doctor.checkup.recorded import of_files as of_recorded
 from pulsar_doctor.checkup.redacting import Pseudonyms
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.short_form import in_short
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.acks.persisting import SETTINGS
 from pulsar_doctor.trace.opening import Say
 from pulsar_doctor.wording.durations import duration

@@ -30,7 +30,7 @@ from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import DecideStep
 from pulsar_doctor.diagnosis.followup import After
-from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence.facts import FactTable
 from pulsar_doctor.evidence.subscription import SubscriptionView

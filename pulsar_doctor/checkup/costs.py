@@ -14,7 +14,7 @@ from typing import Any
 
 from pulsar_doctor.broker.admin import Admin
 from pulsar_doctor.broker.stats.observed import TopicWindow
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.balance import balance_of

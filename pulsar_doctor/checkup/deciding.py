@@ -20,8 +20,8 @@ from pulsar_doctor.broker.stats.observed import NO_LIMITS, TopicWindow
 from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.one_by_one import Stopping
 from pulsar_doctor.diagnosis.answers import DecideStep
-from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place, suspected
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.short_form import in_short, place, suspected
+from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many
 
@@ -145,10 +145,10 @@ class Deciding:
         why = "stopped" if self.stopping.requested else "the time is over (see --decide-within)"
         if len(left) > NAMED_MOST:
             more = f"; at most {TOPICS_MOST} topics are looked at" if self._too_many() else ""
-            self.patience.say(f"{_named(map(key_of, left))}: still unknown, {why}{more}")
+            self.patience.say(f"{_named(each.key for each in left)}: still unknown, {why}{more}")
             return
         for each in left:
-            self.patience.say(f"{place(key_of(each))}: still unknown, {why}{suspected(each)}")
+            self.patience.say(f"{place(each.key)}: still unknown, {why}{suspected(each)}")
 
     def _too_many(self) -> bool:
         return sum(any(self._unknown(window)) for window in self.windows) > TOPICS_MOST

@@ -19,7 +19,7 @@ from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.checkup.result import REST, Checkup
 from pulsar_doctor.diagnosis.actions.threads import sentence
 from pulsar_doctor.diagnosis.thresholds import REFILL_WAIT, SLOW_WAIT
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.by_process import in_turn, named, seated
 from pulsar_doctor.evidence.dumps.thread_dump import ThreadDump, in_order, process_of
 from pulsar_doctor.evidence.process_report import ProcessReport, Sitting

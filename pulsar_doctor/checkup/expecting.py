@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pulsar_doctor.checkup.expected import Expectation, Expected
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.acks.acked import Acked
 from pulsar_doctor.ledger.acks.subscription import of_rows
 from pulsar_doctor.ledger.consumers import Consumer

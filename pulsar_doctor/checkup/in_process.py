@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.by_process import looked_into, named, seated, subscription_views
 from pulsar_doctor.evidence.process_report import ProcessReport

@@ -14,7 +14,8 @@ from pulsar_doctor.checkup.topic_notes import without_subscription
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.suppression import Suppression
 from pulsar_doctor.diagnosis.usual import Usual
-from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, ReportedBy, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
+from pulsar_doctor.diagnosis.weighing import CauseLimits, diagnose
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.account import Place, is_settled, occupied
 from pulsar_doctor.evidence.measures import PROCESS

@@ -25,7 +25,7 @@ from pulsar_doctor.checkup.named_topics import kinds, sample_named
 from pulsar_doctor.checkup.one_by_one import Progress, Stopping
 from pulsar_doctor.checkup.result import Checkup, Cluster, Source
 from pulsar_doctor.checkup.topic_notes import topic_notes
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
 Result = TypeVar("Result")

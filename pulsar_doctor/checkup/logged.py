@@ -12,7 +12,7 @@ from pulsar_doctor.checkup.kinds import Brought
 from pulsar_doctor.checkup.result import REST
 from pulsar_doctor.diagnosis.answers import Clue, Suspect
 from pulsar_doctor.diagnosis.known.log_lines import KnownLine
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wording.printable import listed
 

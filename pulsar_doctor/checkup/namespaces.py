@@ -23,7 +23,7 @@ from pulsar_doctor.checkup.live import LiveRequest, by_version, deciding_of, say
 from pulsar_doctor.checkup.one_by_one import Stopping, begun
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.checkup.topic_notes import TopicNotes
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
 AT_ONCE = 256  # verdicts: to enter the event loop takes as long as to judge

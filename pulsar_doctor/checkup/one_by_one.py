@@ -14,7 +14,7 @@ from threading import current_thread, main_thread
 from typing import Protocol
 
 from pulsar_doctor.checkup.result import REST, Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError
 
 FIRST = 64  # verdicts that are made before a report begins: input that is refused has none

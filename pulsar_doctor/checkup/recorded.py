@@ -21,7 +21,7 @@ from pulsar_doctor.checkup.logged import Logged
 from pulsar_doctor.checkup.one_by_one import Progress, one_by_one
 from pulsar_doctor.checkup.result import REST, Checkup, Source, Taken
 from pulsar_doctor.checkup.topic_notes import topic_notes
-from pulsar_doctor.diagnosis.weighing import ReportedBy
+from pulsar_doctor.diagnosis.verdict import ReportedBy
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.ledger.consumers import Subscription

@@ -13,7 +13,7 @@ from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.known.matching import on_broker
 from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn, Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, reader_rests, stall_is_likely
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.evidence.process_report import ProcessReport
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
@@ -143,8 +143,8 @@ class Checkup:
             self._counts[shown] += 1
             counts = diagnosis.suppressed is None
             self._suppressed[shown] += not counts
-            self._readers += counts and shown == "unknown" and reader_rests(diagnosis)
-            self._suspected += counts and stall_is_likely(diagnosis)
+            self._readers += counts and shown == "unknown" and diagnosis.reader_rests
+            self._suspected += counts and diagnosis.stall_is_likely
             self._not_yet += is_not_yet_well(diagnosis)
             self._sources.update(diagnosis.sources)
             if self.only and shown not in self.only:

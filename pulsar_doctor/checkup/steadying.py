@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.short_form import VerdictKey, in_short, key_of, place
+from pulsar_doctor.diagnosis.short_form import in_short, place
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Steady
+from pulsar_doctor.diagnosis.verdict import Diagnosis, Steady, VerdictKey
 
 # What nobody could decide is better than what was found, and worse than what is well.
 WORST_FIRST: tuple[Status, ...] = ("stalled", "warning", "unknown", "healthy")
@@ -58,7 +58,7 @@ class Steadying:
     ) -> Iterator[Diagnosis]:
         last, shown = dict[VerdictKey, Diagnosis](), dict[VerdictKey, Status]()
         for diagnosis in diagnoses:
-            key = key_of(diagnosis)
+            key = diagnosis.key
             if diagnosis.status != "healthy":
                 last[key] = diagnosis
             worse = worse_of(self._last.get(key), diagnosis)

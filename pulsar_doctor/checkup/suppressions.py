@@ -13,7 +13,7 @@ from typing import Any
 from pulsar_doctor.broker.contexts import own_file, tables_of
 from pulsar_doctor.diagnosis.causes import named
 from pulsar_doctor.diagnosis.suppression import Suppression, covering
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.wording.printable import printable

@@ -8,25 +8,18 @@ source never reports is listed in `unknowns` and makes nothing unknown.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
 
-from pulsar_doctor.broker.stats.segments import TopicSegment
-from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     SEVERITIES,
     CauseAnswer,
-    DecideStep,
     Finding,
     NotReported,
     ReaderRests,
     Rests,
-    RuledOut,
     SilentHolder,
     Suspect,
     Unknown,
@@ -35,118 +28,34 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.cause import Cause, Hypothesis
 from pulsar_doctor.diagnosis.context import consumers_of, remedy_of, with_context
 from pulsar_doctor.diagnosis.fitted import sure
-from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.healthy import HYPOTHESIS as HEALTHY_HYPOTHESIS
 from pulsar_doctor.diagnosis.healthy import NOTHING_FOUND, PROBLEM_AT_MOST
 from pulsar_doctor.diagnosis.holder_laws import moves
-from pulsar_doctor.diagnosis.known.matching import KnownIssue, known_issues
+from pulsar_doctor.diagnosis.known.matching import known_issues
 from pulsar_doctor.diagnosis.laws import resting
-from pulsar_doctor.diagnosis.pace import SubscriptionPace, pace_of
-from pulsar_doctor.diagnosis.ranking import EVEN, FAR, LIKELY, odds_of, suspects_of
+from pulsar_doctor.diagnosis.pace import pace_of
+from pulsar_doctor.diagnosis.ranking import EVEN, FAR, odds_of, suspects_of
 from pulsar_doctor.diagnosis.restart_laws import outlived
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.status import (
-    FAILS,
-    AcceptUnknown,
-    FailOn,
-    Status,
     doubts_by_odds,
     status_of,
 )
-from pulsar_doctor.diagnosis.suppression import Suppression
 from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
-from pulsar_doctor.diagnosis.usual import Usual
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.account import Account, Place, account_of
-from pulsar_doctor.evidence.balance import LONGEST_BURST, Balance, balance_of
+from pulsar_doctor.evidence.balance import LONGEST_BURST, balance_of
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.deadlines import Deadline, deadlines_of
-from pulsar_doctor.evidence.hole import AckedRanges
+from pulsar_doctor.evidence.deadlines import deadlines_of
 from pulsar_doctor.evidence.measures import PROCESS
-from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.ledger.consumers import Consumer, Subscription
-from pulsar_doctor.ledger.topics import OfTopic, split_segment
-from pulsar_doctor.wording.typed_json import written_as
+from pulsar_doctor.ledger.consumers import Subscription
 
 SUMS = (
     "these numbers are sums over all partitions, and one of them may be stuck; "
     "`pulsar-admin topics partitioned-stats --per-partition` shows each"
 )
-ReportedBy = Literal["stats", "internal-stats", "trace", "capture", "process"]
-
-
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """What a watch shows."""
-
-    status: Status
-    before: Status | None  # what it showed until then; None: nothing
-    alone: Status  # the status of this round alone
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis(OfTopic):
-    """The verdict on one subscription, worst finding first."""
-
-    topic: str
-    partition: int | None
-    subscription: str
-    type: str | None
-    status: Status
-    findings: tuple[Finding, ...]
-    unknowns: tuple[str, ...] = field(metadata=written_as("not_told"))
-    unknown: tuple[Unknown, ...] = ()  # what the evidence did not decide
-    incarnations: frozenset[int] = frozenset()  # consumers that were judged
-    backlog: int | None = None  # entries; by positions if the counter is wrong; None: not reported
-    account: Account | None = None  # where its messages are; None: nobody made one
-    balance: Balance | None = None  # whether it keeps up; None: nobody made one
-    deadlines: tuple[Deadline, ...] = ()  # the soonest first
-    pace: SubscriptionPace | None = None  # what sets it; None: nothing tells
-    oldest_seconds: int | None = None  # age of the oldest unacknowledged message, at least
-    flow_seconds: float | None = None  # to the last next FLOW of a consumer; None: not reported
-    ranges: AckedRanges | None = None  # None: not reported
-    consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
-    suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out
-    ruled_out: tuple[RuledOut, ...] = ()
-    sources: tuple[ReportedBy, ...] = ()  # that reported something of it
-    # Samples to decide it; None: not requested.
-    decide_steps: tuple[DecideStep, ...] | None = field(default=None, metadata=written_as("looks"))
-    after: After | None = None  # what became of it since an earlier reading
-    steady: Steady | None = None  # over the rounds of a watch
-    suppressed: Suppression | None = None  # what says that it does not count as failed
-    usual: Usual | None = None  # what is normal at this hour; None: not requested
-    known_issues: tuple[KnownIssue, ...] = ()  # defects of Pulsar that fit, the surest first
-    # what was judged; None: not kept
-    view: SubscriptionView | None = field(default=None, compare=False, repr=False)
-    # of a segment: all segments of the scalable topic; None: not reported
-    segments: tuple[TopicSegment, ...] | None = None
-
-    @property
-    def growth(self) -> int | None:
-        """By how much its backlog grows in a minute, or falls below 0; None: not reported."""
-        return None if self.balance is None else self.balance.a_minute
-
-    @property
-    def soonest(self) -> float:
-        """Seconds until it reaches its first limit."""
-        return min((each.seconds for each in self.deadlines), default=math.inf)
-
-    @property
-    def whole(self) -> str:
-        """The topic without its partition, the scalable topic of a segment."""
-        return split_segment(self.topic)[0]
-
-    @property
-    def part(self) -> int | None:
-        """The number of the partition or segment; None where it is neither."""
-        return split_segment(self.topic)[1] if self.partition is None else self.partition
-
-    def judges(self, consumer: Consumer) -> bool:
-        """Whether this is the verdict on that incarnation of a consumer."""
-        return consumer.incarnation in self.incarnations
-
-
 CauseLimits = Mapping[str, Limits]  # by code; `limits.limits_of` makes it
 
 
@@ -433,48 +342,3 @@ def _explains(cause: Cause, root: Finding, finding: Finding) -> bool:
 
 def _worst_first(finding: Finding) -> tuple[int, float]:
     return SEVERITIES.index(finding.severity), -finding.confidence
-
-
-def verdict_of(diagnosis: Diagnosis, consumer: Consumer) -> Status:
-    """The verdict on one consumer: by its own findings and those of the whole subscription."""
-    concerned = (None, consumer.label)
-    findings = [f for f in diagnosis.findings if f.consumer in concerned]
-    doubts = [unknown for unknown in diagnosis.unknown if unknown.consumer in concerned]
-    return status_of(findings, doubts)
-
-
-def exit_code(
-    diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled", accept: AcceptUnknown | None = None
-) -> int:
-    """The exit code of these verdicts together."""
-    judged = tuple(diagnoses)
-    counts = Counter(each.status for each in judged)
-    suspected = sum(map(stall_is_likely, judged))
-    not_known = status.not_accepted(counts, accept, sum(map(reader_rests, judged)))
-    return status.exit_code(counts, fail_on, suspected=suspected, not_known=not_known)
-
-
-def reader_rests(diagnosis: Diagnosis) -> bool:
-    """Whether it is unknown for nothing else than that a reader rests."""
-    only = all(isinstance(each, ReaderRests) for each in diagnosis.unknown)
-    return diagnosis.status == "unknown" and bool(diagnosis.unknown) and only
-
-
-def accepts(diagnosis: Diagnosis, accept: AcceptUnknown | None) -> bool:
-    """Whether it is unknown, which counts as healthy."""
-    if accept == "readers":
-        return reader_rests(diagnosis)
-    return accept == "all" and diagnosis.status == "unknown"
-
-
-def fails(diagnosis: Diagnosis, fail_on: FailOn) -> bool:
-    """Whether a verdict is as bad as that or worse; to a suspicion, a likely stall is."""
-    suspected = fail_on == "suspect" and stall_is_likely(diagnosis)
-    return suspected or diagnosis.status in FAILS[fail_on]
-
-
-def stall_is_likely(diagnosis: Diagnosis) -> bool:
-    """Whether one of its suspects would be a stall and is likely; what is healthy is none."""
-    if diagnosis.status == "healthy":
-        return False
-    return any(each.stalls and each.probability >= LIKELY for each in diagnosis.suspects)

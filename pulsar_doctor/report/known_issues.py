@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.known.issue import Issue
 from pulsar_doctor.diagnosis.known.matching import KnownIssue
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.wording.printable import printable
 
 NAMED_MOST = 3  # beside a verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pulsar_doctor.diagnosis.short_form import culprit
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.suspicion import suspect_rows, undecided
 from pulsar_doctor.report.words import beside, what_to_do

@@ -18,7 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pulsar_doctor import installed
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.stall_check.schema import schema as of_verdicts
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 

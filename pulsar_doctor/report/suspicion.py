@@ -9,11 +9,10 @@ from pulsar_doctor.diagnosis.answers import (
     UNDECIDED,
     Clue,
     Probe,
-    ReaderRests,
     RuledOut,
     Suspect,
 )
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.words import READS_AT_WILL, accused, likelihood, share, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, printable
@@ -32,7 +31,9 @@ def suspect_rows(
 
     whole: nothing that is ruled out is left away. A row `run` is a whole line for a shell.
     """
-    yield from reader_rows(diagnosis)
+    for reader in diagnosis.resting_readers:
+        yield from probe_rows(reader.decide) if reader.decide else ()
+        yield "else", READS_AT_WILL
     likely = [each for each in diagnosis.suspects if likelihood(each) != "unlikely"]
     if diagnosis.status == "healthy":  # that it is nothing is the verdict
         likely = [each for each in likely if each.code != NONE_OF_THESE]
@@ -54,20 +55,6 @@ def suspect_rows(
     if diagnosis.ruled_out and not in_short:
         most = len(diagnosis.ruled_out) if whole else RULED_OUT_SHOWN_MOST
         yield "ruled out", _ruled_out(diagnosis.ruled_out, most)
-
-
-def resting_readers(diagnosis: Diagnosis) -> Iterator[ReaderRests]:
-    """The reader that rests, of an unknown verdict."""
-    if diagnosis.status == "unknown":
-        yield from (each for each in diagnosis.unknown if isinstance(each, ReaderRests))
-
-
-def reader_rows(diagnosis: Diagnosis) -> Iterator[SuspicionRow]:
-    """How to decide whether a reader that rests hangs."""
-    for reader in resting_readers(diagnosis):
-        if reader.decide:
-            yield from probe_rows(reader.decide)
-        yield "else", READS_AT_WILL
 
 
 def probe_rows(probe: Probe) -> Iterator[SuspicionRow]:

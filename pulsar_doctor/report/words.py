@@ -21,9 +21,9 @@ from pulsar_doctor.diagnosis.answers import (
     Unreliable,
 )
 from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
-from pulsar_doctor.diagnosis.short_form import culprit, likeliest, suspected_cause, topic_words
+from pulsar_doctor.diagnosis.short_form import culprit, topic_words
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.printable import listed, many, printable
 from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
@@ -71,7 +71,7 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
     if diagnosis.status != "unknown" and diagnosis.findings:
         worst = diagnosis.findings[0]
         return culprit(worst) if with_name else worst.code
-    first = suspected_cause(diagnosis)
+    first = diagnosis.suspected
     facts = (*(doubt(diagnosis, kind) for kind in RESTING), would_decide(diagnosis))
     if first is None and (why := next(filter(None, facts), None)):
         return why
@@ -94,10 +94,10 @@ def doubt(diagnosis: Diagnosis, kind: type[Unknown] = Unknown) -> str:
 
 def would_decide(diagnosis: Diagnosis) -> str:
     """Where no clue speaks for the likeliest cause: the number that is not reported; else ""."""
-    first = likeliest(diagnosis)
+    first = diagnosis.likeliest
     if first is None or first.probability < POSSIBLE or not first.missing:
         return ""
-    if suspected_cause(diagnosis) is not None:
+    if diagnosis.suspected is not None:
         return ""
     decides, *others = (name.replace("_", " ") for name in first.missing)
     more = f"; also not reported: {listed(others, 2)}" if others else ""

@@ -9,7 +9,8 @@ import pytest
 from pulsar_doctor.broker.sampling import SamplingPlan
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence.by_stats import subscription_view
 from pulsar_doctor.parts.sandbox.lifetime import running
 from pulsar_doctor.parts.sandbox.standalone import Sandbox

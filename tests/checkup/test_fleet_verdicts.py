@@ -18,7 +18,7 @@ from pulsar_doctor.diagnosis.answers import Answers
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.thresholds import Limits
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.subscription import SubscriptionView

@@ -13,7 +13,7 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.checkup.one_by_one import FIRST, one_by_one
 from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.checkup.result import REST, Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import InputError
 from tests.checkup.test_case import judge
 

@@ -21,7 +21,8 @@ from pulsar_doctor.checkup.recorded import of_files
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.report.stall_check.formats import nagios

@@ -14,7 +14,7 @@ import pytest
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.checkup.suppressions import Suppressions, read
 from pulsar_doctor.diagnosis.suppression import Suppression
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from tests.report.checkups import checkup, finding, verdict, written

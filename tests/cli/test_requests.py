@@ -13,7 +13,7 @@ import pytest
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.cli import cli
-from pulsar_doctor.diagnosis import weighing as diagnosis
+from pulsar_doctor.diagnosis import status as diagnosis
 from pulsar_doctor.trace.ring import RingLimits
 
 

@@ -10,7 +10,8 @@ from pulsar_doctor.diagnosis import fitted, ranking
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.ranking import odds_of, suspects_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, exit_code
+from pulsar_doctor.diagnosis.verdict import Diagnosis, exit_code
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.report.words import cause

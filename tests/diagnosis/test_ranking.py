@@ -14,7 +14,8 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.ranking import no_more_than, shares_of, suspects_of, total_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, weighed_by
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose, weighed_by
 from pulsar_doctor.evidence.measures import PROCESS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.incidents.asking import CODES, HYPOTHESES, LIMITS, RULES, Samples, view

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pulsar_doctor.diagnosis.answers import Suspect
-from pulsar_doctor.diagnosis.short_form import in_short, key_of, place, suspected
+from pulsar_doctor.diagnosis.short_form import in_short, place, suspected
 from tests.report.checkups import ORDERS, verdict
 
 
 def test_whose_it_is() -> None:
     one = verdict("stalled", "s\n", partition=3)
-    assert key_of(one) == (f"{ORDERS}-partition-3", "s\n")
-    assert place(key_of(one)) == "s\N{REPLACEMENT CHARACTER} on public/default/orders-partition-3"
+    assert one.key == (f"{ORDERS}-partition-3", "s\n")
+    assert place(one.key) == "s\N{REPLACEMENT CHARACTER} on public/default/orders-partition-3"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.status import status_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from tests.made.cases import views_of
 from tests.support import yaml_files
 

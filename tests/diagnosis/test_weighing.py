@@ -28,13 +28,8 @@ from pulsar_doctor.diagnosis.causes import load, named
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
-from pulsar_doctor.diagnosis.weighing import (
-    Diagnosis,
-    diagnose,
-    exit_code,
-    hypotheses_of,
-    verdict_of,
-)
+from pulsar_doctor.diagnosis.verdict import Diagnosis, exit_code
+from pulsar_doctor.diagnosis.weighing import diagnose, hypotheses_of
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence import by_wire
 from pulsar_doctor.evidence.measures import WIRE
@@ -168,15 +163,15 @@ def test_the_verdict_on_a_consumer_is_by_its_own_findings_and_the_subscriptions(
     both = wire()
     a, b = both.consumers
     own = judge(rule("x", [finding("x", "stalled", "a")]), subscription=both)
-    assert (verdict_of(own, a), verdict_of(own, b)) == ("stalled", "healthy")
+    assert (own.status_of(a), own.status_of(b)) == ("stalled", "healthy")
     shared = judge(rule("x", [finding("x", "warning", None)]), subscription=both)
-    assert (verdict_of(shared, a), verdict_of(shared, b)) == ("warning", "warning")
+    assert (shared.status_of(a), shared.status_of(b)) == ("warning", "warning")
     unsure = judge(
         rule("x", [finding("x", "stalled", "a")]),
         rule("y", [Unknown("hidden", "b")]),
         subscription=both,
     )
-    assert (verdict_of(unsure, a), verdict_of(unsure, b)) == ("stalled", "unknown")
+    assert (unsure.status_of(a), unsure.status_of(b)) == ("stalled", "unknown")
 
 
 def test_a_diagnosis_judges_the_incarnations_that_were_there() -> None:

@@ -17,7 +17,8 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose, hypotheses_of
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose, hypotheses_of
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.measures import STATS, WIRE
 from pulsar_doctor.evidence.merge import merged

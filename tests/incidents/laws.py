@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding
-from pulsar_doctor.diagnosis.weighing import stall_is_likely
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.values import Count
 from tests.incidents.asking import CODES, untellable
@@ -185,7 +184,7 @@ def without_clock(moment: Moment, said: list[Asked]) -> Iterator[Broken]:
             code = _first_code(asked)
             yield _broken("4 nothing waits", code, f"{asked.who}: {asked.status}")
         lives = asked.seen.consumers is not None  # internal stats alone tell nobody's life
-        suspected = asked.status == "unknown" and stall_is_likely(asked.said)
+        suspected = asked.status == "unknown" and asked.said.stall_is_likely
         undecided = asked.status in ("healthy", "unknown") and not suspected
         if never and lives and not moment.truth.moves_in and undecided:
             code = _first_code(asked)

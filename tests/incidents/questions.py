@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from tests.incidents.asking import Samples, Sources, judged, view
 from tests.incidents.moments import OFFSETS, Moment

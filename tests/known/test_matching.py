@@ -13,7 +13,8 @@ from pulsar_doctor.diagnosis.known.issue import load
 from pulsar_doctor.diagnosis.known.matching import KnownIssue, affects, matching, on_broker
 from pulsar_doctor.diagnosis.known.versions import version_of
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence.by_stats import subscription_view
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import WIRE

@@ -27,7 +27,8 @@ from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, weighed_by
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import weighed_by
 from pulsar_doctor.evidence import by_stats, by_wire
 from pulsar_doctor.evidence.by_process import looked_into
 from pulsar_doctor.evidence.consumer import ConsumerView

@@ -14,7 +14,8 @@ from pulsar_doctor.broker.samples import read
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.evidence import by_stats
 from tests.scenarios import SCENARIOS
 

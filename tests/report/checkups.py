@@ -26,7 +26,7 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, Rest
 from pulsar_doctor.evidence.balance import Balance, FlowRate
 from pulsar_doctor.evidence.deadlines import Deadline

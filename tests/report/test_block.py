@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from pulsar_doctor.diagnosis.answers import Action, Probe
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.stall_check.block import block, pasted
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import Alike

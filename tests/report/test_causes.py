@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.stall_check.formats import write
 from tests.report.checkups import checkup, finding, suspected, verdict, written
 

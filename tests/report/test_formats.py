@@ -31,7 +31,7 @@ from pulsar_doctor.checkup.result import REST, Cluster, Tally
 from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis.answers import Severity, Suspect
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.stall_check.formats import FORMATS, write
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.wording.printable import printable

@@ -9,7 +9,7 @@ from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Cluster
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.stall_check.formats import write

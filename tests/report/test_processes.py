@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from tests.report.checkups import STUCK, checkup, finding, suspected, verdict, written

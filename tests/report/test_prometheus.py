@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as older_for
 from prometheus_client.samples import Sample
 
 from pulsar_doctor.checkup.result import STATUSES, Cluster
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.account import Account, Place, Rest
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.values import Count

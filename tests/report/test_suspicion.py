@@ -18,7 +18,7 @@ from pulsar_doctor.diagnosis.answers import (
     TooProbable,
     Unknown,
 )
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.words import cause
 from tests.report.checkups import (
     ANOTHER,

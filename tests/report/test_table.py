@@ -13,7 +13,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import STATUSES, Cluster, Taken
 from pulsar_doctor.cli.stall_check.options import VERDICTS
 from pulsar_doctor.diagnosis.answers import Rests, Unknown
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.measures import Measure

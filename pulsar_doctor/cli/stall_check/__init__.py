@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.checkup.recorded import ReadTrace
     from pulsar_doctor.checkup.result import Checkup
     from pulsar_doctor.cli.stall_check.watching import Shown
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis
     from pulsar_doctor.report.progress import ProgressBar
 
     RoundHook = Callable[[Checkup, Iterable[Diagnosis]], Iterable[Diagnosis]]

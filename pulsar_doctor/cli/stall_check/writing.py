@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.result import Checkup, Tally
     from pulsar_doctor.cli.stall_check.options import StallCheckRequest
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
 
@@ -29,12 +29,12 @@ def streams(request: StallCheckRequest) -> bool:
 
 def early(request: StallCheckRequest) -> Callable[[Diagnosis], None] | None:
     """What names a stall's cause on a terminal as soon as the first reading shows it."""
-    from pulsar_doctor.diagnosis.short_form import culprit, key_of, place
+    from pulsar_doctor.diagnosis.short_form import culprit, place
 
     if request.watch or not (stdout().isatty() and formats.is_for_people(request.output)):
         return None
     return lambda seen: say(
-        f"seen already: {place(key_of(seen))}: {culprit(seen.findings[0])}; still watching"
+        f"seen already: {place(seen.key)}: {culprit(seen.findings[0])}; still watching"
     )
 
 

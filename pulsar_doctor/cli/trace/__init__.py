@@ -139,13 +139,13 @@ def verify(folder: Path, *, output: str) -> int:
 
 def _verdicts(timeline: Timeline) -> Mapping[int, str]:
     """Incarnation -> verdict, of the consumers that `stall-check` would judge."""
-    from pulsar_doctor.diagnosis.weighing import diagnose_wire, verdict_of
+    from pulsar_doctor.diagnosis.weighing import diagnose_wire
 
     causes, limits = checks()
     verdicts: dict[int, str] = {}
     wires = timeline.subscriptions()
     for wire, diagnosis in zip(wires, diagnose_wire(wires, causes, limits), strict=True):
-        verdicts |= {c.incarnation: verdict_of(diagnosis, c) for c in wire.consumers}
+        verdicts |= {c.incarnation: diagnosis.status_of(c) for c in wire.consumers}
     return verdicts
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.status import FAILS, AcceptUnknown, FailOn, Status
-from pulsar_doctor.diagnosis.weighing import accepts, exit_code
+from pulsar_doctor.diagnosis.verdict import exit_code
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.analyze.verdicts import TraceVerdict
 
@@ -106,7 +106,7 @@ class Analysis:
 
     def accepted(self, accept: AcceptUnknown | None) -> int:
         """How many subscriptions nobody could decide on, and which count as healthy."""
-        return sum(accepts(each.diagnosis, accept) for each in self.verdicts)
+        return sum(each.diagnosis.accepts(accept) for each in self.verdicts)
 
 
 def moment(us: int | None) -> datetime | None:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy, diagnose_wire
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
+from pulsar_doctor.diagnosis.weighing import diagnose_wire
 from pulsar_doctor.ledger.consumers import Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.analyze.at_the_end import AtTheEnd

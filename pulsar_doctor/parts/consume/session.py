@@ -18,7 +18,8 @@ from typing import Any
 
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.diagnosis.cause import Cause
-from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose_wire
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import CauseLimits, diagnose_wire
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.consume.engines import Engine, Message, Plan

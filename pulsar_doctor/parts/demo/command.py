@@ -16,7 +16,7 @@ from pulsar_doctor.wording.sizes import DOWNLOAD_BYTES, megabytes
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis
     from pulsar_doctor.ledger.consumers import Consumer
     from pulsar_doctor.parts.consume.engines import Plan
 

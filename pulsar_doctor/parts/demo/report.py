@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.parts.consume.report.live import LiveLines
 from pulsar_doctor.report.paper import console_on

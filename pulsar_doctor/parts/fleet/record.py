@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.short_form import key_of, likeliest
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.account import sum_of
 from pulsar_doctor.evidence.balance import FlowRate
 from pulsar_doctor.evidence.numbers import ReportedConsumer
@@ -54,7 +53,7 @@ def cause_of(diagnosis: Diagnosis) -> NamedCause:
     if diagnosis.status in ("stalled", "warning"):
         first = diagnosis.findings[0]
         return NamedCause(first.code, first.confidence, first.consumer)
-    suspect = likeliest(diagnosis) if diagnosis.status == "unknown" else None
+    suspect = diagnosis.likeliest if diagnosis.status == "unknown" else None
     return NamedCause(suspect.code, suspect.probability, suspect.consumer) if suspect else NO_CAUSE
 
 
@@ -77,7 +76,7 @@ def row_of(
     checkup: Checkup, diagnosis: Diagnosis, cause: NamedCause, key: bytes | None
 ) -> RecordRow:
     """The row of a subscription. key: of pseudonyms of hosts; None: hosts as they are."""
-    topic, subscription = key_of(diagnosis)
+    topic, subscription = diagnosis.key
     steady, balance = diagnosis.steady, diagnosis.balance
     of_now = steady is None or steady.alone == diagnosis.status
     rates = {name: _rate(getattr(balance, name)) for name in RATES} if balance else {}

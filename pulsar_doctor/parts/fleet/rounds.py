@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.diagnosis.short_form import VerdictKey
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
     from pulsar_doctor.parts.fleet.journal import Keeper
 
     Recorded = Callable[[Checkup, Iterable[Diagnosis]], Iterator[Diagnosis]]
@@ -51,7 +50,6 @@ class RoundRecorder:
     def through(self, checkup: Checkup, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts; once they are read to their end, `rows` is what is to be kept."""
         from pulsar_doctor.checkup.result import REST
-        from pulsar_doctor.diagnosis.short_form import key_of
 
         quarter = micros(checkup.checked_at) // (NUMBERS_SECONDS * 1_000_000)
         last, due = dict(self._last), self._changed | self._unread
@@ -59,7 +57,7 @@ class RoundRecorder:
         seen: set[VerdictKey] = set()
         changed: set[VerdictKey] = set()
         for diagnosis in diagnoses:
-            key = key_of(diagnosis)
+            key = diagnosis.key
             seen.add(key)
             verdict = self._verdict(key, diagnosis)
             if verdict != last.get(key):

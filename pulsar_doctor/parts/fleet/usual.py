@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pulsar_doctor.diagnosis.short_form import key_of
 from pulsar_doctor.diagnosis.usual import Usual, UsualHour
 from pulsar_doctor.errors import InputError, needing
 from pulsar_doctor.wording.printable import listed
@@ -22,8 +21,7 @@ from pulsar_doctor.wording.printable import listed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pulsar_doctor.diagnosis.short_form import VerdictKey
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 
     Hours = Mapping[VerdictKey, UsualHour]
 
@@ -66,7 +64,7 @@ class Habits:
     def of(self, diagnosis: Diagnosis, seconds: float | None = None) -> Usual:
         """What is normal for its subscription. seconds: since the epoch; None: now."""
         now = datetime.fromtimestamp(time.time() if seconds is None else seconds, UTC)
-        today, key = now.replace(hour=0, minute=0, second=0, microsecond=0), key_of(diagnosis)
+        today, key = now.replace(hour=0, minute=0, second=0, microsecond=0), diagnosis.key
         of, rests = self._hours(today, now.hour).get(key, UsualHour()), rests_now(diagnosis)
         if not rests or of.says != "usual":
             return Usual(now.hour, of, rests)

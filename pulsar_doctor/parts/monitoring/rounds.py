@@ -25,7 +25,7 @@ from pulsar_doctor.wording.gate import complain
 
 if TYPE_CHECKING:
     from pulsar_doctor.checkup.result import Checkup
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis
 
     Published = Callable[[Checkup, Iterable[Diagnosis]], Iterator[Diagnosis]]
 

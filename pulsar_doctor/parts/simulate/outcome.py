@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.balance import Forecast, Starvation
 from pulsar_doctor.model.consumer import SentFlow, SimulatedConsumer
 from pulsar_doctor.model.levers import Lever, Workload, smallest_queue

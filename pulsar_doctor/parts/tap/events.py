@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pulsar_doctor.checkup.expected import Expectation
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.parts.tap.observer.events import Counted, ObserverEvent
 
 

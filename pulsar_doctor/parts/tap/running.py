@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.ledger.refusals import RIGHTS
 from pulsar_doctor.parts.tap.broker_reports import BrokerReports

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import CauseLimits, Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import CauseLimits, diagnose
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.ledger.topics import split_partition

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.followup import After
-from pulsar_doctor.diagnosis.short_form import key_of, place
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.short_form import place
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.wording.printable import printable
 
 STYLES = {"worked": "green", "worse": "red", "not yet": "yellow"}
@@ -26,7 +26,7 @@ class AfterLines:
         """The same verdicts."""
         for diagnosis in diagnoses:
             if diagnosis.after is not None:
-                self._seen.append((place(key_of(diagnosis)), diagnosis.after))
+                self._seen.append((place(diagnosis.key), diagnosis.after))
             yield diagnosis
 
     def lines(self) -> list[str]:

@@ -12,12 +12,11 @@ from dataclasses import replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding, ReaderRests, Suspect
-from pulsar_doctor.diagnosis.short_form import likeliest
 from pulsar_doctor.report.paper import print_beside, print_rows
 from pulsar_doctor.report.stall_check.pen import LABEL_WIDTH, Pen
 from pulsar_doctor.report.stall_check.tree import Alike
 from pulsar_doctor.report.stall_check.vitals import total
-from pulsar_doctor.report.suspicion import probe_rows, resting_readers
+from pulsar_doctor.report.suspicion import probe_rows
 from pulsar_doctor.report.words import READERS_REST, READS_AT_WILL, accused, backlog
 from pulsar_doctor.wording.printable import many, printable
 
@@ -86,8 +85,7 @@ def _cells(pen: Pen, group: Alike) -> list[Text]:
 
 def _who(group: Alike) -> str:
     """The culprit of a single subscription."""
-    first = likeliest(group.shown) if group.status == "unknown" else None
-    by = first or next(iter(group.shown.findings), None)
+    by = group.shown.first
     return printable(by.consumer) if by and by.consumer and group.count == 1 else ""
 
 
@@ -120,7 +118,7 @@ def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:
             )
         elif shown.suspects:
             first.setdefault(f"? {shown.suspects[0].code}", shown.suspects[0])
-        for reader in resting_readers(shown):
+        for reader in shown.resting_readers:
             first.setdefault(READERS_REST, reader)
     pen.console.print()
     for code, found in first.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.numbers import REPORTED, Number, ReportedConsumer
 from pulsar_doctor.report.tables import TableColumn, TableRow, View, drawn
 from pulsar_doctor.report.words import client

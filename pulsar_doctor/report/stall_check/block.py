@@ -14,13 +14,12 @@ from rich.text import Text
 from pulsar_doctor.diagnosis.actions.commands import stall_check
 from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect, Unreliable
 from pulsar_doctor.diagnosis.ranking import POSSIBLE
-from pulsar_doctor.diagnosis.short_form import key_of, likeliest, suspected_cause
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
 from pulsar_doctor.report.stall_check.pen import Pen, ScreenRow, row_lines
 from pulsar_doctor.report.stall_check.tree import Alike, parts_of
-from pulsar_doctor.report.suspicion import probe_text, resting_readers, sentence_of, undecided
+from pulsar_doctor.report.suspicion import probe_text, sentence_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
     READS_AT_WILL,
@@ -92,10 +91,10 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
 
 def _asking(shown: Diagnosis) -> Iterator[ScreenRow]:
     """Where packets or a trace show too little, the broker's own numbers; how to judge a reader."""
-    for reader in resting_readers(shown):
+    for reader in shown.resting_readers:
         yield from _deciding(reader)
         yield ScreenRow("else", READS_AT_WILL)
-    line = stall_check(*key_of(shown))
+    line = stall_check(*shown.key)
     if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
         yield ScreenRow("decide", "Ask the broker, if it can be reached:")
         yield ScreenRow("run", pasted(line), to_paste=True)
@@ -107,7 +106,7 @@ def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
     Of one that is unlikely, what forbids to call it healthy, if the headline does not.
     """
     text, headed = sentence_of(suspect), doubt(shown) == cause(shown)
-    if suspected_cause(shown):
+    if shown.suspected:
         return text
     if probably_well(shown):
         other = "" if suspect.code in NO_RULE else f"; otherwise it is likely {accused(suspect)}"
@@ -124,7 +123,7 @@ def _first(shown: Diagnosis) -> Finding | Suspect | None:
     """What the headline names."""
     if shown.findings and shown.status != "unknown":
         return shown.findings[0]
-    return likeliest(shown) or next(iter(shown.suspects), None)
+    return shown.likeliest or next(iter(shown.suspects), None)
 
 
 def _heading(pen: Pen, alike: Alike, before: str, beside: str) -> list[Text]:
@@ -144,7 +143,7 @@ def headline(pen: Pen, alike: Alike, certain: str) -> Text:
     what = cause(shown)
     if status != "unknown" and shown.findings:
         what = f"{what} ({shown.findings[0].confidence:.0%}{certain})"
-    badge = pen.badge("suspected" if status == "unknown" and suspected_cause(shown) else status)
+    badge = pen.badge("suspected" if status == "unknown" and shown.suspected else status)
     return Text.assemble(badge, f"{of}: ", (what, STYLES[status]))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.answers import HEALTHY, Finding, Suspect
-from pulsar_doctor.diagnosis.short_form import culprit, suspected_cause, topic_words
+from pulsar_doctor.diagnosis.short_form import culprit, topic_words
 from pulsar_doctor.report.account import AccountTable, account_table
 from pulsar_doctor.report.figures import numbers
 from pulsar_doctor.report.known_issues import issue_rows
@@ -16,7 +16,7 @@ from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
 from pulsar_doctor.report.stall_check.pen import NamedText, Pen, print_named
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription, partitions, parts_of
-from pulsar_doctor.report.suspicion import resting_readers, suspect_rows
+from pulsar_doctor.report.suspicion import suspect_rows
 from pulsar_doctor.report.words import (
     NO_RULE,
     accused,
@@ -70,9 +70,9 @@ def heading(pen: Pen, alike: Alike) -> Text:
     where = _where(alike.of, partitions(alike.diagnoses, alike.of.partitions))
     if alike.status != "unknown":
         return Text.assemble(pen.badge(alike.status), "  ", where)
-    first = suspected_cause(alike.shown)
+    first = alike.shown.suspected
     if first is None:
-        reader = next(resting_readers(alike.shown), None)
+        reader = next(iter(alike.shown.resting_readers), None)
         decides = printable(reader.reason) if reader else would_decide(alike.shown)
         return Text.assemble(pen.badge("unknown"), "  ", where, f": {decides}" if decides else "")
     named = f" {accused(first)} ({share(first)})"

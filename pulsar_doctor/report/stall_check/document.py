@@ -9,7 +9,7 @@ from pulsar_doctor.broker.stats.age import Age
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.cause import page_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.account import Account, Rest
 from pulsar_doctor.evidence.balance import RATES, FlowRate
 from pulsar_doctor.evidence.numbers import REPORTED

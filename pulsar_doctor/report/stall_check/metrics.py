@@ -19,8 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
-from pulsar_doctor.diagnosis.short_form import first_cause, likeliest
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import needing
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.ledger.topics import split_partition, split_segment
@@ -61,7 +60,7 @@ def _findings(of: Diagnosis) -> Series:
 
 def _suspect(of: Diagnosis) -> Series:
     """That nothing is wrong is no suspect here: it would raise an alert."""
-    first = likeliest(of) if of.status == "unknown" else None
+    first = of.likeliest if of.status == "unknown" else None
     if first is not None:
         yield (first.code,), first.probability
 
@@ -175,7 +174,7 @@ class Metrics:
     def add(self, of: Diagnosis) -> None:
         """One more subscription."""
         names = _shown(_namespace(of)), _shown(of.full_topic), _shown(of.subscription)
-        rank, cause = (_suppressed(of), STATUSES.index(of.status)), first_cause(of)
+        rank, cause = (_suppressed(of), STATUSES.index(of.status)), of.first_cause
         total = rank, names[0], _shown(cause[0]) if cause else ""
         self._totals[total] += 1
         self._before.pop(names, None)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from pulsar_doctor.diagnosis.short_form import likeliest
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.topics import PERSISTENT
 from pulsar_doctor.report.paper import print_beside
 from pulsar_doctor.report.stall_check.pen import Pen
@@ -67,7 +66,7 @@ def processes_of(unwell: Iterable[JudgedSubscription]) -> list[ProcessLine]:
 
 def _named(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """Address and label of the consumer that its first finding, or its first doubt, is about."""
-    first = next(iter(diagnosis.findings), None) or likeliest(diagnosis)
+    first = next(iter(diagnosis.findings), None) or diagnosis.likeliest
     doubts = (each.consumer for each in diagnosis.unknown)
     label = first.consumer if first is not None else next(filter(None, doubts), None)
     for each in diagnosis.consumers or ():

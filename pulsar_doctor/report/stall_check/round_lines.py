@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.short_form import VerdictKey, likeliest, place
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.short_form import place
+from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import NAME_WIDTH, block_rows
 from pulsar_doctor.report.stall_check.pen import Pen
@@ -72,8 +72,7 @@ def stamp(at: datetime) -> str:
 
 def _changing(shown: Diagnosis) -> tuple[object, ...]:
     """What makes a new line: another cause, another suspect, another verdict of this round."""
-    of_unknown = likeliest(shown) if shown.status == "unknown" else None
-    first = of_unknown or next(iter(shown.findings), None)
+    first = shown.first
     return (first and first.code, first and first.consumer, alone(shown))
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
-from pulsar_doctor.diagnosis.short_form import VerdictKey, place
+from pulsar_doctor.diagnosis.short_form import place
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 from pulsar_doctor.ledger.topics import split_partition, split_segment
 from pulsar_doctor.report.stall_check.tree import JudgedFleet, JudgedSubscription
 from pulsar_doctor.report.words import cause

@@ -15,9 +15,8 @@ from typing import Self
 
 from pulsar_doctor.checkup.result import STATUSES
 from pulsar_doctor.diagnosis.answers import Finding
-from pulsar_doctor.diagnosis.short_form import VerdictKey, first_cause
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis, reader_rests
+from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 from pulsar_doctor.ledger.topics import NON_PERSISTENT, PERSISTENT
 from pulsar_doctor.report.account import divided
 from pulsar_doctor.report.stall_check.vitals import Fullest, Vitals, both, moved, total
@@ -130,7 +129,7 @@ class Alike:
 
     def cause(self, *, with_name: bool) -> str:
         """What they have in common; of several readers, without numbers."""
-        if self.count > 1 and reader_rests(self.shown):
+        if self.count > 1 and self.shown.reader_rests:
             return READERS_REST
         return cause(self.shown, with_name=with_name)
 
@@ -167,7 +166,7 @@ class Alike:
     def subscriptions(self) -> str:
         """`48 subscriptions: audit, billing, mail and 45 more`, each name once."""
         first = listed(_unique(each.subscription for each in self.members))
-        unit = "reader" if reader_rests(self.shown) else "subscription"
+        unit = "reader" if self.shown.reader_rests else "subscription"
         return first if self.count == 1 else f"{many(self.count, unit)}: {first}"
 
     @property
@@ -249,7 +248,7 @@ class JudgedFleet:
             causes.setdefault((_causes(worst.shown)[:2], _shared(worst)), []).append(worst)
         groups: list[Alike] = []
         for those in causes.values():
-            few = len(those) <= (1 if reader_rests(those[0].shown) else APART_MOST)
+            few = len(those) <= (1 if those[0].shown.reader_rests else APART_MOST)
             members = tuple(each.of for each in those)
             groups += those if apart or few else [Alike(members, those[0].diagnoses)]
         return sorted(groups, key=lambda group: _costliest_first(*group.members))
@@ -296,9 +295,9 @@ def _causes(diagnosis: Diagnosis) -> tuple[int, bool, tuple[str, ...]]:
 
 def _shared(worst: Alike) -> object:
     """What a group has in common: the readers of one namespace that rest, or the first cause."""
-    if reader_rests(worst.shown):
+    if worst.shown.reader_rests:
         return worst.of.topic.rpartition("/")[0]
-    return first_cause(worst.shown) or worst.shown.unknowns[:1]
+    return worst.shown.first_cause or worst.shown.unknowns[:1]
 
 
 def _costliest_first(*members: JudgedSubscription) -> tuple[int, float, int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup, Tally
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.at_a_glance import print_group, print_many
 from pulsar_doctor.report.stall_check.block import block

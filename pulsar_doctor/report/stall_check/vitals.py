@@ -11,7 +11,7 @@ from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.impact import soon
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.values import Count, least

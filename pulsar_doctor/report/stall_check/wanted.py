@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn
-from pulsar_doctor.diagnosis.weighing import Diagnosis, accepts, fails
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Wanted:
 
     def fails(self, diagnosis: Diagnosis) -> bool:
         """Whether this verdict makes the exit code 1."""
-        return diagnosis.suppressed is None and fails(diagnosis, self.fail_on)
+        return diagnosis.suppressed is None and diagnosis.fails(self.fail_on)
 
     def accepts(self, diagnosis: Diagnosis) -> bool:
         """Whether it counts as healthy: it is suppressed, or unknown and that is accepted."""
-        accepted = accepts(diagnosis, self.accept_unknown) and not self.fails(diagnosis)
+        accepted = diagnosis.accepts(self.accept_unknown) and not self.fails(diagnosis)
         return diagnosis.suppressed is not None or accepted

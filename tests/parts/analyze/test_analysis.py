@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pulsar_doctor.diagnosis.weighing import FailOn, Status
+from pulsar_doctor.diagnosis.status import FailOn, Status
 from pulsar_doctor.parts.analyze.analysis import TABLES, Analysis, LeftOut
 from pulsar_doctor.parts.analyze.report.analysis import Drawing, Growing, analysis_json, report
 from pulsar_doctor.parts.analyze.report.over_time import steps

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.parts.consume.deferring import Lateness
 from pulsar_doctor.parts.consume.engines import Plan
 from pulsar_doctor.parts.consume.report import summary as consumed

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pulsar_doctor.checkup.result import REST, Checkup, Cluster
-from pulsar_doctor.diagnosis.weighing import Diagnosis, Steady
+from pulsar_doctor.diagnosis.verdict import Diagnosis, Steady
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.fleet.journal import Keeper, frames, key_of
 from pulsar_doctor.parts.fleet.record import RecordRow, host_of, moment_of

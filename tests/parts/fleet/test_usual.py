@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pulsar_doctor.diagnosis.usual import Usual
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.fleet.journal import hour_file, write_hour
 from pulsar_doctor.parts.fleet.usual import Habits, read

@@ -7,7 +7,8 @@ from typing import Any
 
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
-from pulsar_doctor.diagnosis.weighing import Diagnosis, diagnose
+from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.weighing import diagnose
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer, BrokerReports
 from pulsar_doctor.parts.tap.verdicts import Verdicts

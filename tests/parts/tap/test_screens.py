@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from pulsar_doctor.diagnosis.answers import Finding
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.parts.tap.events import (
     Answering,

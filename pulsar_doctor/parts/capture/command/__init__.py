@@ -249,7 +249,7 @@ def _judged(request: CaptureRequest) -> int:
     """The code of the verdicts on the trace, which are printed below what was captured."""
     from pulsar_doctor.checkup.judge import Judge
     from pulsar_doctor.checkup.recorded import of_trace, read_trace
-    from pulsar_doctor.diagnosis.short_form import in_short, key_of, place
+    from pulsar_doctor.diagnosis.short_form import in_short, place
     from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 
     read = read_trace(request.trace_dir, say=say, say_more=say)
@@ -257,7 +257,7 @@ def _judged(request: CaptureRequest) -> int:
     diagnoses = list(checkup.examined())
     if request.output == "json":  # its document is on stdout already
         for diagnosis in diagnoses:
-            warn(f"{place(key_of(diagnosis))}: {in_short(diagnosis)}")
+            warn(f"{place(diagnosis.key)}: {in_short(diagnosis)}")
     else:
         print_diagnoses(diagnoses, verbose=is_given("verbose"))
     return checkup.tally.exit_code(request.fail_on)

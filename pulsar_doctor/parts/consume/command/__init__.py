@@ -104,7 +104,7 @@ def command(request: ConsumeRequest) -> int:
 
 
 def _consume(where: Settings, plans: list[Plan], request: ConsumeRequest) -> int:
-    from pulsar_doctor.diagnosis.weighing import accepts, exit_code
+    from pulsar_doctor.diagnosis.verdict import exit_code
     from pulsar_doctor.parts.consume.report.live import LiveLines
     from pulsar_doctor.report.paper import console_on
     from pulsar_doctor.report.trace.rows import row_json
@@ -140,7 +140,7 @@ def _consume(where: Settings, plans: list[Plan], request: ConsumeRequest) -> int
     finally:
         for each in left:
             warn(each.sentence)
-    accepted(sum(accepts(d, request.accept_unknown) for d in diagnoses), request.accept_unknown)
+    accepted(sum(d.accepts(request.accept_unknown) for d in diagnoses), request.accept_unknown)
     code = exit_code(diagnoses, "stalled", request.accept_unknown)
     return code or shortfall(running, in_time)
 

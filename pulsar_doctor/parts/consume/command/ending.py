@@ -9,7 +9,7 @@ from pulsar_doctor.cli._calls import is_given, say
 from pulsar_doctor.wording.gate import tell_json
 
 if TYPE_CHECKING:
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis
     from pulsar_doctor.parts.consume.command.options import ConsumeOutput
     from pulsar_doctor.parts.consume.engines import Plan
     from pulsar_doctor.parts.consume.session import Session

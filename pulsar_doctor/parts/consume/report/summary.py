@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.parts.consume.deferring import ON_TIME_MS, Lateness
 from pulsar_doctor.parts.consume.tallies import AckTotals, DelayTotals, RunTotals
@@ -59,7 +59,7 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis], now_ns: int) -
         "messages": ledger.messages,
         "acknowledged": ledger.acknowledged,
         **without_permits_json(ledger.starvation(now_ns)),
-        "verdict": verdict_of(judged, consumer) if judged else "unknown",
+        "verdict": judged.status_of(consumer) if judged else "unknown",
         "findings": [finding_json(f) for f in findings if f.consumer in (None, consumer.label)],
     }
 

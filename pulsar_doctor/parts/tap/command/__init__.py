@@ -21,7 +21,7 @@ from pulsar_doctor.wording.gate import stderr, stdout, warn
 if TYPE_CHECKING:
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.expected import Expectation
-    from pulsar_doctor.diagnosis.weighing import Diagnosis
+    from pulsar_doctor.diagnosis.verdict import Diagnosis
     from pulsar_doctor.ledger.timeline import Timeline
     from pulsar_doctor.parts.tap.broker_reports import BrokerReports
     from pulsar_doctor.parts.tap.events import End, Listening, Screen
@@ -138,7 +138,7 @@ def _limits(request: TapRequest) -> RingLimits:
 
 
 def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, request: TapRequest) -> int:
-    from pulsar_doctor.diagnosis.weighing import exit_code
+    from pulsar_doctor.diagnosis.verdict import exit_code
     from pulsar_doctor.parts.tap import running
     from pulsar_doctor.parts.tap.relaying import relaying
     from pulsar_doctor.report.stall_check import verdict

@@ -13,7 +13,7 @@ from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.expecting import expectations, seen_in, unreadable
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.answers import SEVERITIES, Finding
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import DoctorError, TraceError
 from pulsar_doctor.parts.tap.command.options import TapRequest
 from pulsar_doctor.parts.tap.ending import CommandEnd, EndPlan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.weighing import Diagnosis, verdict_of
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.wire_pace import Outlook
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.consumers import Consumer
@@ -76,4 +76,4 @@ def _verdict(consumer: Consumer, diagnosis: Diagnosis | None) -> tuple[Status | 
         concerned = (None, consumer.label)
         codes = (finding.code for finding in diagnosis.findings if finding.consumer in concerned)
         code = next(codes, None)
-    return verdict_of(diagnosis, consumer), code
+    return diagnosis.status_of(consumer), code

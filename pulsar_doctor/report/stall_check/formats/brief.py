@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import STATUSES, Checkup
-from pulsar_doctor.diagnosis.short_form import suspected_cause
 from pulsar_doctor.report.paper import console_on
 from pulsar_doctor.report.stall_check.after_lines import AfterLines
 from pulsar_doctor.report.stall_check.block import block_rows, slow_rows
@@ -78,7 +77,7 @@ def _certainty(alike: Alike) -> str:
     shown = alike.shown
     if shown.findings and alike.status != "unknown":
         return f"{shown.findings[0].confidence:.0%}"
-    first = suspected_cause(shown)
+    first = shown.suspected
     return "" if first is None else share(first)
 
 

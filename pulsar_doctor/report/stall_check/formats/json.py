@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TextIO
 
 from pulsar_doctor.broker.stats.segments import TopicSegment
 from pulsar_doctor.checkup.result import STATUSES, Checkup
-from pulsar_doctor.diagnosis.short_form import CauseKey, first_cause
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import CauseKey, Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.segments import in_application
 from pulsar_doctor.evidence.values import Count
@@ -151,7 +150,7 @@ class Causes:
     def through(self, diagnoses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
         """The same verdicts."""
         for each in diagnoses:
-            key = first_cause(each)
+            key = each.first_cause
             if key is not None:
                 self._known.setdefault(key, _Cost()).add(each)
             yield each

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis, ReportedBy
+from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.report.stall_check.document import (
     checked_json,
     cluster_json,

@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.weighing import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, cause, what_to_do
