@@ -85,6 +85,14 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
     return printable(why.removeprefix(f"{HEALTHY}: "))
 
 
+def next_cause(diagnosis: Diagnosis) -> str:
+    """`, then paused of worker-3`: what is likeliest after the first cause; "" if nothing is."""
+    found = [each for each in diagnosis.findings if each.severity != "info"]
+    after: list[Finding | Suspect] = [each for each in found if each.code != found[0].code]
+    after += [each for each in diagnosis.suspects if each.code not in NO_RULE]
+    return f", then {printable(culprit(after[0]))}" if after else ""
+
+
 def doubt(diagnosis: Diagnosis, kind: type[Unknown] = Unknown) -> str:
     """The first reason of that kind for which it is not healthy; "" where only the odds say so."""
     unknown = (each for each in diagnosis.unknown if not isinstance(each, TooProbable))

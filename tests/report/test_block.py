@@ -46,8 +46,9 @@ def to_paste(line: str) -> bool:
 
 
 def words(lines: list[str]) -> list[str]:
-    """Without the sign of a comment, and `certain`, which is left out where that saves a line."""
-    return [word for line in lines for word in line.split() if word not in ("#", "certain)")]
+    """Without the sign of a comment, and `cause`, which is left out where that saves a line."""
+    text = " ".join(lines).replace("; cause:", ":", 1)
+    return [word for word in text.split() if word != "#"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -86,7 +87,7 @@ def test_no_name_is_broken_and_each_block_has_all_its_parts(width: int) -> None:
 
 
 HOG = """
-✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of hog (NN% certain)
+✖ STALLED  s on prefetch-hogging-5b6f5b; cause: prefetch-hogging of hog (NN%)
   hog holds 496 of the 496 unacknowledged messages, and needs at least 19 min
   for them, while idle-1, idle-2 had nothing to do for 12 s: it works, but
   slowly; 500 permits here, 20 there, next FLOW after at most 496 more messages,
@@ -99,8 +100,8 @@ HOG = """
   more    pulsar-doctor explain prefetch-hogging; -v for details
 """
 NARROW = """
-✖ STALLED  s on prefetch-hogging-5b6f5b: prefetch-hogging of
-hog (NN% certain)
+✖ STALLED  s on prefetch-hogging-5b6f5b; cause:
+prefetch-hogging of hog (NN%)
   hog holds 496 of the 496 unacknowledged messages, and
   needs at least 19 min for them, while idle-1, idle-2 had
   nothing to do for 12 s: it works, but slowly; 500 permits
@@ -116,7 +117,7 @@ hog (NN% certain)
           details
 """
 HUNG = """
-✖ STALLED  s on permits-exhausted-shared-hung-40edd2: permits-exhausted of hung (NN% certain)
+✖ STALLED  s on permits-exhausted-shared-hung-40edd2; cause: permits-exhausted of hung (NN%)
   hung has acknowledged none of its 10 messages for 17 s: it is stuck, or one message takes longer;
   the next ack will show; the broker may not send it more (0 permits), next FLOW after at most 5
   more messages
@@ -176,9 +177,22 @@ CHECK = "pulsar-doctor stall-check persistent://public/default/orders -s billing
 UNLOAD = Action("now", "Unload the topic.", "pulsar-admin topics unload orders", check=CHECK)
 
 
+def test_the_share_is_of_the_cause_and_an_unlikely_one_names_the_next() -> None:
+    unsure = replace(located(), confidence=0.49)
+    rest = (finding("paused", consumer="worker-3"), finding("delayed-messages", severity="info"))
+    heads = [
+        drawn(verdict("stalled", findings=(unsure, *others)), 120)[0] for others in (rest, rest[1:])
+    ]
+    assert heads == [
+        "✖ STALLED  billing on orders; likeliest cause: permits-exhausted of worker-3 (49%), "
+        "then paused of worker-3",
+        "✖ STALLED  billing on orders; likeliest cause: permits-exhausted of worker-3 (49%)",
+    ]
+
+
 def test_the_first_action_with_its_risk_and_the_first_check() -> None:
     assert drawn(acting(RESTART, UNLOAD)) == [
-        "✖ STALLED  billing on orders: permits-exhausted of worker-3 (90% certain)",
+        "✖ STALLED  billing on orders; cause: permits-exhausted of worker-3 (90%)",
         "  worker-3 holds 500 messages and has 0 permits",
         "  where   10.0.3.7:51494, Java 4.0.8, connected 2 h",
         "  waits   40 entries wait to be sent",

@@ -36,7 +36,7 @@ def table(*diagnoses: Diagnosis, **wanted: Any) -> list[str]:
 
 def test_forty_eight_dead_subscriptions_are_one_line_and_the_stall_stands_out() -> None:
     lines = table(*dead(48), verdict("stalled"))
-    assert lines[0] == "✖ STALLED billing on orders: permits-exhausted of worker-3 (90% certain)"
+    assert lines[0] == "✖ STALLED billing on orders; cause: permits-exhausted of worker-3 (90%)"
     at = lines.index(
         "▲ WARNING 48 subscriptions: no-consumer, backlog 11280 in all, growing by 48 a minute"
     )

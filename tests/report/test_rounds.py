@@ -205,7 +205,7 @@ def test_a_screen_shows_the_worst_in_detail_and_counts_what_has_no_room() -> Non
     after = run(1, *["healthy"] * 12, "stalled", "warning", "stalled")
     lines = screen(100, 18, before, after)
     assert lines[3:5] == [
-        "✖ STALLED  s12 on orders: permits-exhausted of worker-3 (90% certain), backlog 498 ↑, "
+        "✖ STALLED  s12 on orders; cause: permits-exhausted of worker-3 (90%), backlog 498 ↑, "
         "was healthy",
         "  worker-3 holds 500 messages and has 0 permits",
     ]

@@ -102,7 +102,7 @@ def test_a_few_in_detail_the_worst_first() -> None:
         unreachable=[("persistent://a/b/gone", "404: no such topic")],
     )
     assert lines == [
-        "✖ STALLED  billing on orders: permits-exhausted of worker-3 (90% certain)",
+        "✖ STALLED  billing on orders; cause: permits-exhausted of worker-3 (90%)",
         "  worker-3 holds 500 messages and has 0 permits",
         "  waits   the backlog: 498 entries",
         "  fix     Give this consumer a smaller receiver queue.",

@@ -116,7 +116,7 @@ def _verdicts(pen: Pen, fleet: JudgedFleet) -> Iterator[PageVerdict]:
         named_codes = [each.code for each in alike.shown.findings]
         named_codes += [each.code for each in alike.shown.suspects[:1]]
         in_short = block_rows(replace(pen, explained=set()), alike)
-        badge, _, line = headline(pen, alike, " certain").plain.partition("  ")
+        badge, _, line = headline(pen, alike).plain.partition("  ")
         yield PageVerdict(
             status=alike.status,
             badge=badge,

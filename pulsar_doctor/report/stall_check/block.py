@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
 from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect, Unreliable
-from pulsar_doctor.diagnosis.ranking import POSSIBLE
+from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
@@ -27,6 +27,7 @@ from pulsar_doctor.report.words import (
     cause,
     doubt,
     likelihood,
+    next_cause,
     probably_well,
     share,
     short_topic,
@@ -127,24 +128,32 @@ def _first(shown: Diagnosis) -> Finding | Suspect | None:
 
 
 def _heading(pen: Pen, alike: Alike, before: str, beside: str) -> list[Text]:
-    """The headline; without the word `certain` where that saves a line."""
+    """The headline; without the word `cause` where that saves a line."""
     width = pen.console.width
-    texts = (headline(pen, alike, word) for word in (" certain", ""))
+    texts = (headline(pen, alike), headline(pen, alike, means=": "))
     both = [[*wrapped(Text.assemble(before, text, beside), width)] for text in texts]
     return min(both, key=len)
 
 
-def headline(pen: Pen, alike: Alike, certain: str) -> Text:
-    """`✖ STALLED  billing on orders: prefetch-hogging of worker-3 (94% certain)`."""
+def headline(pen: Pen, alike: Alike, means: str = "; cause: ") -> Text:
+    """`✖ STALLED  billing on orders; cause: prefetch-hogging of worker-3 (94%)`.
+
+    The status is certain; the share is that of the cause. An unlikely one is called the likeliest,
+    and the next one is named as well. means: between the subscription and its cause.
+    """
     shown, status = alike.shown, alike.status
     of = f"  {printable(alike.of.subscription)} on {short_topic(alike.place)}"
     if status == "healthy":
         return Text.assemble(pen.badge(status), of)
-    what = cause(shown)
-    if status != "unknown" and shown.findings:
-        what = f"{what} ({shown.findings[0].confidence:.0%}{certain})"
+    what, findings = cause(shown), shown.findings
+    if status == "unknown" or not findings:
+        means = ": "
+    elif (sure := findings[0].confidence) < LIKELY:
+        means, what = "; likeliest cause: ", f"{what} ({sure:.0%}){next_cause(shown)}"
+    else:
+        what = f"{what} ({sure:.0%})"
     badge = pen.badge("suspected" if status == "unknown" and shown.suspected else status)
-    return Text.assemble(badge, f"{of}: ", (what, STYLES[status]))
+    return Text.assemble(badge, f"{of}{means}", (what, STYLES[status]))
 
 
 def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:

@@ -238,7 +238,7 @@ def said(event: Verdict, console: GatedConsole = PIPE) -> list[str]:
 def test_a_verdict_that_changed_says_why_and_what_to_do():
     first, *rest = said(verdict("stalled", "healthy", finding("slow"), finding("slower")))
     assert first[8:] == "  ✖ STALLED  billing\N{REPLACEMENT CHARACTER} on acme/shop/orders, " + (
-        "partition 3: permits-exhausted of slow (80% certain), was healthy"
+        "partition 3; cause: permits-exhausted of slow (80%), was healthy"
     )
     assert rest == [
         "slow has 0 permits",
