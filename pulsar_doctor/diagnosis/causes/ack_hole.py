@@ -18,7 +18,9 @@ message that takes longer than that, or is given back again and again, is report
 If a message was skipped at pace, it is a warning from `given_back_within` on: those who hold it
 have acknowledged `passed_by` later ones or more, and ten times as many as they hold. From
 `skipped_after` on it is unknown: the application may have given the message back. By default a
-client reports a negative acknowledgement after 60 s, and up to a third later than that.
+client reports a negative acknowledgement after 60 s, and up to a third later than that. It is
+unknown from then on as well if more than 16 messages for each consumer are left out: workers do not
+have so many in hand, but a sink may acknowledge in groups that take up to `hole_after`.
 
 From `young_after` on it is information: the message may be in work, given back with a delay, or
 forgotten. It is silent while delayed messages wait, as they leave gaps until they are due, and on
@@ -48,12 +50,20 @@ from pulsar_doctor.diagnosis.actions.consumers import (
     read_oldest,
 )
 from pulsar_doctor.diagnosis.actions.transactions import LIST
-from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Severity, Unknown
+from pulsar_doctor.diagnosis.answers import (
+    Action,
+    Answers,
+    Finding,
+    NotReported,
+    Rests,
+    Severity,
+    Unknown,
+)
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.holder_laws import rest_beside_others
 from pulsar_doctor.diagnosis.key_waits import never_sent
 from pulsar_doctor.diagnosis.probes import read_positions
-from pulsar_doctor.diagnosis.thresholds import PAUSE_SECONDS, Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, PAUSE_SECONDS, Limits, Threshold
 from pulsar_doctor.evidence.account import left_with_nobody
 from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -145,6 +155,15 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             yield _finding(view, hole, stood, "warning", 0.6)
         else:
             yield _given_back_or_skipped(stood, limits)
+    elif stood is not None and _leaves_out_many(view, hole, stood.seconds, limits):
+        yield Rests(
+            say(
+                "{:acknowledged ranges} lie behind as many gaps or more, and the first gap is {} "
+                "old: more than workers have in hand is left out; a sink that acknowledges in "
+                "groups looks the same until {}",
+                *(hole.ranges, duration(stood.seconds), duration(limits["hole_after"])),
+            )
+        )
     elif (stood is None or not stood.exact) and hole.passed_in_window:
         yield Unknown(
             f"mark-delete did not move in the window while later entries were acknowledged "
@@ -185,6 +204,15 @@ def _skipped(hole: AckHole, stood: float, limits: Limits) -> bool:
     """
     passed = hole.passed >= max(limits["passed_by"], PASSED_TIMES * hole.held)
     return passed and stood >= limits["skipped_after"]
+
+
+def _leaves_out_many(view: SubscriptionView, hole: AckHole, stood: float, limits: Limits) -> bool:
+    """Whether those who acknowledge later ones at pace leave out more than workers have in hand.
+
+    What is left out is held as well, so that what they hold does not tell how long a message takes.
+    """
+    many = hole.ranges > IN_HAND.default * len(view.served)
+    return many and hole.passed >= limits["passed_by"] and stood >= limits["skipped_after"]
 
 
 def _sure(hole: AckHole, hole_after: float) -> float | None:
@@ -315,9 +343,12 @@ def _unacked(view: SubscriptionView) -> int | None:
 def _excluded(view: SubscriptionView) -> str | None:
     """Ranges that are reported, and are none; what lies between was never sent, or is pending.
 
-    Where one consumer rests while others go on, the gap is what that one holds.
+    Where one consumer rests while others go on, the gap is what that one holds. What consumers held
+    that left waits to be sent.
     """
     ranges = view.ranges
+    if view.alone is not None:
+        return "no consumer is attached, so nobody holds what is not acknowledged"
     if never_sent(view):
         return "what is not acknowledged was sent to nobody: it waits for the consumer of the key"
     if view.pending_acks and _nobody_holds_it(view):
