@@ -78,8 +78,14 @@ def alone_of(observed: Observed) -> Alone | None:
         reloaded=last is not None and not _same_load(observed, last),
         seconds=observed.window.seconds_since(0 if last is None else last + 1),
         since_flow=observed.window.last.age(flow),
+        since_seen=observed.window.last.age(flow, _acknowledged_ms(observed.now)),
         elsewhere=observed.elsewhere,
     )
+
+
+def _acknowledged_ms(now: SubscriptionStats) -> int | None:
+    """When mark-delete last moved by an acknowledgement; None where messages expired as well."""
+    return None if now.total_msg_expired else now.last_mark_delete_advanced_timestamp_ms
 
 
 def turnover_of(observed: Observed) -> Turnover | None:

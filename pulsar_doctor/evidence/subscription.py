@@ -62,6 +62,9 @@ class Alone:
     reloaded: bool  # whether the topic may have been loaded anew since, which closes every consumer
     seconds: float | None  # for how long nobody was attached, at least; None: not reported
     since_flow: Age | None  # since anybody requested messages
+    # Since the last sign that somebody was there: a FLOW, or mark-delete moved. Who has left may
+    # have been there for longer than that.
+    since_seen: Age | None = None
     elsewhere: bool = False  # whether other partitions of the topic have consumers of it
 
     @property

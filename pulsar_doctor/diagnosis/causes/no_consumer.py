@@ -12,9 +12,11 @@ autoUpdatePartitions(false) never learns of a partition that was added later, ot
 minute. If somebody was there within the last five minutes, the confidence is lower.
 
 After an unload or a seek the broker closes all consumers, and they come back within moments. So for
-`reconnect_wait` after them, or after a FLOW in one document, it is unknown; so it is for
-`restart_wait` if who left was sent the oldest message and did not acknowledge it: consumers may
-come and go. Readers, other non-durable subscriptions and the cursor of compaction are not judged. A
+`reconnect_wait` after them, or after the last sign of a consumer in one document (a FLOW, or
+mark-delete moved), it is unknown; so it is for `restart_wait` if who left was sent the oldest
+message and did not acknowledge it: consumers may come and go. No statistics report when the last
+one left: it may have been idle for long after that sign. A window shows for how long nobody was
+there. Readers, other non-durable subscriptions and the cursor of compaction are not judged. A
 segment that waits for its sealed parents has another cause.
 
 Source: PersistentSubscription.removeConsumer and getStats in the broker.
@@ -32,7 +34,6 @@ from pulsar_doctor.diagnosis.actions.commands import (
 )
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, NotReported, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.restart_laws import sent_in_vain
 from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -62,6 +63,13 @@ MISSED = (
 )
 CHECK = "healthy, and the backlog falls"
 SUMMARY = "{what}, with a backlog of {backlog}{seen}"
+JUST_NOW = (
+    "nobody is attached at this moment, and the last sign of a consumer is {} old: a window shows "
+    "whether consumers come and go (--window 10s)"
+)
+LAST_SIGN = (
+    "; the last sign of one (a FLOW, or mark-delete moved) is {} old: when it left is not reported"
+)
 
 
 def check(view: SubscriptionView, limits: Limits) -> Answers:
@@ -78,7 +86,7 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             "its backlog is reported as 0, although not everything seems to be acknowledged"
         )
     elif _was_here_just_now(view, alone, limits["reconnect_wait"]):
-        yield Unknown(worded("there_just_now", view))
+        yield Unknown(say(JUST_NOW, alone.since_seen))
     elif (in_vain := sent_in_vain(view, limits["restart_wait"])) is not None:
         yield Unknown(in_vain)
     elif _may_come_back(alone, limits["reconnect_wait"]):
@@ -112,9 +120,9 @@ def _may_come_back(alone: Alone, reconnect_wait: float) -> bool:
 
 
 def _was_here_just_now(view: SubscriptionView, alone: Alone, reconnect_wait: float) -> bool:
-    """Whether one document alone shows that nobody is there, and a FLOW came a moment before."""
-    flow = alone.since_flow
-    return not view.watched and flow is not None and flow.exact and flow.seconds < reconnect_wait
+    """Whether one document alone shows that nobody is there, and somebody was a moment before."""
+    seen = alone.since_seen
+    return not view.watched and seen is not None and seen.exact and seen.seconds < reconnect_wait
 
 
 def _is_there(view: SubscriptionView) -> bool:
@@ -131,19 +139,22 @@ def _may_return(alone: Alone, restart_wait: float) -> bool:
     """Whether somebody was there lately, so that a supervisor may pause before it restarts.
 
     Not where the window was so long that it would have shown that."""
-    flow = alone.since_flow
-    lately = alone.left or (flow is not None and flow.exact and flow.seconds < LONGEST_PAUSE)
+    seen = alone.since_seen
+    lately = alone.left or (seen is not None and seen.exact and seen.seconds < LONGEST_PAUSE)
     return lately and (alone.seconds or 0.0) < restart_wait
 
 
 def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
-    last, left, gone = alone.since_flow, alone.left and not alone.reloaded, alone.seconds or 0.0
+    last, flow, gone = alone.since_seen, alone.since_flow, alone.seconds or 0.0
+    left = alone.left and not alone.reloaded
     what, seen = "no consumer is attached", ""
+    if gone:
+        what = say("no consumer has been attached for at least {}", duration(gone))
     if left:
         long = say("left at least {} ago", duration(gone)) if gone else "has left"
         what = say("the last consumer {}", long)
     elif last is not None:
-        seen = say("; the last request for messages came {} ago", last)
+        seen = say(LAST_SIGN, last)
     missed = _missed(alone, limits["reconnect_wait"])
     if missed:
         what = "no consumer is attached to this partition, while others of the topic have some"
@@ -157,7 +168,7 @@ def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
         evidence=(
             Measure("consumers", 0, "consumers"),
             backlog_measure(view),
-            Measure("last_flow", None if last is None else last.seconds, "seconds ago"),
+            Measure("last_flow", None if flow is None else flow.seconds, "seconds ago"),
             Measure("nobody_for", alone.seconds, "seconds"),
         ),
         remedy=MISSED if missed else RETURNS if returns else REMEDY,

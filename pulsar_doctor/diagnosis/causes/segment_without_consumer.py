@@ -56,22 +56,22 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _nobody_for(view: SubscriptionView) -> float | None:
-    """Since the last request for messages here, or since the segment was made; at most."""
-    seconds = _last_flow(view)
+    """Since the last sign of a consumer here, or since the segment was made; at most."""
+    seconds = _last_sign(view)
     if seconds is not None or view.place is None:
         return seconds
     return view.place.age_seconds(view.moment_ms)
 
 
-def _last_flow(view: SubscriptionView) -> float | None:
-    since_flow = view.alone.since_flow if view.alone is not None else None
-    return None if since_flow is None else since_flow.seconds
+def _last_sign(view: SubscriptionView) -> float | None:
+    seen = view.alone.since_seen if view.alone is not None else None
+    return None if seen is None else seen.seconds
 
 
 def _finding(view: SubscriptionView, others: list[OnSegment], seconds: float) -> Finding:
     names = [each.consumer for each in others if each.consumer]
-    known = _last_flow(view) is not None
-    last = "the last request for messages here came" if known else "the segment was made"
+    known = _last_sign(view) is not None
+    last = "the last sign of one here came" if known else "the segment was made"
     return Finding(
         severity="stalled",
         confidence=0.9,
