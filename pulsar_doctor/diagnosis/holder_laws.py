@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 
 from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
+from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.answers import Rests, SilentHolder
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
@@ -112,6 +113,21 @@ def _never_acknowledged(view: SubscriptionView, within: float) -> Iterator[Rests
             yield Rests(worded("ended_holding", each, held=kept), each.label)
         elif since is not None and since.seconds >= within:
             yield Rests(worded("held_unacked", each, held=kept), each.label)
+        elif (long := _sent_first(each)) >= within:
+            none = worded("never_acked", each, sent=kept)
+            yield Rests(say("{} in about {}", none, duration(long)), each.label)
+
+
+def _sent_first(each: ConsumerView) -> float:
+    """Seconds since it was sent its first message, about, by its pace; 0: not known.
+
+    That is the pace of a full minute, which may have ended up to a minute ago, unless it was sent
+    messages at that pace for nearly all its life.
+    """
+    there, lasted = each.connected_for, each.sent_for
+    if there is None or lasted is None:
+        return 0.0
+    return lasted if lasted >= SENT_EVENLY * there.seconds else max(0.0, lasted - MINUTE)
 
 
 def _gives_back(view: SubscriptionView, within: float) -> Iterator[Rests]:

@@ -15,7 +15,6 @@ from pulsar_doctor.diagnosis.thresholds import NO_PROGRESS, Limits
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.measures import STATS, Measure
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.sentences import say
 
@@ -69,7 +68,4 @@ def _there_for(view: SubscriptionView) -> Iterator[float]:
     waits, change = view.backlog.entries if view.backlog else None, view.backlog_change
     if waits and change is not None and waits > change and view.since_empty is None:
         yield view.watched_seconds or 0.0
-    for each in view.served:
-        sent, rate, there = least(each.msg_out_counter), each.msg_rate_out, each.connected_for
-        if each.never_acked and there is not None and sent and rate:  # at its pace of now
-            yield min(there.seconds, sent / rate)
+    yield from (each.sent_for for each in view.served if each.never_acked and each.sent_for)

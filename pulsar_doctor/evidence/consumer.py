@@ -146,6 +146,15 @@ class ConsumerView(Facts):
         return sent - (held or 0) if in_vain else 0
 
     @property
+    def sent_for(self) -> float | None:
+        """Seconds in which it was sent all that it was, at the pace of now; None: not known.
+
+        No more than its life. The pace is that of a full minute, which ended up to a minute ago.
+        """
+        sent, rate, there = least(self.msg_out_counter), self.msg_rate_out, self.connected_for
+        return min(there.seconds, sent / rate) if there is not None and sent and rate else None
+
+    @property
     def in_batches(self) -> bool:
         """Whether it is sent batches: a client sends no ack before all of a batch is done."""
         return max(self.entry_messages_most or 0, self.largest_batch or 0) > 1
