@@ -53,6 +53,7 @@ class Suspicion:
     of: Hypothesis
     consumer: ConsumerView | None
     clues: Clues
+    concerned: Sequence[ConsumerView] = ()  # who would have to be seen longer to decide
 
     @property
     def signs(self) -> Iterator[tuple[str, int]]:
@@ -62,15 +63,16 @@ class Suspicion:
 
     @property
     def is_early(self) -> bool:
-        """Whether its consumer has only just connected: every consumer begins like that."""
-        age = self.consumer.connected_for if self.consumer else None
-        return age is not None and age.exact and age.seconds < QUIET_AFTER.default
+        """Whether its consumer, or each of them, has only just connected: all begin like that."""
+        ages = [each.connected_for for each in self.concerned]
+        just = (age is not None and age.exact and age.seconds < QUIET_AFTER.default for age in ages)
+        return bool(ages) and all(just)
 
     def at_most(self, well: float) -> float:
         """The share that it has at most. well: of "nothing is wrong"."""
         if self.of.code == HEALTHY:
             return well
-        return EVEN if self.is_early else 1.0
+        return EVEN if self.is_early or self.of.alike_once else 1.0
 
     def total(self, weights: Weights) -> float:
         """What its clues say together."""
@@ -238,7 +240,7 @@ def _cases(
     unknown: Sequence[Unknown],
 ) -> Iterator[Suspicion]:
     if not hypothesis.not_by or view.consumers is None:
-        yield Suspicion(hypothesis, None, {**whole, **_undecided(unknown)})
+        yield Suspicion(hypothesis, None, {**whole, **_undecided(unknown)}, view.served)
         return
     first: dict[str | None, tuple[int, Unknown]] = {}  # by the consumer that it is about
     for place, one in enumerate(unknown):
@@ -247,7 +249,8 @@ def _cases(
         if first_of(hypothesis.not_by, clues, view, each) is None:
             about = [first[label] for label in {None, each.label} if label in first]
             concerns = [one for _, one in sorted(about, key=itemgetter(0))]
-            yield Suspicion(hypothesis, each, {**whole, **clues, **_undecided(concerns)})
+            known = {**whole, **clues, **_undecided(concerns)}
+            yield Suspicion(hypothesis, each, known, (each,))
 
 
 def _undecided(unknown: Sequence[Unknown]) -> dict[str, Clue]:
@@ -280,25 +283,22 @@ def shares_of(totals: Sequence[float]) -> list[float]:
 
 
 def limited(totals: Sequence[float], at_most: Sequence[float]) -> list[float]:
-    """Shares of each and, last, of none of them, where each has so much at most."""
-    shares = shares_of(totals)
-    for at, most in enumerate(at_most):
-        shares = no_more_than(most, shares, at)
-    return shares
-
-
-def no_more_than(most: float, shares: Sequence[float], one: int) -> list[float]:
-    """The same where one of them, at that place, has so much at most. The last: none of these.
+    """Shares of each and, last, of none of them, where each has so much at most.
 
     So it is with "nothing is wrong" where a fact forbids it, and with a suspect that has only just
-    connected: of the states to which the weights are fitted few are like that.
+    connected: of the states to which the weights are fitted few are like that. What one may not
+    have is shared by the others.
     """
-    if shares[one] <= most:
-        return list(shares)
-    if shares[one] == 1:  # the others round to 0
-        return [*(most * (at == one) for at in range(len(shares) - 1)), 1 - most]
-    others = (1 - most) / (1 - shares[one])
-    return [most if at == one else share * others for at, share in enumerate(shares)]
+    shares, most = shares_of(totals), [*at_most, 1.0]
+    full: set[int] = set()
+    while over := {at for at, share in enumerate(shares) if at not in full and share > most[at]}:
+        full |= over
+        left = 1 - sum(most[at] for at in full)
+        free = sum(share for at, share in enumerate(shares) if at not in full)
+        if free == 0:  # the others round to 0
+            return [*(most[at] * (at in full) for at in range(len(totals))), left]
+        shares = [most[at] if at in full else s * left / free for at, s in enumerate(shares)]
+    return shares
 
 
 def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Weights) -> Suspect:

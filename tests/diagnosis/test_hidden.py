@@ -97,6 +97,42 @@ def test_a_consumer_that_has_only_just_connected_is_no_likely_suspect(
     assert sum(each.probability for each in suspects) == pytest.approx(1, abs=0.002)
 
 
+@pytest.mark.parametrize(("connected", "early"), [("900ms", True), ("6s", False)])
+def test_a_broker_is_no_likely_suspect_while_all_have_only_just_connected(
+    connected: str, early: bool
+) -> None:
+    """A Failover subscription sends nothing in the first second of a consumer."""
+    moments = dict.fromkeys(("connectedSince", "lastConsumedFlowTimestamp"), f"{connected} ago")
+    document = {
+        "samples": ["0s"],
+        "type": "Failover",
+        "subscription": {"msgBacklog": 568},
+        "consumers": {"w": {"availablePermits": 100, **moments}},
+    }
+    wrong = [each for each in HYPOTHESES if each.code != HEALTHY]
+    first = suspects_of(by_stats.subscription_view(observed(document)), wrong, {})[0]
+    assert first.code == "broker-read-stuck"
+    assert (first.probability <= ranking.EVEN) == early
+
+
+@pytest.mark.parametrize("connected", ["200ms", "20s"])
+def test_one_restart_is_no_likely_crash_loop(connected: str) -> None:
+    """Who is there was sent the oldest message, as others were before, and has just begun."""
+    moments = dict.fromkeys(("connectedSince", "lastConsumedFlowTimestamp"), f"{connected} ago")
+    moments["lastConsumedTimestamp"] = f"{connected} ago"
+    sent = {"msgBacklog": 270, "msgOutCounter": 560, "lastMarkDeleteAdvancedTimestamp": "30s ago"}
+    document = {
+        "samples": ["0s"],
+        "type": "Exclusive",
+        "topic": {"msgInCounter": 310},
+        "subscription": {**sent, "lastConsumedTimestamp": f"{connected} ago"},
+        "consumers": {"w": {"availablePermits": 730, "msgOutCounter": 270, **moments}},
+    }
+    said = diagnose(by_stats.subscription_view(observed(document)), RULES, limits_of(RULES))
+    [share] = [s.probability for s in said.suspects if s.code == "consumers-come-and-go"]
+    assert 0.3 < share <= ranking.EVEN
+
+
 @pytest.mark.parametrize("silent", [61, 240, 299, 301, 329])
 def test_a_hang_is_suspected_of_the_same_until_it_is_certain(silent: int) -> None:
     """Its queue filled up half a minute after its last sign, so that the check decides later."""

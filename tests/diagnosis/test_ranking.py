@@ -12,7 +12,7 @@ from pulsar_doctor.diagnosis import fitted
 from pulsar_doctor.diagnosis.answers import HEALTHY, NONE_OF_THESE
 from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.fitted import sure
-from pulsar_doctor.diagnosis.ranking import no_more_than, shares_of, suspects_of, total_of
+from pulsar_doctor.diagnosis.ranking import limited, shares_of, suspects_of, total_of
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.diagnosis.weighing import diagnose, weighed_by
@@ -153,12 +153,17 @@ def test_a_skipped_cause_is_neither_suspected_nor_ruled_out(skipped: str) -> Non
     assert any(skipped in {each.code for each in said.suspects} for said in diagnoses()[::5])
 
 
-@pytest.mark.parametrize("shares", [[1.0, 0.0], [0.0, 1.0, 0.0]])
-def test_what_a_suspect_of_all_may_not_have_is_with_no_known_cause(shares: list[float]) -> None:
-    cut = no_more_than(0.25, shares, shares.index(1.0))
-    assert cut[shares.index(1.0)] == 0.25
+@pytest.mark.parametrize("totals", [[800.0], [0.0, 800.0]])
+def test_what_a_suspect_of_all_may_not_have_is_with_no_known_cause(totals: list[float]) -> None:
+    cut = limited(totals, [0.25] * len(totals))
+    assert cut[totals.index(800.0)] == 0.25
     assert cut[-1] == 0.75
     assert sum(cut) == 1
+
+
+def test_several_that_may_not_have_more_leave_the_rest_to_the_others() -> None:
+    cut = limited([3.0, 2.5, 0.0], [0.5, 0.2, 1.0])
+    assert cut == pytest.approx([0.5, 0.2, 0.15, 0.15])
 
 
 @pytest.mark.parametrize(("seed", "most"), [(1021, 0.2), (1225, 0.5)])

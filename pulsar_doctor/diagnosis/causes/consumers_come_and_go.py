@@ -110,5 +110,6 @@ HYPOTHESIS = Hypothesis(
     "consumers connect, are sent messages, and leave before they acknowledge any, all the time",
     speaks_for=("undecided", "outlived", "went_round", "all_young"),
     if_undecided=True,
+    alike_once=True,
     confirmed="if another consumer is listed then, and was sent the same, this is the cause",
 )
