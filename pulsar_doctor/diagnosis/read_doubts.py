@@ -64,10 +64,15 @@ def doubt_of(case: Case) -> tuple[type[Unknown], str] | None:
 def _watch_on(case: Case) -> Iterator[str]:
     reads, seconds, still_for = case.reads, case.reads.seconds, case.limits["still_for"]
     count = len(reads.states)
-    if not case.view.watched or reads.samples <= 1:
+    if not case.view.watched:
         yield (
             "one sample does not decide: a healthy subscription looks the same; take several "
             "(--window 10s)"
+        )
+    elif reads.samples <= 1:
+        yield (
+            "one sample since the last movement does not decide; take a longer window "
+            "(--window 60s)"
         )
     if not count:
         yield "only the internal stats show whether the broker reads (--internal-stats)"
