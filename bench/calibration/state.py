@@ -63,7 +63,8 @@ def state(
     well = well_at_most(seen, said, facts)
     if said.status == "healthy":
         known = hypotheses_of(RULES, seen.sources)
-        left = hidden_cases(seen, known, {finding.code for finding in said.findings})
+        rest = {fact.consumer for fact in facts}
+        left = hidden_cases(seen, known, {finding.code for finding in said.findings}, rest)
     else:
         asked_for = undecided or said.status == "unknown"
         left = cases_of(seen, hypotheses_of(RULES), undecided) if asked_for else []

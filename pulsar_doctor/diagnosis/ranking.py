@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from pulsar_doctor.diagnosis import fitted
@@ -73,6 +73,13 @@ class Suspicion:
         if self.of.code == HEALTHY:
             return well
         return EVEN if self.is_early or self.of.alike_once else 1.0
+
+    def settled_apart_from(self, resting: Collection[str | None]) -> Suspicion:
+        """The same, without the clue that no check finds anything if it is about one of these."""
+        if self.consumer is None or self.consumer.label not in resting:
+            return self
+        clues = {key: clue for key, clue in self.clues.items() if key != NOTHING_FOUND}
+        return replace(self, clues=clues)
 
     def total(self, weights: Weights) -> float:
         """What its clues say together."""
@@ -153,23 +160,31 @@ def odds_of(
     hypotheses: Sequence[Hypothesis],
     known: Collection[str] = (),
     weights: Weights | None = None,
+    resting: Collection[str | None] = (),
 ) -> Odds:
     """How probable a problem is where no check finds or misses anything, and which one.
 
-    known: codes of what is reported as information.
+    known: codes of what is reported as information. resting: as in `hidden_cases`.
     """
     weights = fitted.weights() if weights is None else weights
-    return Odds(view, _ranked(hidden_cases(view, hypotheses, known), weights), weights)
+    return Odds(view, _ranked(hidden_cases(view, hypotheses, known, resting), weights), weights)
 
 
 def hidden_cases(
-    view: SubscriptionView, hypotheses: Sequence[Hypothesis], known: Collection[str] = ()
+    view: SubscriptionView,
+    hypotheses: Sequence[Hypothesis],
+    known: Collection[str] = (),
+    resting: Collection[str | None] = (),
 ) -> list[list[Suspicion]]:
-    """What nothing excludes though no check finds it; nothing where no check would report it."""
+    """What nothing excludes though no check finds it; nothing where no check would report it.
+
+    resting: labels of consumers with which messages rest for too long: of these no check speaks.
+    """
     if view.nothing_to_move:
         return []
     hidden = [each for each in hypotheses if not each.found_at_once and each.code not in known]
-    return cases_of(view, hidden, {}, settled=True)
+    groups = cases_of(view, hidden, {}, settled=True)
+    return [[case.settled_apart_from(resting) for case in group] for group in groups]
 
 
 def _ranked(

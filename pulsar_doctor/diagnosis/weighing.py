@@ -162,9 +162,10 @@ def _earned(
 ) -> Diagnosis:
     """Where no check finds or misses anything: healthy, unless a law or the odds forbid it."""
     hypotheses, own = hypotheses_of(causes, view.sources), limits[HEALTHY]
-    odds = odds_of(view, hypotheses, {each.code for each in found.findings})
-    by_odds = doubts_by_odds(odds.problem, own[PROBLEM_AT_MOST.name], odds.culprit)
     facts = tuple(resting(view, own))
+    known, rest = {each.code for each in found.findings}, {each.consumer for each in facts}
+    odds = odds_of(view, hypotheses, known, resting=rest)
+    by_odds = doubts_by_odds(odds.problem, own[PROBLEM_AT_MOST.name], odds.culprit)
     doubts = (*facts, *by_odds)
     if not doubts:
         hidden = _advised(view, odds.hidden, causes)

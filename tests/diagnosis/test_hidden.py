@@ -133,6 +133,26 @@ def test_one_restart_is_no_likely_crash_loop(connected: str) -> None:
     assert 0.3 < share <= ranking.EVEN
 
 
+def test_of_two_that_ask_for_one_message_the_one_that_hangs_with_it_is_named() -> None:
+    """None can be in its queue, and no check speaks of its silence: a law does."""
+    often = dict.fromkeys(("lastConsumedTimestamp", "lastAckedTimestamp"), "0s ago")
+    often["lastConsumedFlowTimestamp"] = "0s ago"
+    once = dict.fromkeys(often, "69s ago")
+    document = {
+        "samples": ["0s"],
+        "subscription": {"msgBacklog": 1, "unackedMessages": 1, "msgOutCounter": 464, **often},
+        "consumers": {
+            "w0": {"availablePermits": 0, "unackedMessages": 1, "msgOutCounter": 160, **once},
+            "w1": {"availablePermits": 1, "msgOutCounter": 304, "messageAckRate": 2.0, **often},
+        },
+    }
+    said = diagnose(by_stats.subscription_view(observed(document)), RULES, limits_of(RULES))
+    named = [each for each in said.suspects if each.code != HEALTHY]
+    assert (named[0].code, named[0].consumer, said.status) == ("permits-exhausted", "w0", "unknown")
+    assert named[0].probability > named[-1].probability, "more likely than no known cause"
+    assert "prefetch-hogging" in {each.code for each in said.ruled_out}
+
+
 @pytest.mark.parametrize("silent", [61, 240, 299, 301, 329])
 def test_a_hang_is_suspected_of_the_same_until_it_is_certain(silent: int) -> None:
     """Its queue filled up half a minute after its last sign, so that the check decides later."""

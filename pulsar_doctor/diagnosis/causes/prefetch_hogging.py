@@ -312,6 +312,10 @@ def _neighbours(hoard: Hoard, limits: Limits, idle_permits: int) -> tuple[Measur
     )
 
 
+def _none_queued(view: SubscriptionView, consumer: ConsumerView) -> str | None:
+    return "none can be in its queue" if consumer.queued.most == 0 else None
+
+
 HYPOTHESIS = Hypothesis(
     "{who} holds messages in its queue that idle consumers could process",
     speaks_for=(
@@ -320,6 +324,6 @@ HYPOTHESIS = Hypothesis(
     ),
     against=("neighbours_busy", "small_share", "lively", "flow_soon", "works"),
     excluded=("not_shared", "one_consumer", "waits", "nobody_takes"),
-    not_by=("holds_nothing",),
+    not_by=("holds_nothing", "holds_one", _none_queued),
     missing=("pace",),
 )  # fmt: skip
