@@ -1,8 +1,8 @@
 """Where a report is printed: a terminal of some width, or a pipe.
 
-In a pipe the sentences of a verdict are wrapped as for a ticket; its headline, a row of a table or
-of a list and a command to paste stay one line, to be searched, and no line ends in spaces. COLUMNS
-in the environment is a wish for a width of all of them.
+In a pipe sentences of a verdict are wrapped and tables fit, as for a ticket; its headline, a row of
+a list and a command to paste stay one line, to be searched, and no line ends in spaces. COLUMNS in
+the environment is a wish for a width of all of them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def console_on(out: TextIO) -> GatedConsole:
 def fits(console: GatedConsole, table: Table) -> bool:
     """Whether all columns have room as they are; where they have not, lines are easier to read."""
     endless = console.options.update(width=PIPE_WIDTH)
-    return Measurement.get(console, endless, table).maximum <= console.width
+    return Measurement.get(console, endless, table).maximum <= console.text_width
 
 
 def print_rows(console: GatedConsole, rows: Iterable[tuple[str, Text | str]], width: int) -> None:

@@ -12,7 +12,7 @@ from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome, Simulated
 from pulsar_doctor.report.pace import lever_rows, rounded_json
-from pulsar_doctor.report.paper import console_on, print_page, print_text
+from pulsar_doctor.report.paper import console_on, print_beside, print_page, print_text
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import (
@@ -44,14 +44,18 @@ def print_json(report: Simulated) -> None:
 def print_table(report: Simulated) -> None:
     """The table and what follows from it, on stdout."""
     console = console_on(stdout())
-    print_page(*_about(report))
+    for line in _about(report):
+        print_beside(console, "", line)
     if report.outcomes:
         utf = (console.encoding or "").startswith("utf")
         rows = [_row(each, report) for each in report.outcomes]
-        for part in drawn(rows, _columns(), View(console.width, utf, None, None)):
+        for part in drawn(rows, _columns(), View(console.text_width, utf, None, None)):
             console.print(part)
         print_text(LEGEND)
-    print_page(*_refused(report), *_consumers(report), *_formula_lines(report))
+    print_page(*_refused(report))
+    for head, text in _consumers(report):
+        print_beside(console, head, text)
+    print_page(*_formula_lines(report))
     if report.recommended is not None:
         console.print(Text(f"recommended: a receiver queue of {report.recommended}", style="bold"))
         print_page(f"  {reason(report)}", *_levers(report))
@@ -130,16 +134,15 @@ def _refused(report: Simulated) -> Iterator[str]:
     yield from (f"  {size}: not possible, {why}" for size, why in report.refused.items())
 
 
-def _consumers(report: Simulated) -> Iterator[str]:
+def _consumers(report: Simulated) -> Iterator[tuple[str, str]]:
     outcome = report.of_given
     if outcome is None:
         return
-    yield f"at {outcome.receiver_queue_size}, in the end:"
-    for consumer in outcome.consumers[:CONSUMERS_MOST]:
-        yield f"  {_consumer(consumer)}"
+    yield "", f"at {outcome.receiver_queue_size}, in the end:"
+    yield from (("  ", _consumer(consumer)) for consumer in outcome.consumers[:CONSUMERS_MOST])
     more = len(outcome.consumers) - CONSUMERS_MOST
     if more > 0:
-        yield f"  and {more} more"
+        yield "  ", f"and {more} more"
 
 
 def _consumer(consumer: ConsumerOutcome) -> str:

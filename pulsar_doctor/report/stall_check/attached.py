@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.numbers import REPORTED, Number, ReportedConsumer
 from pulsar_doctor.report.tables import TableColumn, TableRow, View, drawn
 from pulsar_doctor.report.words import client
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.printable import printable
 
 NOT_REPORTED = "-"
@@ -52,12 +52,12 @@ class ConsumerTables:
                 self._of_segments[where] += there
             yield diagnosis
 
-    def print_on(self, console: Console) -> None:
+    def print_on(self, console: GatedConsole) -> None:
         """In the order in which they were judged."""
         for where, consumers in self._seen:
             console.print(Text(f"\nconsumers of {printable(where)}", style="bold"))
             if consumers:
-                view = View(console.width, utf=True, first=None, last=None)
+                view = View(console.text_width, utf=True, first=None, last=None)
                 for part in drawn([{"consumer": each} for each in consumers], COLUMNS, view):
                     console.print(part)
             else:

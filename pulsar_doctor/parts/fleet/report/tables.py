@@ -108,7 +108,7 @@ def print_answer(out: TextIO, table: str, found: SqlAnswer, top: int) -> None:
     title, columns = COLUMNS[table]
     total = f"{len(found.rows):,}{'+' if found.more else ''}"
     console.print(f"{table}: {title} ({total})", markup=False, highlight=False)
-    view = View(console.width, console.encoding.lower().startswith("utf"), None, None)
+    view = View(console.text_width, console.encoding.lower().startswith("utf"), None, None)
     if found.rows:
         for each in drawn(found.rows[:top], columns, view):
             console.print(each)
