@@ -30,7 +30,7 @@ from pulsar_doctor.checkup.judge import Judge
 from pulsar_doctor.checkup.live import LiveRequest, kept_samples
 from pulsar_doctor.checkup.recorded import of_files as of_recorded
 from pulsar_doctor.checkup.redacting import Pseudonyms
-from pulsar_doctor.checkup.result import Checkup
+from pulsar_doctor.checkup.result import STOPPED, Checkup
 from pulsar_doctor.diagnosis.short_form import in_short
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.acks.persisting import SETTINGS
@@ -92,24 +92,34 @@ class BundleParts:
     left_out: tuple[str, ...] = ()  # why something that was requested is not in it
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What was judged, and the content of each file by its name."""
+
+    checkup: Checkup
+    files: Mapping[str, bytes]
+
+
 def of_live(
     request: LiveRequest, topics: Sequence[str], judge: Judge, parts: BundleParts
-) -> dict[str, bytes]:
+) -> Bundle:
     """Reads these topics over one window. judge: keeps views, may have a process or a capture.
 
     Raises DoctorError where nothing could be read.
     """
     with kept_samples(request, topics, judge, "put into a bundle") as (checkup, file):
         samples = file.read_bytes()
-    return bundle_of(checkup, samples, asyncio.run(_settings(request)), judge, parts)
+    settings = asyncio.run(_settings(request))
+    return Bundle(checkup, bundle_of(checkup, samples, settings, judge, parts))
 
 
-def of_files(files: SampleFiles, judge: Judge, parts: BundleParts, say: Say) -> dict[str, bytes]:
+def of_files(files: SampleFiles, judge: Judge, parts: BundleParts, say: Say) -> Bundle:
     """The same of what `stall-check --stats` takes: what the verdicts are made of, and no file.
 
     Raises InputError, DoctorError.
     """
-    return bundle_of(of_recorded(files, judge, say), b"", {}, judge, parts)
+    checkup = of_recorded(files, judge, say)
+    return Bundle(checkup, bundle_of(checkup, b"", {}, judge, parts))
 
 
 def bundle_of(
@@ -198,7 +208,8 @@ def _readme(case: SavedCase, verdicts: Iterable[str], files: Iterable[str]) -> I
     """The first file: what was seen, and what each file is."""
     head, made = case.head, (case.checked_at or "")[:19].replace("T", " ")
     yield f"A bundle of pulsar-doctor {__version__}, {made} UTC"
-    yield f"Watched for {duration(head.window_seconds)}, {many(head.samples, 'sample')}"
+    stopped = f"; {STOPPED}" if head.stopped else ""
+    yield f"Watched for {duration(head.window_seconds)}, {many(head.samples, 'sample')}{stopped}"
     yield "\nVerdicts"
     for judged, verdict in zip(case.subscriptions, verdicts, strict=True):
         yield printable(f"  {judged.view.subscription} on {judged.view.full_topic}: {verdict}")

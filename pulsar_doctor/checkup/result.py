@@ -19,6 +19,7 @@ from pulsar_doctor.evidence.process_report import ProcessReport
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
 REST = "(the rest)"  # of a fleet or a file, in place of a topic's name
 INTERRUPTED = 130  # the exit code after Ctrl-C
+STOPPED = "stopped by Ctrl-C: partial"
 STATUSES: tuple[Status, ...] = ("stalled", "unknown", "warning", "healthy")  # worst first
 
 

@@ -16,16 +16,20 @@ import click
 from pulsar_doctor import installed
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.wording.addresses import bare
-from pulsar_doctor.wording.gate import warn
+from pulsar_doctor.wording.gate import complain, warn
 from pulsar_doctor.wording.printable import many
 
 if TYPE_CHECKING:
     from pulsar_doctor.broker.sampling import SamplingPlan
     from pulsar_doctor.broker.settings import Settings
     from pulsar_doctor.checkup.live import LiveRequest
+    from pulsar_doctor.checkup.result import Checkup
     from pulsar_doctor.diagnosis.cause import Cause
     from pulsar_doctor.diagnosis.status import AcceptUnknown
     from pulsar_doctor.diagnosis.weighing import CauseLimits
+
+
+PARTIAL = "stopped by Ctrl-C: the verdicts use what was read until then"
 
 
 def settings(*, headed: bool = False) -> Settings:
@@ -166,6 +170,20 @@ def say_more(text: str) -> None:
     """Talk that only --verbose wants to hear."""
     if is_given("verbose"):
         say(text)
+
+
+def ended(checkup: Checkup, code: int, *, shown: bool = False) -> int:
+    """The exit code: 130 where Ctrl-C ended the window early, which is then printed on stderr.
+
+    shown: what was written says so itself.
+    """
+    from pulsar_doctor.checkup.result import INTERRUPTED
+
+    if not checkup.stopped:
+        return code
+    if not shown:
+        complain(PARTIAL)
+    return INTERRUPTED
 
 
 def accepted(unknown: int, accept: AcceptUnknown | None) -> None:

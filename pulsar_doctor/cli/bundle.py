@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import click
 
 from pulsar_doctor import installed
-from pulsar_doctor.cli._calls import checks, connected, live_request, say, settings, write_whole
+from pulsar_doctor.cli._calls import (
+    checks,
+    connected,
+    ended,
+    live_request,
+    say,
+    settings,
+    write_whole,
+)
 from pulsar_doctor.cli._commands import Sections
 from pulsar_doctor.cli._options import (
     connection_options,
@@ -102,7 +110,8 @@ def command(request: BundleRequest) -> int:
     pulsar-doctor report incident.tar.gz -o incident.html
 
     Exit codes: 0 the bundle is written, whatever the verdicts; 2 wrong usage, or FILE exists; 3
-    the topic could not be read, or FILE could not be written.
+    the topic could not be read, or FILE could not be written; 130 Ctrl-C ended the window: the
+    bundle contains what was read until then.
     """
     from pulsar_doctor.broker.sample_files import SampleFiles
     from pulsar_doctor.broker.samples.bundled import README, packed
@@ -119,17 +128,17 @@ def command(request: BundleRequest) -> int:
     )
     parts = BundleParts(Pseudonyms() if request.redact else None)
     if request.files:
-        files = of_files(SampleFiles(request.files, named=request.topics), judge, parts, say)
+        made = of_files(SampleFiles(request.files, named=request.topics), judge, parts, say)
     else:
         seconds = max(request.window_seconds, request.capture_seconds or 0)
         plan = SamplingPlan(seconds, request.interval_seconds)
         with ExitStack() as stack:
             where = stack.enter_context(connected(settings(headed=True)))
             judge, parts = _capturing(request, (judge, parts), where, stack)
-            files = of_live(live_request(where, plan), request.topics, judge, parts)
-    write_whole(request.output, packed(files))
-    print_page(*files[README].decode().splitlines())
-    return 0
+            made = of_live(live_request(where, plan), request.topics, judge, parts)
+    write_whole(request.output, packed(made.files))
+    print_page(*made.files[README].decode().splitlines())
+    return ended(made.checkup, 0, shown=True)
 
 
 def _check_source(request: BundleRequest) -> None:

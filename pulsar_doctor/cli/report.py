@@ -14,6 +14,7 @@ import click
 from pulsar_doctor.cli._calls import (
     checks,
     connected,
+    ended,
     live_request,
     say,
     say_more,
@@ -98,7 +99,8 @@ def command(request: ReportRequest) -> int:
 
     The extra [report] draws the charts; without it the page has all but these. Exit codes: 0 the
     page is written, whatever the verdict; 2 wrong usage or input that cannot be read; 3 where
-    something could not be read or written.
+    something could not be read or written; 130 Ctrl-C ended the window: the page shows what was
+    read until then.
     """
     from pulsar_doctor.checkup.incident import redacted
     from pulsar_doctor.checkup.judge import Judge
@@ -112,7 +114,7 @@ def command(request: ReportRequest) -> int:
     content = _content(incident, request.changes)
     write_whole(request.output, content)
     tell(f"{request.output}: {in_words(len(content))}")
-    return DoctorError.exit_code if incident.checkup.unreachable else 0
+    return ended(incident.checkup, DoctorError.exit_code if incident.checkup.unreachable else 0)
 
 
 def _incident(request: ReportRequest, judge: Judge) -> Incident:

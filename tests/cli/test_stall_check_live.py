@@ -472,10 +472,13 @@ def test_every_format_can_be_read_by_its_readers(check: Check) -> None:
 
 
 @contextmanager
-def running(broker: HttpBroker, *arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
+def running(
+    broker: HttpBroker, *arguments: str, command: str = "stall-check", **more: Any
+) -> Iterator[subprocess.Popen[str]]:
+    often = () if command == "report" else ("--interval", "100ms")
     started = subprocess.Popen(
-        [sys.executable, "-m", "pulsar_doctor", "stall-check", "--admin-url", broker.url,
-         "--interval", "100ms", *arguments],
+        [sys.executable, "-m", "pulsar_doctor", command, "--admin-url", broker.url,
+         *often, *arguments],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
            "env": environment()} | more,
     )  # fmt: skip
@@ -527,6 +530,24 @@ def test_what_ctrl_c_left_is_called_partial_on_paper_too() -> None:
     assert told.code == 130
     assert "stopped by Ctrl-C: partial" in told.out
     assert "STALLED" in told.out
+
+
+@pytest.mark.parametrize(("command", "window"), [("bundle", "--window"), ("report", "--for")])
+def test_ctrl_c_leaves_a_file_that_says_it_is_partial_and_no_exit_code_of_success(
+    check: Check, tmp_path: Path, command: str, window: str
+) -> None:
+    path = tmp_path / "incident"
+    long = ("held", window, "10m", "-o", str(path))
+    with cluster({"held": stuck()}) as broker, running(broker, *long, command=command) as process:
+        eventually(lambda: reads(broker, "held") > 3, 30)
+        told = ended(process, signal.SIGINT)
+    assert told.code == 130
+    assert "stopped by Ctrl-C" in told.err + told.out
+    again = check(None, "--case", str(path), "-o", "json")
+    assert (again.code, again.statuses) == (1, {"held": "stalled"})
+    assert "stopped by Ctrl-C" in again.err
+    with gzip.open(path) if command == "bundle" else path.open("rb") as whole:
+        assert b"stopped by Ctrl-C: partial" in whole.read()
 
 
 def test_a_second_ctrl_c_does_not_wait_for_a_broker_that_hangs() -> None:

@@ -14,6 +14,7 @@ import click
 
 from pulsar_doctor import installed
 from pulsar_doctor.cli._calls import (
+    PARTIAL,
     addresses_here,
     checks,
     connected,
@@ -196,6 +197,9 @@ def _again(file: str, request: StallCheckRequest) -> int:
     request = replace(request, changes=changes, skip=tuple(dict.fromkeys(skip)))
     checkup = of_case(case, _judge(request), request.topics, file, _progress(request))
     checkup.broker_version = request.broker_version or checkup.broker_version
+    if checkup.stopped:  # that call was; this one judges all of it
+        say(PARTIAL)
+        checkup.stopped = False
     return report(checkup, request)
 
 

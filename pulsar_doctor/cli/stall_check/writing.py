@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._calls import accepted, is_given, say
+from pulsar_doctor.cli._calls import accepted, ended, is_given, say
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.wording.gate import complain, stdout
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from pulsar_doctor.cli.stall_check.options import StallCheckRequest
     from pulsar_doctor.diagnosis.verdict import Diagnosis
     from pulsar_doctor.report.stall_check.wanted import Wanted
-
-
-PARTIAL = "stopped by Ctrl-C: these verdicts use what was read until then"
 
 
 def streams(request: StallCheckRequest) -> bool:
@@ -40,15 +37,10 @@ def early(request: StallCheckRequest) -> Callable[[Diagnosis], None] | None:
 
 def report(checkup: Checkup, request: StallCheckRequest) -> int:
     """Writes the verdicts; returns the exit code."""
-    from pulsar_doctor.checkup.result import INTERRUPTED
-
     require_something(checkup, request)
     write(checkup, request)
-    if not checkup.stopped:
-        return code(checkup.tally, request)
-    if not formats.carries(request.output, "notes"):
-        complain(PARTIAL)
-    return INTERRUPTED
+    shown = formats.carries(request.output, "notes")
+    return ended(checkup, code(checkup.tally, request), shown=shown)
 
 
 def require_something(checkup: Checkup, request: StallCheckRequest) -> None:

@@ -17,6 +17,7 @@ from pulsar_doctor.cli._calls import (
     addresses_here,
     checks,
     connected,
+    ended,
     is_given,
     live_request,
     say,
@@ -270,7 +271,6 @@ def _read(asking: LiveRequest, topics: Sequence[str], judge: Judge) -> Checkup:
 
 
 def _report(checkup: Checkup, request: ExamineRequest) -> int:
-    from pulsar_doctor.checkup.result import INTERRUPTED
     from pulsar_doctor.parts.examine import report as screen
     from pulsar_doctor.report.stall_check import formats
     from pulsar_doctor.report.stall_check.wanted import Wanted
@@ -296,6 +296,4 @@ def _report(checkup: Checkup, request: ExamineRequest) -> int:
         formats.write(request.output, checkup, stdout(), wanted=wanted)
     tally = checkup.tally
     accepted(tally.accepted(wanted.accept_unknown), wanted.accept_unknown)
-    if checkup.stopped:
-        return INTERRUPTED
-    return tally.exit_code(request.fail_on, request.accept_unknown)
+    return ended(checkup, tally.exit_code(request.fail_on, request.accept_unknown))

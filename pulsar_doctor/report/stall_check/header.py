@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pulsar_doctor.checkup.result import Checkup, Cluster
+from pulsar_doctor.checkup.result import STOPPED, Checkup, Cluster
 from pulsar_doctor.wording.durations import duration, moment_of
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -24,7 +24,7 @@ def _parts(checkup: Checkup) -> Iterator[str]:
     yield from _when(checkup)
     yield from _how(checkup)
     if checkup.stopped:
-        yield "stopped by Ctrl-C: partial"
+        yield STOPPED
 
 
 def _how(checkup: Checkup) -> Iterator[str]:
