@@ -32,6 +32,7 @@ class Earlier:
 
     file: str  # its name
     known: Mapping[tuple[str, str], tuple[Observed, Diagnosis]]
+    lacks: tuple[str, ...] = ()  # a sentence on requested topics that it has not
 
     def after(self, observed: Observed, now: Diagnosis) -> After:
         """What became of a subscription since."""

@@ -10,6 +10,7 @@ from pulsar_doctor.broker.stats.observed import Observed, TopicWindow
 from pulsar_doctor.broker.stats.topic import SubscriptionStats, TopicStats
 from pulsar_doctor.checkup.after import Earlier
 from pulsar_doctor.checkup.in_process import InProcess
+from pulsar_doctor.checkup.result import REST
 from pulsar_doctor.checkup.topic_notes import without_subscription
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.suppression import Suppression
@@ -92,6 +93,10 @@ class Judge:
         yield from self.earlier.gone(
             there, (each.full_topic for each in windows), self.subscription
         )
+
+    def not_compared(self) -> list[tuple[str, str]]:
+        """Why requested topics could not be compared with the earlier file."""
+        return [] if self.earlier is None else [(REST, why) for why in self.earlier.lacks]
 
     @staticmethod
     def unjudged(windows: Iterable[TopicWindow]) -> Iterator[tuple[str, str]]:

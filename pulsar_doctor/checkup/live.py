@@ -125,6 +125,7 @@ def of_topics(request: LiveRequest, topics: Sequence[str], judge: Judge) -> Chec
     checkup.stopped = stopping.requested
     checkup.not_loaded += sampled.not_loaded
     checkup.unreachable += [(unread.topic, unread.reason) for unread in sampled.unread]
+    checkup.unreachable += judge.not_compared()
     checkup.notes += kinds(sampled)
     checkup.notes += judge.gone(sampled.windows)
     checkup.notes += topic_notes(sampled.windows).of_letters(judge.subscription)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pulsar_doctor.broker.sample_files import SampleFiles
+from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_files
 from pulsar_doctor.broker.samples.files import called
 from pulsar_doctor.broker.samples.reading import is_called
@@ -126,6 +127,7 @@ def of_recognised(
     checkup.notes += topic_notes(windows).of_letters(judge.subscription)
     checkup.unreachable += [(REST, f"{why}, so others may be missing") for why in found.incomplete]
     checkup.unreachable += [] if windows else [(REST, NO_STATISTICS)]
+    checkup.unreachable += judge.not_compared()
     checkup.notes += (*logged.notes, *(note for each in found.brought for note in each.notes))
     judged = (each for window in windows for each in judge.verdicts(window))
     verdicts = dumped.noted(judged, checkup)
@@ -140,7 +142,7 @@ def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
     Raises InputError where it cannot be read, or has nothing of what is requested.
     """
     try:
-        kept = read_files(SampleFiles([file], named=topics))
+        kept, lacks = _kept(file, topics)
         missing = judge.missing(kept.windows)
     except InputError:
         raise
@@ -152,7 +154,19 @@ def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
         (observed.full_topic, observed.subscription): (observed, diagnosis)
         for observed, diagnosis in judge.judged(among_partitions(kept.windows))
     }
-    return Earlier(called(file), known)
+    return Earlier(called(file), known, lacks)
+
+
+def _kept(file: str, topics: Sequence[str]) -> tuple[ReadSamples, tuple[str, ...]]:
+    """What a file kept of these topics, and a sentence on those that it has not."""
+    try:
+        return read_files(SampleFiles([file], named=topics)), ()
+    except DoctorError as error:
+        every = read_files(SampleFiles([file])) if len(topics) > 1 else ReadSamples(())
+        names = [full(window) for window in every.windows]
+        if not any(is_called(name, each) for name in names for each in topics):
+            raise
+        return every, (f"not compared: {error}",)
 
 
 def _taken(windows: Sequence[TopicWindow]) -> Taken | None:

@@ -235,6 +235,25 @@ def test_a_subscription_that_has_gone_is_noted(check: Check, kept: str) -> None:
     assert any(note.endswith("is not there any more") for note in notes)
 
 
+def test_a_topic_that_the_file_lacks_is_said_and_the_others_are_compared(
+    check: Check, tmp_path: Path
+) -> None:
+    kept = str(tmp_path / "before.gz")
+    with cluster({"orders": states(HEALTHY)}) as broker:
+        assert check(broker, "orders", "--save", kept, *JSON).code == 0
+    there = {name: states(HEALTHY, later_seconds=9000) for name in ("orders", "refunds")}
+    with cluster(there) as broker:
+        told = check(broker, "orders", "refunds", "--after", kept, *JSON)
+        shown = check(broker, "orders", "refunds", "--after", kept)
+    subs = told.document["subscriptions"]
+    found = {each["topic"].rpartition("/")[2]: each["after"]["before"] for each in subs}
+    assert found == {"orders": "healthy", "refunds": None}
+    [lacks] = [each["reason"] for each in told.document["unreachable"]]
+    assert lacks.startswith(f"not compared: {kept} has no topic 'refunds'; it has ")
+    assert (told.code, shown.code) == (3, 3)
+    assert "has no topic 'refunds'" in " ".join(shown.out.split())
+
+
 def test_a_file_of_other_topics_is_wrong_input(check: Check, kept: str) -> None:
     with cluster({"refunds": stuck()}) as broker:
         told = check(broker, "refunds", "--after", kept)
