@@ -163,7 +163,7 @@ def _kept(file: str, topics: Sequence[str]) -> tuple[ReadSamples, tuple[str, ...
         return read_files(SampleFiles([file], named=topics)), ()
     except DoctorError as error:
         every = read_files(SampleFiles([file])) if len(topics) > 1 else ReadSamples(())
-        names = [full(window) for window in every.windows]
+        names = [window.full_topic for window in every.windows]
         if not any(is_called(name, each) for name in names for each in topics):
             raise
         return every, (f"not compared: {error}",)

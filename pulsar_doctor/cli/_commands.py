@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.spelling import near
 
 OPTIONS = "Options"
@@ -53,6 +55,17 @@ class TalkOption(click.Option):
     heading = "Verbosity"
 
 
+class DependentOption(click.Option):
+    """An option that changes nothing unless one of others is given, too.
+
+    needs: the names of these parameters.
+    """
+
+    def __init__(self, *names: Any, needs: tuple[str, ...], **more: Any) -> None:
+        super().__init__(*names, **more)
+        self.needs = needs
+
+
 class Sections(click.Command):
     """A command with a --help of one sentence, a few examples, and its options under headings.
 
@@ -62,6 +75,16 @@ class Sections(click.Command):
     context_class = HelpContext
     # heading -> names of parameters; what is in none comes next, then the connection
     sections: Mapping[str, tuple[str, ...]] = {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click's own step from words to values. Raises UsageError for what would be ignored."""
+        rest = super().parse_args(ctx, args)
+        params = self.get_params(ctx)
+        dependent = (each for each in params if isinstance(each, DependentOption))
+        for each in () if ctx.resilient_parsing else dependent:
+            if typed(each.name, ctx) and not any(typed(name, ctx) for name in each.needs):
+                raise click.UsageError(_lonely(each, params), ctx)
+        return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first sentence and examples, or everything."""
@@ -94,6 +117,18 @@ class Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, a list for each heading."""
         write_options(ctx, formatter, self.sections)
+
+
+def typed(name: str | None, ctx: click.Context | None = None) -> bool:
+    """Whether the user gave a parameter of this call, so that it is not its default."""
+    source = (ctx or click.get_current_context()).get_parameter_source(name or "")
+    return source is not None and source is not ParameterSource.DEFAULT
+
+
+def _lonely(param: DependentOption, params: Iterable[click.Parameter]) -> str:
+    named = {each.name: max(each.opts, key=len) for each in params}
+    others = listed([named[name] for name in param.needs], len(named), " or ")
+    return f"{named[param.name]} needs {others}; add {'it' if len(param.needs) == 1 else 'one'}"
 
 
 def write_options(

@@ -13,7 +13,7 @@ import click
 
 from pulsar_doctor import installed
 from pulsar_doctor.cli import _completing
-from pulsar_doctor.cli._commands import ConnectionOption, TalkOption
+from pulsar_doctor.cli._commands import ConnectionOption, DependentOption, TalkOption
 from pulsar_doctor.cli._types import DURATION, SIZE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,8 +101,15 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def option(*names: str, **more: Any) -> Any:
-    """A field of a request that is an option of click's; the parameter is named as the field."""
-    return field(metadata={"adds": [partial(click.option, *names, **more)]})
+    """A field of a request that is an option of click's; the parameter is named as the field.
+
+    needs: fields without which it would change nothing; one of them has to be given, too.
+    """
+    return field(metadata={"adds": [partial(click.option, *names, **_as_dependent(more))]})
+
+
+def _as_dependent(more: dict[str, Any]) -> dict[str, Any]:
+    return {"cls": DependentOption} | more if "needs" in more else more
 
 
 def argument(**more: Any) -> Any:
@@ -153,8 +160,10 @@ def adding(**request_fields: Any) -> Callable[[F], F]:
 
 check_options = together(  # those of parts; `given` in _calls has their values
     *(
-        click.option(name, expose_value=False, callback=_remember, **how)
-        for table in ("VERDICT", "WATCH")
+        click.option(
+            name, expose_value=False, callback=_remember, **_as_dependent({**needs, **how})
+        )
+        for table, needs in (("VERDICT", {}), ("WATCH", {"needs": ("watch",)}))
         for name, how in installed.offered("offers", table).items()
     )
 )

@@ -21,7 +21,7 @@ from pulsar_doctor.cli._calls import (
     settings,
     write_whole,
 )
-from pulsar_doctor.cli._commands import Sections
+from pulsar_doctor.cli._commands import Sections, typed
 from pulsar_doctor.cli._options import (
     connection_options,
     interval_option,
@@ -72,7 +72,7 @@ class BundleRequest:
         help="Also examine this running client, as `examine` does: from outside.",
     )
     attach: bool = option(
-        "--attach", is_flag=True,
+        "--attach", is_flag=True, needs=("pid",),
         help="With --examine: also read inside the process, after saying what that does.",
     )
     window_seconds: float = window_option(default="10s", help="How long the broker is watched.")
@@ -145,15 +145,16 @@ def _check_source(request: BundleRequest) -> None:
     """Raises InputError where neither a topic nor a file is named, or both a file and a client."""
     if not (request.topics or request.files):
         raise InputError("name a TOPIC, or give --stats FILE")
-    if request.files and (request.capture_seconds is not None or request.pid is not None):
-        raise InputError("--capture and --examine are of a live broker: leave out --stats")
+    live = {"--capture": "capture_seconds", "--examine": "pid"}
+    live |= {"--window": "window_seconds", "--interval": "interval_seconds"}
+    for which, name in live.items() if request.files else ():
+        if typed(name):
+            raise InputError(f"{which} is of a live broker, and --stats uses none; leave one out")
 
 
 def _process(request: BundleRequest) -> InProcess | None:
     """What is seen of the process from now on. Raises InputError where there is none."""
     if request.pid is None:
-        if request.attach:
-            raise InputError("--attach needs --examine PID")
         return None
     require_linux("bundle --examine", "run it on the machine of the process")
     from pulsar_doctor.checkup.in_process import InProcess

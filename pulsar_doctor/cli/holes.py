@@ -10,7 +10,7 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli._calls import connected, say, settings
-from pulsar_doctor.cli._commands import Sections
+from pulsar_doctor.cli._commands import DependentOption, Sections
 from pulsar_doctor.cli._options import (
     connection_options,
     fail_on_option,
@@ -65,6 +65,8 @@ class HolesRequest:
         ),
         click.option(
             "--at",
+            cls=DependentOption,
+            needs=("internal_files", "stats_files", "trace_dir"),
             metavar="TIME",
             help="When the file was taken, by the broker's clock; with --trace: as it was then.",
         ),
@@ -77,6 +79,7 @@ class HolesRequest:
     )
     batch_index_acks: Literal["yes", "no"] | None = option(
         "--batch-index-acks",
+        needs=("trace_dir",),
         type=click.Choice(["yes", "no"]),
         help="With --trace: whether the broker keeps acknowledgements of single messages of a "
         "batch (acknowledgmentAtBatchIndexLevelEnabled), where the trace does not know it.",
@@ -128,10 +131,6 @@ def _refuse_contradictions(request: HolesRequest) -> None:
         raise InputError("--trace and files of stats are two sources; give one of them")
     if request.namespaces and (request.topics or request.files or trace):
         raise InputError("--namespace asks a broker for all topics; leave it out, or all else")
-    if request.files.at is not None and not (request.files or trace):
-        raise InputError("--at is the time of a file or in a trace; it needs one")
-    if request.batch_index_acks is not None and not trace:
-        raise InputError("--batch-index-acks is about a trace; it needs --trace DIR")
     if not (request.topics or request.files or trace or request.namespaces):
         raise InputError(
             "name a TOPIC, or give --namespace NS, --internal-stats FILE or --trace DIR"

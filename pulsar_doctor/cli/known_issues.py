@@ -121,7 +121,9 @@ def show(name: str, output: str) -> None:
     "--stats", "files", metavar="FILE", multiple=True,
     help="Read clients from statistics in this file, and ask no broker.",
 )  # fmt: skip
-@adding(broker_version=broker_version_option(), output=output_option("table", "json"))
+@adding(
+    broker_version=broker_version_option(needs=("files",)), output=output_option("table", "json")
+)
 @connection_options
 def check(
     topics: tuple[str, ...], files: tuple[str, ...], broker_version: str | None, output: str
@@ -146,8 +148,6 @@ def check(
 
     if files and topics:
         raise InputError("name topics, or give --stats; not both")
-    if broker_version and not files:
-        raise InputError("--broker-version needs --stats: a live broker reports its own version")
     if files:
         cluster, used = None, of_files(files, broker_version)
     else:

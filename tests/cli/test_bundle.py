@@ -188,7 +188,7 @@ def test_what_a_process_shows_is_in_the_case(
 
 def test_attach_needs_a_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = run(["bundle", "orders", "--attach", "-o", str(tmp_path / "x.tar.gz")])
-    assert (code, "--attach needs --examine PID" in capsys.readouterr().err) == (2, True)
+    assert (code, "--attach needs --examine; add it" in capsys.readouterr().err) == (2, True)
 
 
 def test_packets_that_cannot_be_read_are_named_as_left_out(collect: Collect) -> None:

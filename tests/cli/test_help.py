@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulsar_doctor.cli import GROUPS, cli, module_of
-from pulsar_doctor.cli._commands import ConnectionOption, Sections, TalkOption
+from pulsar_doctor.cli._commands import ConnectionOption, DependentOption, Sections, TalkOption
 from tests import manpages
 
 PROGRAM = click.Context(cli)
@@ -61,7 +61,7 @@ def test_help_is_a_sentence_examples_and_options_with_the_connection_last(name: 
 @pytest.mark.parametrize("name", LEAVES)
 def test_options_that_are_many_stand_under_headings(name: str) -> None:
     command = LEAVES[name]
-    own = [p for p in command.params if type(p) is click.Option and not p.hidden]
+    own = [p for p in command.params if type(p) in (click.Option, DependentOption) and not p.hidden]
     assert isinstance(command, Sections)
     known = {each for names in command.sections.values() for each in names}
     assert known <= {p.name for p in own}, "a heading names an option that is not there"

@@ -125,9 +125,12 @@ def test_warnings_fail_only_when_asked(files: Any) -> None:
     [
         ((), "name a TOPIC, or give"),
         (("t", "--namespace", "a/b"), "leave it out"),
-        (("t", "--at", "2026-08-01T12:00:00Z"), "needs one"),
+        (
+            ("t", "--at", "2026-08-01T12:00:00Z"),
+            "--at needs --internal-stats, --stats or --trace; add one",
+        ),
         (("--trace", "x", "--internal-stats", "y"), "two sources"),
-        (("t", "--batch-index-acks", "no"), "needs --trace DIR"),
+        (("t", "--batch-index-acks", "no"), "--batch-index-acks needs --trace; add it"),
         (("--internal-stats", "/nowhere"), "cannot read /nowhere"),
         (("--internal-stats", "STATS"), "give it with --stats"),
         (("--internal-stats", "WRONG"), "s on unknown: these are no acknowledged ranges"),

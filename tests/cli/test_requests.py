@@ -12,7 +12,8 @@ import click
 import pytest
 
 from pulsar_doctor.broker.settings import Settings
-from pulsar_doctor.cli import cli
+from pulsar_doctor.cli import cli, run
+from pulsar_doctor.cli._commands import DependentOption
 from pulsar_doctor.diagnosis import status as diagnosis
 from pulsar_doctor.trace.ring import RingLimits
 
@@ -132,19 +133,60 @@ def test_what_is_not_typed_has_the_type_of_its_field(name: str) -> None:
     assert wrong == {}
 
 
+def as_typed(option: click.Option) -> list[str]:
+    """The option with a value that it takes."""
+    sample = SAMPLES.get(option.type.name, CHECKED.get(option.name or "", "a=b"))
+    if isinstance(option.type, click.Choice):
+        sample = option.type.choices[-1]
+    return [option.opts[-1], *([] if option.is_flag else [sample])]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_typed_has_the_type_of_its_field(name: str) -> None:
     hints = takes(COMMANDS[name])
-    for option in options(COMMANDS[name]):
-        sample = (
-            []
-            if option.is_flag
-            else [SAMPLES.get(option.type.name, CHECKED.get(option.name or "", "a=b"))]
-        )
-        if isinstance(option.type, click.Choice):
-            sample = [option.type.choices[-1]]
-        given = typed(name, option.opts[-1], *sample)
+    named = {option.name: option for option in options(COMMANDS[name])}
+    for option in named.values():
+        beside = option.needs[:1] if isinstance(option, DependentOption) else ()
+        words = [word for each in beside for word in as_typed(named[each])]
+        given = typed(name, *words, *as_typed(option))
         assert fits(given[option.name or ""], hints[option.name or ""]), option.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_that_would_change_nothing_is_refused(name: str) -> None:
+    given = [word for each in NEEDED.get(name, []) for word in each.split("=")]
+    named = {each.name: each for each in COMMANDS[name].params}
+    for option in named.values():
+        if not isinstance(option, DependentOption):
+            continue
+        needed = [max(named[each].opts, key=len) for each in option.needs]
+        if not {*needed}.isdisjoint(given):
+            continue
+        with pytest.raises(click.UsageError) as refused:
+            typed(name, *as_typed(option))
+        said = refused.value.format_message()
+        assert said.startswith(f"{max(option.opts, key=len)} needs {needed[0]}")
+        assert all(each in said for each in needed)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("stall-check --stats f --window 5s", "--window needs a broker"),
+        ("stall-check --stats f --concurrency 2", "--concurrency needs a broker"),
+        ("report tests/states/4.0.8/ack-hole.jsonl.gz --for 2s", "--for has no effect on a rec"),
+        ("report orders --topic other", "--topic has no effect on a live topic"),
+        ("report orders --proven-only", "--proven-only has no effect on a live topic"),
+        ("bundle --stats f --interval 2s -o new.tar.gz", "--interval is of a live broker"),
+        ("bundle --stats f --examine 1 -o new.tar.gz", "--examine is of a live broker"),
+        ("capture f --trace new --for 2s", "--for ends a live capture"),
+    ],
+)
+def test_what_has_no_effect_on_this_source_is_refused(
+    capsys: pytest.CaptureFixture[str], words: str, says: str
+) -> None:
+    assert run(words.split()) == 2
+    assert f"pulsar-doctor: {says}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

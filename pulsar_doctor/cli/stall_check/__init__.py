@@ -24,7 +24,7 @@ from pulsar_doctor.cli._calls import (
     say_more,
     settings,
 )
-from pulsar_doctor.cli._commands import Sections
+from pulsar_doctor.cli._commands import Sections, typed
 from pulsar_doctor.cli._options import check_options, connection_options, taking
 from pulsar_doctor.cli.stall_check.options import SECTIONS, StallCheckRequest, refuse_contradictions
 from pulsar_doctor.cli.stall_check.writing import (
@@ -161,8 +161,6 @@ def command(request: StallCheckRequest) -> int:
 
 def _check(request: StallCheckRequest) -> int:
     refuse_contradictions(request)
-    for name in () if request.watch else given("WATCH"):
-        raise InputError(f"--{name} needs --watch; add it")
     live = (request.topics or request.fleet) and not request.files
     for name in () if live else given("VERDICT"):
         raise InputError(f"--{name} compares what a broker reports now; name topics, and no file")
@@ -279,7 +277,7 @@ def _of_both(where: Settings, trace: ReadTrace, both: Judge, request: StallCheck
 def _of_files(judge: Judge, request: StallCheckRequest) -> Checkup:
     from pulsar_doctor.checkup.recorded import of_files
 
-    apart = request.interval_seconds if _is_typed("interval_seconds") else None
+    apart = request.interval_seconds if typed("interval_seconds") else None
     files = replace(request.files, named=request.topics, apart_seconds=apart)
     return of_files(files, judge, say, _progress(request))
 
@@ -298,12 +296,6 @@ def _progress(request: StallCheckRequest) -> ProgressBar:
     from pulsar_doctor.report.progress import ProgressBar
 
     return ProgressBar(quiet=is_given("quiet") or streams(request))
-
-
-def _is_typed(name: str) -> bool:
-    """Whether an option was given, and is not its default."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _of_broker(

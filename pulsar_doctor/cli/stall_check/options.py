@@ -11,6 +11,7 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli import _completing
+from pulsar_doctor.cli._commands import DependentOption, typed
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     broker_version_option,
@@ -89,11 +90,12 @@ class StallCheckRequest:
         help="All topics of all namespaces that these credentials can list.",
     )
     load_topics: bool = option(
-        "--load-topics", is_flag=True,
+        "--load-topics", is_flag=True, needs=("namespaces", "everything"),
         help="Also read topics that no broker has loaded, which loads them.",
     )
     system_topics: bool = option(
-        "--system-topics", is_flag=True, help="Include Pulsar's own topics."
+        "--system-topics", is_flag=True, needs=("namespaces", "everything"),
+        help="Include Pulsar's own topics.",
     )
     concurrency: int = option(
         "--concurrency", type=click.IntRange(1, 512), default=32, show_default=True,
@@ -117,7 +119,7 @@ class StallCheckRequest:
             "--stats it tells what cursors alone can.",
         ),
         click.option(
-            "--at",
+            "--at", cls=DependentOption, needs=("stats_files", "internal_files"),
             metavar="TIME",
             help="When the last file was taken, by the broker's clock. Without it the file's own "
             "time counts, if the newest moment in it is at most 2 s older.",
@@ -128,7 +130,9 @@ class StallCheckRequest:
         help="Read nothing but the metrics of one broker (http://HOST:8080/metrics/), three times "
             "in the window; what they do not report stays unknown.",
     )
-    broker_version: str | None = broker_version_option()
+    broker_version: str | None = broker_version_option(
+        needs=("stats_files", "internal_files", "metrics_url", "trace_dir", "case_file")
+    )
     after: str | None = option(
         "--after", metavar="FILE",
         help="Check whether a remedy has worked: compare with an earlier file of --save or "
@@ -139,7 +143,7 @@ class StallCheckRequest:
         help="Judge a trace that `tap`, `capture` or `consume` recorded, or the one in a bundle; "
             "with a TOPIC or --stats, together with the broker's statistics.",
     )
-    proven_only: bool = proven_only_option()
+    proven_only: bool = proven_only_option(needs=("trace_dir",))
     case_file: str | None = option(
         "--case", metavar="FILE",
         help="Give again the verdicts of a case that somebody sent: a bundle, an incident page, or "
@@ -164,7 +168,7 @@ class StallCheckRequest:
         "time. A verdict gets worse at once, and better when two checks in a row say so.",
     )
     every_seconds: float = option(
-        "--every", type=DURATION, default="30s", show_default=True,
+        "--every", type=DURATION, default="30s", show_default=True, needs=("watch",),
         help="With --watch: time between two checks, at least 5s.",
     )
     decide: bool = option(
@@ -173,7 +177,7 @@ class StallCheckRequest:
             "what is known.",
     )
     decide_seconds: float = option(
-        "--decide-within", type=DURATION, default="90s", show_default=True,
+        "--decide-within", type=DURATION, default="90s", show_default=True, needs=("decide",),
         help="With --decide: how long at most.",
     )
     consumers: bool = option(
@@ -207,12 +211,6 @@ def refuse_contradictions(request: StallCheckRequest) -> None:
         raise InputError(
             "--watch reads a broker again and again, and a trace does not change; leave one out"
         )
-    if request.proven_only and not trace:
-        raise InputError("--proven-only leaves out a part of a trace; it needs --trace")
-    if request.broker_version and not (request.files or trace or case or request.metrics_url):
-        raise InputError("--broker-version needs --stats or --trace: a live broker reports its own")
-    if request.files.at is not None and not request.files:
-        raise InputError("--at is the time of a file; it needs --stats")
     if request.namespaces and request.everything:
         raise InputError("--all is every namespace; leave it out, or leave out --namespace")
     if request.topics and request.fleet:
@@ -272,6 +270,11 @@ def _refuse_of_a_broker(request: StallCheckRequest, source: str, uses: str = "no
         "--system-topics": request.system_topics,
         "--save": request.save,
         "--watch": request.watch,
+    }
+    watches = request.metrics_url is not None
+    given |= {
+        "--window": typed("window_seconds") and not watches,
+        "--concurrency": typed("concurrency"),
     }
     _refuse_any(given, f"{{}} needs a broker, and {source} uses {uses}; leave one out")
 

@@ -53,10 +53,6 @@ def _wrong(run: RunRequest) -> Iterator[tuple[bool, str]]:
         "use --type exclusive or failover",
     )
     yield from _wrong_acks(run)
-    yield (
-        run.delay_from != "publish" and not run.receiver_delay_seconds,
-        "--delay-from needs --receiver-delay",
-    )
     manual = run.permits == "manual"
     yield (
         manual and run.engine != WIRE,

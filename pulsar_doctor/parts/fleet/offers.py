@@ -15,16 +15,19 @@ WATCH = {
         "help": "With --watch: record verdicts and numbers as Parquet in this folder, for `fleet`.",
     },
     "--keep-for": {
+        "needs": ("keep",),
         "metavar": "DURATION",
         "type": DURATION,
         "help": "With --keep: delete what is older; default: 90d.",
     },
     "--keep-size": {
+        "needs": ("keep",),
         "metavar": "SIZE",
         "type": SIZE,
         "help": "With --keep: delete the oldest beyond so many bytes; default: 10GiB.",
     },
     "--keep-hosts": {
+        "needs": ("keep",),
         "is_flag": True,
         "default": None,
         "help": "With --keep: record hosts of consumers as they are, not as pseudonyms.",

@@ -104,9 +104,7 @@ def beside(options: Mapping[str, Any], *, named: bool, every: float) -> Iterator
 
     options: of the call. every: seconds.
     """
-    folder = options.get("keep")
-    if folder is None:
-        raise InputError(f"--{next(iter(options)).replace('_', '-')} needs --keep DIR; add it")
+    folder = options["keep"]
     with needing("trace", "recording a watch"):
         from pulsar_doctor.parts.fleet import journal
     root = Path(folder)

@@ -289,7 +289,7 @@ def test_a_watch_records_verdicts_that_another_program_reads(replayed: str, tmp_
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--keep-for", "1d"], "--keep-for needs --keep DIR; add it"),
+        (["--keep-for", "1d"], "--keep-for needs --keep; add it"),
         (["--keep", "/dev/null/x"], "cannot record in /dev/null/x: Not a directory"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_run_lasts_for_two_refills_of_its_largest_queue() -> None:
         ((), "--rate 100/s, --backlog 1000 or --from-trace DIR"),
         (("--rate", "fast"), "'fast' is not a rate"),
         (("--rate", "0/s"), "'0/s' is not a rate"),
-        (("--rate", "1/s", "--topic", "t"), "goes with --from-trace"),
+        (("--rate", "1/s", "--topic", "t"), "--topic needs --from-trace; add it"),
         (("--rate", "1000000/s"), "60,000,000 messages are more than"),
         (("--backlog", "5", "-n", "6"), "need a --rate"),
         (("--backlog", "5", "--type", "exclusive", "--consumers", "2"), "takes one consumer"),

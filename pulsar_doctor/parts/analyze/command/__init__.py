@@ -107,8 +107,6 @@ def command(request: AnalyzeRequest) -> int:
     bucket_us = _microseconds(request.bucket, "--bucket")
     where = where_of(request, "analyzing traces")
     _refuse_a_part(request)
-    if request.save_format != "parquet" and not request.save_dir:
-        raise InputError(f"--format {request.save_format} is for --save; give that, too")
     if request.output == "jsonl" and request.sql is None:
         raise InputError("-o jsonl is for --sql; an analysis is one document: -o json")
     return _analyze(where, bucket_us, request)

@@ -89,7 +89,7 @@ class AnalyzeRequest(AnsweredBySpark):
     )
     save_format: Literal["parquet", "iceberg", "delta"] = option(
         "--format", type=click.Choice(["parquet", "iceberg", "delta"]),
-        default="parquet", show_default=True,
+        default="parquet", show_default=True, needs=("save_dir",),
         help="--save: as tables of Iceberg (DIR is CATALOG.NAMESPACE) or Delta Lake, if Spark has "
         "it; see docs/saved.md.",
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from pulsar_doctor.cli._commands import DependentOption
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     option,
@@ -122,6 +123,7 @@ work_options = together(
     ),
     click.option(
         "--nack-delay", "nack_delay_seconds", type=DURATION, default="1s", show_default=True,
+        cls=DependentOption, needs=("nack_share",),
         help="Redeliver them after this time; on exclusive and failover subscriptions everything "
             "unacknowledged is redelivered with them.",
     ),
@@ -131,5 +133,8 @@ delay_options = together(
         "--receiver-delay", "receiver_delay_seconds", type=DURATION, multiple=True,
         help="Deliver a message when it is this old; several values take turns by entry.",
     ),
-    _choice("--delay-from", "From when on its age is counted.", "publish", "receipt"),
+    _choice(
+        "--delay-from", "From when on its age is counted.", "publish", "receipt",
+        cls=DependentOption, needs=("receiver_delay_seconds",),
+    ),
 )  # fmt: skip

@@ -75,9 +75,12 @@ class SimulateRequest:
         help="Arrivals and times of a trace instead.",
     )
     topic: str | None = option(
-        "--topic", help="With --from-trace: only this topic; its last part is enough."
+        "--topic", needs=("trace_dir",),
+        help="With --from-trace: only this topic; its last part is enough.",
     )
-    subscription: str | None = only_subscription_option(help="With --from-trace: only this one.")
+    subscription: str | None = only_subscription_option(
+        needs=("trace_dir",), help="With --from-trace: only this one."
+    )
     output: Literal["table", "json"] = output_option("table", "json")
     # fmt: on
 
@@ -96,9 +99,6 @@ def refuse_contradictions(request: SimulateRequest) -> None:
     if request.trace_dir is not None:
         _refuse_numbers(request)
         return
-    for which, name in (("--topic", request.topic), ("--subscription", request.subscription)):
-        if name is not None:
-            raise click.UsageError(f"{which} goes with --from-trace")
     if request.rate is None and request.backlog is None:
         raise click.UsageError(
             "give what arrives: --rate 100/s, --backlog 1000 or --from-trace DIR"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from pulsar_doctor.checkup.expected import AckedWanted, Expected
+from pulsar_doctor.cli._commands import DependentOption
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     argument,
@@ -114,6 +115,7 @@ class TapRequest:
         ),
         click.option(
             "--expect-within", "within_seconds", metavar="DURATION", type=DURATION,
+            cls=DependentOption, needs=("consumers", "acked"),
             help="Fail unless the consumers and the N acknowledgements arrive within this time; "
                 "with all: each within this time after its delivery.",
         ),
@@ -123,7 +125,7 @@ class TapRequest:
         "--seal-every", type=DURATION, default="60s", show_default=True,
         help="Write a Parquet segment at least this often.",
     )
-    ring_seconds: float | None = ring_option()
+    ring_seconds: float | None = ring_option(needs=("trace_dir",))
     max_bytes: int | None = max_bytes_option()
     compare_broker: bool = option(
         "--compare-broker", is_flag=True,
