@@ -23,6 +23,8 @@ the odds a problem is improbable: at most `problem_at_most`, a measured share (s
   acknowledged in the first third of its life only: for twice as long as it did, and at least for
   `first_ack_within`, as one that never did. Where others acknowledge as they go: for 30 seconds and
   ten times their longest gap;
+- held by a consumer that acknowledges half of what it is sent at most, and sent before its last
+  acknowledgement: as many as come in 7.5 minutes. After a checkpoint only what came since is left;
 - held by a silent consumer, while no message waits by the backlog: for `first_ack_within`. They
   expired or were skipped while it held them, or one of the two counters is wrong;
 - due, while a consumer has permits: for 5 seconds of a window. Delayed messages and open

@@ -21,7 +21,9 @@ from pulsar_doctor.diagnosis.thresholds import (
     QUIET_AFTER,
 )
 from pulsar_doctor.evidence.ack_wait import UNUSUAL
+from pulsar_doctor.evidence.balance import LONGEST_BURST
 from pulsar_doctor.evidence.consumer import ConsumerView
+from pulsar_doctor.evidence.in_hand import FAR_SLOWER
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
@@ -181,6 +183,26 @@ def acks_stopped(
     return SilentHolder(worded("acks_stopped", each, kept=kept), each.label)
 
 
+def _keeps_longer(view: SubscriptionView, within: float) -> Iterator[Rests]:
+    """A consumer acknowledges, and left messages behind that took longer to come than a burst.
+
+    After a checkpoint only those are left that came since. A worker that is sent far more than it
+    finishes falls behind, though no silence of it is long.
+    """
+    longest = max(LONGEST_BURST, within)
+    for each in view.served:
+        since, rate = each.since_last_ack, each.msg_rate_out or 0.0
+        busy = rate >= SENT_EVENLY * (sent_at(each) or 0.0)  # or what it holds came faster
+        outpaced = rate > FAR_SLOWER * (each.message_ack_rate or 0.0) and busy
+        if since is None or not since.exact or not outpaced or view.pending_acks:
+            continue
+        batch = max(1, (each.entry_messages_most or 0) // 2)
+        older = max(each.holds, with_it_or_due(view, each) * batch) - rate * since.seconds
+        if older > IN_HAND.default and older >= longest * rate:
+            kept = duration(older / rate)
+            yield Rests(worded("keeps_longer", each, older=round(older), kept=kept), each.label)
+
+
 def _rests_beside_others(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
     """A consumer holds older messages in silence while others acknowledge as they go."""
     pause = within if within > FIRST_ACK_WITHIN.default else PAUSE_SECONDS
@@ -286,5 +308,6 @@ HOLDERS = (
     _never_acknowledged,
     _gives_back,
     _acks_have_stopped,
+    _keeps_longer,
     _rests_beside_others,
 )

@@ -253,6 +253,10 @@ OF_PLACES = {
         "{label} has acknowledged nothing for {since_last_ack}, though it holds at least "
         "{kept:older messages}"
     ),
+    "keeps_longer": (
+        "{label} has not acknowledged about {older:messages} that it was sent before its last "
+        "acknowledgement, as many as come in {kept}"
+    ),
     "held_without_backlog": (
         "{label} holds {held:messages}[ and has not moved for {since}], but the backlog is 0: "
         "they expired or were skipped, or a counter is wrong"
