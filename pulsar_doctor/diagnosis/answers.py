@@ -16,6 +16,8 @@ SEVERITIES: tuple[Severity, ...] = ("stalled", "warning", "info")
 
 HEALTHY, NONE_OF_THESE = "healthy", "none-of-these"  # codes of suspects that are not causes
 UNDECIDED = "undecided"  # the name of a clue: that the check of a cause could not decide
+LIKELY = 0.6  # from this share on a suspect is called likely
+POSSIBLE = 0.15  # from this share on a suspect is called possible, and shown beside healthy
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,18 @@ class Suspect:
     def causes(self) -> str:
         """`paused or permit-leak`: what its probability is of."""
         return f"{self.alike} or {self.code}" if self.alike else self.code
+
+    @property
+    def likelihood(self) -> Literal["likely", "possible", "unlikely"]:
+        """In a word."""
+        if self.probability >= LIKELY:
+            return "likely"
+        return "possible" if self.probability >= POSSIBLE else "unlikely"
+
+    @property
+    def share(self) -> str:
+        """The probability in per cent; never quite all, nor quite nothing."""
+        return f"{min(max(self.probability, 0.01), 0.99):.0%}"
 
     def document(self) -> dict[str, object]:
         """The suspect as JSON."""

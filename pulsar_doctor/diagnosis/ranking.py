@@ -17,6 +17,7 @@ from pulsar_doctor.diagnosis import fitted
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     NONE_OF_THESE,
+    POSSIBLE,
     UNDECIDED,
     Clue,
     SilentHolder,
@@ -42,8 +43,6 @@ SHOWN_LEAST = 0.02  # of the shares; what has less is one of NONE_OF_THESE
 SHOWN_MOST = 6
 EVEN = 0.5
 FAR = 0.2  # that nothing is wrong, where something rests for longer than nearly all work takes
-LIKELY = 0.6  # from this share on a suspect is called likely
-POSSIBLE = 0.15  # from this share on a suspect is called possible, and shown beside healthy
 
 
 @dataclass(frozen=True, slots=True)

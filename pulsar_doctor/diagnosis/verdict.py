@@ -14,6 +14,7 @@ from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     HIDING,
     NONE_OF_THESE,
+    POSSIBLE,
     UNDECIDED,
     DecideStep,
     Finding,
@@ -27,7 +28,7 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.known.matching import KnownIssue
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
-from pulsar_doctor.diagnosis.ranking import EVEN, LIKELY, POSSIBLE
+from pulsar_doctor.diagnosis.ranking import EVEN
 from pulsar_doctor.diagnosis.status import FAILS, AcceptUnknown, FailOn, Status, status_of
 from pulsar_doctor.diagnosis.suppression import Suppression
 from pulsar_doctor.diagnosis.usual import Usual
@@ -171,7 +172,7 @@ class Diagnosis(OfTopic):
     @property
     def stall_is_likely(self) -> bool:
         """Whether one of its suspects would be a stall and is likely; what is healthy is none."""
-        likely = (each.stalls and each.probability >= LIKELY for each in self.suspects)
+        likely = (each.stalls and each.likelihood == "likely" for each in self.suspects)
         return self.status != "healthy" and any(likely)
 
     def accepts(self, accept: AcceptUnknown | None) -> bool:

@@ -13,7 +13,7 @@ from pulsar_doctor.diagnosis.answers import (
     Suspect,
 )
 from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.report.words import READS_AT_WILL, accused, likelihood, share, whereabouts
+from pulsar_doctor.report.words import READS_AT_WILL, accused, whereabouts
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, printable
 
@@ -34,14 +34,14 @@ def suspect_rows(
     for reader in diagnosis.resting_readers:
         yield from probe_rows(reader.decide) if reader.decide else ()
         yield "else", READS_AT_WILL
-    likely = [each for each in diagnosis.suspects if likelihood(each) != "unlikely"]
+    likely = [each for each in diagnosis.suspects if each.likelihood != "unlikely"]
     if diagnosis.status == "healthy":  # that it is nothing is the verdict
         likely = [each for each in likely if each.code != NONE_OF_THESE]
     likely = (likely or list(diagnosis.suspects[:1]))[:IN_DETAIL_MOST]
     probes: list[Probe] = []
     remedies: list[str] = []
     for suspect in likely:
-        yield HIDDEN if diagnosis.status == "healthy" else likelihood(suspect), _named(suspect)
+        yield HIDDEN if diagnosis.status == "healthy" else suspect.likelihood, _named(suspect)
         yield from () if in_short else _grounds(suspect)
         if suspect.decide and suspect.decide not in probes and not (in_short and probes):
             probes.append(suspect.decide)
@@ -51,7 +51,7 @@ def suspect_rows(
             yield "if so", printable(suspect.remedy)
     rest = [each for each in diagnosis.suspects if each not in likely]
     if rest and not in_short:
-        yield likelihood(rest[0]), "; ".join(f"{accused(each)}, {share(each)}" for each in rest)
+        yield rest[0].likelihood, "; ".join(f"{accused(each)}, {each.share}" for each in rest)
     if diagnosis.ruled_out and not in_short:
         most = len(diagnosis.ruled_out) if whole else RULED_OUT_SHOWN_MOST
         yield "ruled out", _ruled_out(diagnosis.ruled_out, most)
@@ -91,7 +91,7 @@ def sentence_of(suspect: Suspect) -> str:
 
 def _named(suspect: Suspect) -> str:
     text = sentence_of(suspect)
-    return f"{accused(suspect)}, {share(suspect)}{f': {text}' if text else ''}"
+    return f"{accused(suspect)}, {suspect.share}{f': {text}' if text else ''}"
 
 
 def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:

@@ -20,7 +20,6 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
     Unreliable,
 )
-from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.short_form import culprit, topic_words
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.verdict import Diagnosis
@@ -80,7 +79,7 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
         if first.code == HEALTHY and (why := doubt(diagnosis)):
             return why
     if first is not None:
-        return f"{likelihood(first)} {accused(first, with_name=with_name)} ({share(first)})"
+        return f"{first.likelihood} {accused(first, with_name=with_name)} ({first.share})"
     why = diagnosis.unknowns[0] if diagnosis.unknowns else "not decided"
     return printable(why.removeprefix(f"{HEALTHY}: "))
 
@@ -103,7 +102,7 @@ def doubt(diagnosis: Diagnosis, kind: type[Unknown] = Unknown) -> str:
 def would_decide(diagnosis: Diagnosis) -> str:
     """Where no clue speaks for the likeliest cause: the number that is not reported; else ""."""
     first = diagnosis.likeliest
-    if first is None or first.probability < POSSIBLE or not first.missing:
+    if first is None or first.likelihood == "unlikely" or not first.missing:
         return ""
     if diagnosis.suspected is not None:
         return ""
@@ -112,23 +111,11 @@ def would_decide(diagnosis: Diagnosis) -> str:
     return printable(f"{decides} is not reported, and would decide{more}")
 
 
-def likelihood(suspect: Suspect) -> str:
-    """`likely`, `possible` or `unlikely`."""
-    if suspect.probability >= LIKELY:
-        return "likely"
-    return "possible" if suspect.probability >= POSSIBLE else "unlikely"
-
-
 def probably_well(diagnosis: Diagnosis) -> bool:
     """Whether nothing rests for too long, and that nothing is wrong is likely."""
     first = next(iter(diagnosis.suspects), None)
-    well = first is not None and first.code == HEALTHY and first.probability >= LIKELY
+    well = first is not None and first.code == HEALTHY and first.likelihood == "likely"
     return well and not any(doubt(diagnosis, kind) for kind in RESTING)
-
-
-def share(suspect: Suspect) -> str:
-    """The suspect's probability; never quite all, nor quite nothing."""
-    return f"{min(max(suspect.probability, 0.01), 0.99):.0%}"
 
 
 def accused(suspect: Suspect, *, with_name: bool = True) -> str:

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.cli import run
+from pulsar_doctor.diagnosis.answers import LIKELY, POSSIBLE
 from pulsar_doctor.diagnosis.cause import SYMPTOMS
 from pulsar_doctor.diagnosis.causes import load, no_consumer
 from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.known.issue import of_cause
-from pulsar_doctor.diagnosis.ranking import LIKELY
-from pulsar_doctor.report.words import POSSIBLE
 from pulsar_doctor.wire.columns import TO_BROKER
 from pulsar_doctor.wording.printable import listed
 from tests.support.command_line import environment, pulsar_doctor

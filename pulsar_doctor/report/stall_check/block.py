@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
 from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect, Unreliable
-from pulsar_doctor.diagnosis.ranking import LIKELY, POSSIBLE
+from pulsar_doctor.diagnosis.ranking import LIKELY
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
@@ -26,10 +26,8 @@ from pulsar_doctor.report.words import (
     accused,
     cause,
     doubt,
-    likelihood,
     next_cause,
     probably_well,
-    share,
     short_topic,
     whereabouts,
 )
@@ -111,12 +109,12 @@ def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
         return text
     if probably_well(shown):
         other = "" if suspect.code in NO_RULE else f"; otherwise it is likely {accused(suspect)}"
-        return f"probably nothing is wrong ({share(shown.suspects[0])}){other}"
+        return f"probably nothing is wrong ({shown.suspects[0].share}){other}"
     if suspect.code in NO_RULE:
         return "" if headed else text
-    if shown.unknown and suspect.probability < POSSIBLE:
+    if shown.unknown and suspect.likelihood == "unlikely":
         return "" if headed else undecided(shown)[0]
-    named = f"{likelihood(suspect)} {accused(suspect)} ({share(suspect)})"
+    named = f"{suspect.likelihood} {accused(suspect)} ({suspect.share})"
     return f"{named}: {text}" if text else named
 
 
@@ -168,7 +166,7 @@ def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
 def _attending(shown: Diagnosis, first: Finding | Suspect) -> str:
     """The few consumers of which one does what a cause says that names none."""
     those = shown.consumers or ()
-    found = isinstance(first, Finding) or first.probability >= POSSIBLE
+    found = isinstance(first, Finding) or first.likelihood != "unlikely"
     if not found or first.code not in BY_ONE or not all(each.address for each in those):
         return ""
     if not 0 < len(those) <= ATTENDING_MOST:

@@ -17,14 +17,7 @@ from pulsar_doctor.report.paper import STYLES
 from pulsar_doctor.report.stall_check.pen import NamedText, Pen, print_named
 from pulsar_doctor.report.stall_check.tree import Alike, JudgedSubscription, partitions, parts_of
 from pulsar_doctor.report.suspicion import suspect_rows
-from pulsar_doctor.report.words import (
-    NO_RULE,
-    accused,
-    beside,
-    share,
-    what_to_do,
-    would_decide,
-)
+from pulsar_doctor.report.words import NO_RULE, accused, beside, what_to_do, would_decide
 from pulsar_doctor.wording.printable import listed, many, printable
 
 
@@ -75,7 +68,7 @@ def heading(pen: Pen, alike: Alike) -> Text:
         reader = next(iter(alike.shown.resting_readers), None)
         decides = printable(reader.reason) if reader else would_decide(alike.shown)
         return Text.assemble(pen.badge("unknown"), "  ", where, f": {decides}" if decides else "")
-    named = f" {accused(first)} ({share(first)})"
+    named = f" {accused(first)} ({first.share})"
     return Text.assemble(pen.badge("suspected"), (named, STYLES["unknown"]), "  ", where)
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pulsar_doctor.diagnosis.answers import LIKELY
 from pulsar_doctor.diagnosis.cause import Cause, page_of
 from pulsar_doctor.diagnosis.causes import load
-from pulsar_doctor.diagnosis.ranking import LIKELY
 
 FOLDER = Path(__file__).parents[3] / "pulsar_doctor/parts/monitoring"
 RULES, DASHBOARD = FOLDER / "rules.yml", FOLDER / "dashboard.json"

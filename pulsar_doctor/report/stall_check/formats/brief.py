@@ -23,7 +23,7 @@ from pulsar_doctor.report.stall_check.unread import sentences
 from pulsar_doctor.report.stall_check.verdict import counts_line, left_out_line
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.suspicion import undecided
-from pulsar_doctor.report.words import cause, share
+from pulsar_doctor.report.words import cause
 from pulsar_doctor.wording.printable import json_text, printable
 
 SCHEMA = "pulsar-doctor/brief/1"
@@ -78,7 +78,7 @@ def _certainty(alike: Alike) -> str:
     if shown.findings and alike.status != "unknown":
         return f"{shown.findings[0].confidence:.0%}"
     first = shown.suspected
-    return "" if first is None else share(first)
+    return "" if first is None else first.share
 
 
 def _beside(alike: Alike) -> Iterator[ScreenRow]:
