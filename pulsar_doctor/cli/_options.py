@@ -201,7 +201,7 @@ redact_option = partial(
 set_option = partial(
     option, "--set", metavar="RULE.THRESHOLD=VALUE", multiple=True,
     shell_complete=_completing.thresholds,
-    help="Change a threshold, e.g. permits-exhausted.refill_wait=2m; `explain` lists them.",
+    help="Change a threshold, e.g. permits-exhausted.refill_wait=2m; `explain -v` lists them.",
 )  # fmt: skip
 trace_option = partial(
     option, "--trace", metavar="DIR", type=click.Path(path_type=Path),

@@ -14,6 +14,7 @@ from pulsar_doctor.ledger.balance import PERMITS_MOST
 from pulsar_doctor.wording.durations import seconds_of
 from pulsar_doctor.wording.spelling import near
 
+NAMED_MOST = 3
 # Who says that the first acknowledgement may take longer says so to the check for it, too.
 FIRST_ACK = ("not-acknowledging", ("begun", "first_ack"))
 
@@ -31,9 +32,14 @@ def limits_of(causes: Sequence[Cause], changes: Iterable[str] = ()) -> dict[str,
     named: set[str] = set()
     for change in changes:
         name, _, value = (part.strip() for part in change.partition("="))
-        if not value or name not in known:
+        if not value:
+            raise InputError(f"--set takes CODE.THRESHOLD=VALUE, and {change!r} has no value")
+        if name not in known:
+            parts = {*name.split(".")}  # a cause, a threshold: one of them may be right
+            alike = [each for each in known if not parts.isdisjoint(each.split("."))] or known
             raise InputError(
-                f"--set takes CODE.THRESHOLD=VALUE, not {change!r}; {near(name, known)}"
+                f"--set {change}: there is no such threshold (`pulsar-doctor explain -v` lists "
+                f"all); {near(name, alike, most=NAMED_MOST)}"
             )
         code, threshold = known[name]
         limits[code][threshold.name] = _number(value, threshold, change)
