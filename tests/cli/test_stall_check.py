@@ -224,9 +224,7 @@ def test_the_table_says_the_verdict_first_then_the_culprit(
     lines = [line.strip() for line in out.splitlines()]
     assert lines[0].startswith(f"{stalled}; ")
     assert lines[0].endswith(" UTC; watched 60 s")
-    assert (
-        lines[1] == f"✖ STALLED  billing on orders; cause: prefetch-hogging of slow ({SURE:.0%})"
-    )
+    assert lines[1] == f"✖ STALLED  billing on orders; cause: prefetch-hogging of slow ({SURE:.0%})"
     assert lines[2].startswith("slow holds 1000 of the 1000 ")
     assert f"✔ HEALTHY  audit (Shared) on {TOPIC}: 1 consumer with 10 permits" in lines
     assert lines[-1] == "2 subscriptions: 1 stalled, 1 healthy"

@@ -12,8 +12,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
-from pulsar_doctor.diagnosis.answers import Finding, ReaderRests, Suspect, Unreliable
-from pulsar_doctor.diagnosis.ranking import LIKELY
+from pulsar_doctor.diagnosis.answers import LIKELY, Finding, ReaderRests, Suspect, Unreliable
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
