@@ -248,16 +248,19 @@ class ConsumerView(Facts):
         With fewer permits than half of the queue some are there. A queue is no smaller than its
         permits and what it was sent since its last FLOW together: so much at its usual pace, of its
         life and of now. What comes at that pace in these seconds is younger; where none comes now,
-        nothing tells how old a burst is.
+        nothing tells how old a burst is. Who has just been sent the last that it may have is sent
+        them until now.
         """
         permits, held = least(self.available_permits), most(self.unacked_messages)
         sent, life, flow = least(self.msg_out_counter), self.connected_for, self.since_last_flow
-        rate, known = self.msg_rate_out, least(self.queued) or 0
-        if permits is None or permits <= 0 or held is None or not rate:
+        rate, known, last = self.msg_rate_out, least(self.queued) or 0, self.since_last_delivery
+        if permits is None or held is None or not rate:
+            return 0
+        if permits <= 0 and (last is None or not last.exact or last.seconds >= seconds):
             return 0
         if sent and life and flow and flow.exact:
             since = flow.seconds * min(rate, sent / life.seconds) / ABOUT
-            known = max(known, math.floor(since - permits) // 2)
+            known = max(known, math.floor(since - max(0, permits)) // 2)
         return max(0, min(held, known) - math.ceil(seconds * rate))
 
     def held_in_silence(self, seconds: float) -> int:

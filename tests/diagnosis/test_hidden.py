@@ -218,3 +218,36 @@ def test_sums_over_partitions_are_decided_by_reading_each() -> None:
     for suspect in diagnose(view, RULES, limits_of(RULES)).suspects[:-1]:
         assert suspect.decide is not None
         assert suspect.decide.text.startswith("Read each partition")
+
+
+# Its application has hung for 160 s, and its queue of 1000 is full since a moment ago.
+HUNG = {
+    "availablePermits": [10, 0, 0],
+    "msgOutCounter": [990, 1000, 1000],
+    "msgRateOut": 6.0,
+    "messageAckRate": 0.0,
+    "connectedSince": "174s ago",
+    "lastAckedTimestamp": "159s ago",
+    "lastConsumedTimestamp": "8s ago",
+    "lastConsumedFlowTimestamp": "174s ago",
+}
+FILLED = {
+    "type": "Exclusive",
+    "topic": {"msgInCounter": [990, 1020, 1050], "msgRateIn": 6.0},
+    "subscription": {"msgBacklog": [901, 931, 961], "lastMarkDeleteAdvancedTimestamp": "159s ago"},
+    "consumers": {"w": HUNG},
+}
+
+
+def test_that_its_queue_has_just_become_full_does_not_make_it_healthy() -> None:
+    last = {name: value[1] if isinstance(value, list) else value for name, value in HUNG.items()}
+    once = {
+        **FILLED,
+        "samples": ["0s"],
+        "topic": {"msgInCounter": 1020, "msgRateIn": 6.0},
+        "subscription": {"msgBacklog": 931, "lastMarkDeleteAdvancedTimestamp": "159s ago"},
+        "consumers": {"w": {**last, "lastConsumedTimestamp": "3s ago"}},
+    }
+    said = diagnose(by_stats.subscription_view(observed(once)), RULES, limits_of(RULES))
+    assert said.status == "unknown"
+    assert said.suspects[0].code == "permits-exhausted"
