@@ -30,7 +30,7 @@ from .states import collected
 
 STEP = "the share of the way from the weights that are kept to the fitted ones; 1: all of it"
 WELL = "added to the weight of healthy: of what is asked about more is well than of the incidents"
-ONLY = "fit these causes; all others, and how sure findings are, stay as they are kept"
+ONLY = "fit these causes, or CODE.CLUE alone; the rest, and how sure findings are, stay as kept"
 WEAKEST = 0.05  # a clue of less says nothing: take it out of its cause
 
 

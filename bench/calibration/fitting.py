@@ -38,18 +38,18 @@ def fitted(states: Sequence[State], seed: int = 1, only: Collection[str] = ()) -
     No clue ever weighs below 0.
 
     A cause that no state has is not fitted: nothing tells when it would be right. only: codes of
-    causes, where all others keep their weights.
+    causes, or one clue as CODE.CLUE, where all others keep their weights.
     """
     weights, start = prior(), prior()
-    if only:
-        weights |= {code: dict(own) for code, own in kept.weights().items() if code not in only}
+    only = frozenset(only or weights)
+    weights |= {code: dict(own) for code, own in kept.weights().items() if code not in only}
     squares: dict[tuple[str, str], float] = defaultdict(lambda: 1e-3)
     order, shuffled = [s for s in states if s.groups], random.Random(seed)
     for _ in range(EPOCHS):
         shuffled.shuffle(order)
         for each in order:
-            _step(weights, start, squares, each, only or weights)
-    known = true_of(states).intersection(only or weights)
+            _step(weights, start, squares, each, only)
+    known = true_of(states).intersection(each.partition(".")[0] for each in only)
     return {code: own for code, own in weights.items() if code in known}
 
 
@@ -84,7 +84,7 @@ def _step(
     start: Fitted,
     squares: dict[tuple[str, str], float],
     each: State,
-    only: Collection[str],
+    only: frozenset[str],
 ) -> None:
     cases = [best(group, weights) for group in each.groups]
     shares = shares_of(cases)
@@ -95,10 +95,12 @@ def _step(
     usual = _common(free, errors) / sum(free)
     for group, share, case, error in zip(each.groups, free, cases, errors, strict=False):
         signs, slope = case.signs, share * (error - usual)
-        if abs(slope) < 1e-4 or group[0] not in only:
+        if abs(slope) < 1e-4:
             continue
         own, first = weights[group[0]], start[group[0]]
         for key, sign in (("", 1), *signs):
+            if only.isdisjoint((group[0], f"{group[0]}.{key}")):
+                continue
             pull = slope * sign + PRIOR * (own[key] - first[key])
             squares[group[0], key] += pull * pull
             own[key] -= RATE * pull / math.sqrt(squares[group[0], key])
