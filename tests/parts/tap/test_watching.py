@@ -302,10 +302,20 @@ def test_a_commands_own_output_stays_its_own(tmp_path):
     assert tap.out[1:] == ["mine"]
 
 
-def test_a_command_that_is_not_there_is_wrong_usage():
-    with found() as url, running("--", "/no/such/command", service_url=url) as tap:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/no/such/command", "No such file or directory"),
+        ("pyhton", "No such file or directory"),
+        (__file__, "Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_be_run_is_wrong_usage_and_leaves_nothing(tmp_path, name, why):
+    trace = tmp_path / "t"
+    with found() as url, running("--trace", str(trace), "--", name, service_url=url) as tap:
         assert tap.wait() == 2
-    assert tap.err[-1] == "pulsar-doctor: cannot run /no/such/command: No such file or directory"
+    assert (tap.out, tap.err) == ([], [f"pulsar-doctor: cannot run {name}: {why}"])
+    assert not trace.exists()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 import click
@@ -114,12 +117,21 @@ def command(request: TapRequest) -> int:
     """  # fmt: skip
     from pulsar_doctor.parts.tap.own_trace import own_trace
 
-    checks(request.changes)  # a wrong --set is reported before anything starts
+    checks(request.changes)  # what is mistyped is reported before anything starts
+    for name in request.cmd[:1]:
+        _require_program(name)
     limits = _limits(request)
     with ExitStack() as stack:
         where = stack.enter_context(connected())
         own = None if request.trace_dir else stack.enter_context(own_trace(warn))
         return _tap(where, own, limits, request)
+
+
+def _require_program(name: str) -> None:
+    """Raises InputError where nothing of this name can be run."""
+    if which(name) is None:
+        why = errno.EACCES if Path(name).exists() else errno.ENOENT
+        raise InputError(f"cannot run {name}: {os.strerror(why)}")
 
 
 def _limits(request: TapRequest) -> RingLimits:
