@@ -85,11 +85,15 @@ def _oldest(consumer: ConsumerWindow, messages: int) -> Age:
 
 
 def _acks(consumer: ConsumerWindow) -> tuple[int, float] | None:
-    """Messages that were finished, and in how many seconds: of the window or the last minute."""
+    """Messages that were finished, and in how many seconds: of the window or the last minute.
+
+    One acknowledgement of a single active consumer may be of many messages: its rate tells nothing.
+    """
     done, span_ms = consumer.finished, consumer.observed.window.span_ms
     if done and done > 0 and span_ms and consumer.acked:
         return done, span_ms / 1000
-    minute = round((consumer.now.message_ack_rate or 0) * MINUTE)
+    rate = 0 if consumer.unacked is None else consumer.now.message_ack_rate or 0
+    minute = round(rate * MINUTE)
     return (minute, MINUTE) if minute > 0 else None
 
 
