@@ -106,6 +106,7 @@ def _hole(consumers: Sequence[Consumer], now_ns: int) -> AckHole | None:
         proven=passed > 0 or by_others,
         passed=passed,
         held=holder.unacked,
+        left_out=sum(map(_left_out, ledgers)),
         delayed=now_ns < holder.due_ns,
     )
 
@@ -114,10 +115,26 @@ def _passed(holder: Ledger, position: Position) -> int:
     """Messages that came after it, and that its holder has acknowledged, at least."""
     entry, back = holder.deliveries[position], holder.given_back
     _, number = back.get(position, (0, entry.number))
+    later = _came_once(holder) - number - (holder.unacked - entry.messages)
+    return max(0, later) if number > 0 else 0
+
+
+def _came_once(holder: Ledger) -> int:
+    """Messages that it was sent, at least, each of them counted once, and that do not wait."""
+    back = holder.given_back
     again = holder.redelivered if back else 0  # at most so many of the later ones came before
     waiting = sum(each not in holder.deliveries for each in back) * max(1, holder.largest_batch)
-    later = holder.messages - again - number - waiting - (holder.unacked - entry.messages)
-    return max(0, later) if number > 0 else 0
+    return holder.messages - again - waiting
+
+
+def _left_out(holder: Ledger) -> int:
+    """Entries that it holds though it has acknowledged later ones, at least."""
+    sent, after = _came_once(holder), 0
+    for newer, entry in enumerate(reversed(holder.deliveries.values())):
+        if 0 < entry.number < sent - after:
+            return len(holder.deliveries) - newer
+        after += entry.messages
+    return 0
 
 
 def _circulation(consumers: Sequence[Consumer], now_ns: int) -> Circulation:

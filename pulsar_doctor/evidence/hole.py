@@ -21,6 +21,7 @@ class AckHole:
     # Later messages or entries that who holds the first one acknowledged since, at least.
     passed: int = 0
     held: int = 0  # messages that they hold, at most
+    left_out: int = 0  # entries that are not acknowledged while later ones are, at least
     passed_in_window: bool = False  # whether such acks came in the window
     moved: bool = False  # whether mark-delete moved in the window
     delayed: bool = False  # whether messages that are not due make gaps, too

@@ -108,6 +108,7 @@ def hole_of(observed: Observed, consumers: Sequence[ConsumerWindow]) -> AckHole 
         all_acked_in=_all_acked_in(observed),
         passed=_passed(observed, consumers, since),
         held=held.most if held else 0,
+        left_out=ranges,
         passed_in_window=observed.course.passed("last_acked_timestamp_ms") is True,
         moved=observed.mark_delete_moved,
         delayed=(now.msg_delayed or 0) > 0,

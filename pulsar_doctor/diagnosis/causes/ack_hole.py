@@ -158,10 +158,10 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     elif stood is not None and _leaves_out_many(view, hole, stood.seconds, limits):
         yield Rests(
             say(
-                "{:acknowledged ranges} lie behind as many gaps or more, and the first gap is {} "
-                "old: more than workers have in hand is left out; a sink that acknowledges in "
-                "groups looks the same until {}",
-                *(hole.ranges, duration(stood.seconds), duration(limits["hole_after"])),
+                "{:entries} or more are not acknowledged while later ones are, the first for {}: "
+                "more than workers have in hand is left out; a sink that acknowledges in groups "
+                "looks the same until {}",
+                *(hole.left_out, duration(stood.seconds), duration(limits["hole_after"])),
             )
         )
     elif (stood is None or not stood.exact) and hole.passed_in_window:
@@ -211,7 +211,7 @@ def _leaves_out_many(view: SubscriptionView, hole: AckHole, stood: float, limits
 
     What is left out is held as well, so that what they hold does not tell how long a message takes.
     """
-    many = hole.ranges > IN_HAND.default * len(view.served)
+    many = hole.left_out > IN_HAND.default * len(view.served)
     return many and hole.passed >= limits["passed_by"] and stood >= limits["skipped_after"]
 
 
