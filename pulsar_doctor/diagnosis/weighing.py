@@ -91,9 +91,11 @@ class _Weighed:
     def decided(self, view: SubscriptionView) -> Iterator[Finding]:
         """The root causes, worst first. What may be the first minutes of a stall stays open."""
         by_silence = {cause.code: cause for cause, _ in self.findings if cause.by_silence}
+        silent = {one.consumer for _, one in self.unknown if isinstance(one, SilentHolder)}
         for finding in sorted(_root_causes(self.findings), key=_worst_first):
             cause = by_silence.get(finding.code)
-            if cause is None or finding.severity != "warning" or not _may_stand(view, finding):
+            stands = _may_stand(view, finding) or finding.consumer in silent
+            if cause is None or finding.severity != "warning" or not stands:
                 yield finding
                 continue
             still = SilentHolder(finding.summary, finding.consumer)

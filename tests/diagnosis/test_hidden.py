@@ -239,6 +239,14 @@ FILLED = {
 }
 
 
+def test_a_warning_by_silence_is_the_first_suspect_where_its_consumer_is_silent() -> None:
+    said = diagnose(by_stats.subscription_view(observed(FILLED)), RULES, limits_of(RULES))
+    assert (said.status, said.findings) == ("unknown", ())
+    first = said.suspects[0]
+    assert (first.code, first.consumer) == ("permits-exhausted", "w")
+    assert cause(said).startswith("likely permits-exhausted of w")
+
+
 def test_that_its_queue_has_just_become_full_does_not_make_it_healthy() -> None:
     last = {name: value[1] if isinstance(value, list) else value for name, value in HUNG.items()}
     once = {
