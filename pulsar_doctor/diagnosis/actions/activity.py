@@ -34,7 +34,8 @@ def activity_of(consumer: ConsumerView) -> Activity:
         return "keeps"
     if consumer.held_in_silence(HANGS_AFTER_SECONDS) > IN_HAND.default:
         return "hangs"
-    if (consumer.works and not consumer.pace_has_ended) or _in_its_rhythm(consumer):
+    works = consumer.works and not (consumer.pace_has_ended or _only_sent(consumer))
+    if works or _in_its_rhythm(consumer):
         return "slow"
     silent = consumer.quiet_at_least(HANGS_AFTER_SECONDS) and not consumer.sent_flow
     if silent and (consumer.never_acked or consumer.works is False):
@@ -53,6 +54,12 @@ def _withholds(consumer: ConsumerView) -> bool:
         return False
     held = bool(consumer.without_permits and least(consumer.unacked_messages))
     return held and own.waiting == own.unsent == own.taken == 0 and not consumer.works
+
+
+def _only_sent(consumer: ConsumerView) -> bool:
+    """Whether it is sent messages, and no pace explains how long it has finished none."""
+    worked = consumer.since_work
+    return worked is not None and worked.seconds >= LONG_SECONDS and consumer.pace is None
 
 
 def _in_its_rhythm(consumer: ConsumerView) -> bool:
