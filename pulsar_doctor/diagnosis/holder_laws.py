@@ -163,7 +163,7 @@ def acks_again(view: SubscriptionView, each: ConsumerView, within: float) -> flo
         return min(ACKS_AGAIN_SECONDS, max(PAUSE_SECONDS, UNUSUAL * each.ack_gap))
     since, acked_for = each.holds_since, each.acked_for
     old = view.watched or (since is not None and since.exact) or each.held_in_silence(within)
-    if acked_for is None or not old:
+    if acked_for is None or not (old or _sent_before(view, each, within)):
         return ACKS_AGAIN_SECONDS
     return min(ACKS_AGAIN_SECONDS, max(within, STEADY * acked_for))
 
@@ -192,15 +192,25 @@ def _keeps_longer(view: SubscriptionView, within: float) -> Iterator[Rests]:
     longest = max(LONGEST_BURST, within)
     for each in view.served:
         since, rate = each.since_last_ack, each.msg_rate_out or 0.0
-        busy = rate >= SENT_EVENLY * (sent_at(each) or 0.0)  # or what it holds came faster
-        outpaced = rate > FAR_SLOWER * (each.message_ack_rate or 0.0) and busy
+        outpaced = rate > FAR_SLOWER * (each.message_ack_rate or 0.0)
         if since is None or not since.exact or not outpaced or view.pending_acks:
             continue
-        batch = max(1, (each.entry_messages_most or 0) // 2)
-        older = max(each.holds, with_it_or_due(view, each) * batch) - rate * since.seconds
-        if older > IN_HAND.default and older >= longest * rate:
+        older = _sent_before(view, each, since.seconds)
+        if older >= longest * rate:
             kept = duration(older / rate)
             yield Rests(worded("keeps_longer", each, older=round(older), kept=kept), each.label)
+
+
+def _sent_before(view: SubscriptionView, each: ConsumerView, seconds: float) -> float:
+    """Messages that it holds and was sent longer ago than that, about, at the rate of now.
+
+    0 where it was sent more a second before, or no more than workers have in hand.
+    """
+    rate, batch = each.msg_rate_out or 0.0, max(1, (each.entry_messages_most or 0) // 2)
+    if rate < SENT_EVENLY * (sent_at(each) or math.inf):
+        return 0.0
+    older = max(each.holds, with_it_or_due(view, each) * batch) - rate * seconds
+    return older if older > IN_HAND.default else 0.0
 
 
 def _rests_beside_others(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
