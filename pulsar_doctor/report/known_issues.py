@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pulsar_doctor.diagnosis.known.issue import Issue
 from pulsar_doctor.diagnosis.known.matching import KnownIssue
 from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.wording.printable import printable
 
 NAMED_MOST = 3  # beside a verdict
 GRADES = {"matches": "known", "possible": "possibly"}
@@ -16,8 +15,8 @@ GRADES = {"matches": "known", "possible": "possibly"}
 def issue_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """Which known issues a verdict fits, each in a line, and what to do about it."""
     for known in diagnosis.known_issues[:NAMED_MOST]:
-        yield GRADES[known.grade], printable(sentence_of(known))
-        yield "", printable(known.issue.what_to_do)
+        yield GRADES[known.grade], sentence_of(known)
+        yield "", known.issue.what_to_do
 
 
 def sentence_of(known: KnownIssue) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.model.levers import Lever
 from pulsar_doctor.wording.durations import duration, per_second
-from pulsar_doctor.wording.printable import printable
 
 HELPS_MOST = 3
 
@@ -18,7 +17,7 @@ HELPS_MOST = 3
 def pace_rows(pace: SubscriptionPace | None) -> Iterator[tuple[str, str]]:
     """Names and texts: what sets the pace, what helps, and what brings nothing."""
     if pace is not None:
-        yield "pace", printable(pace.summary)
+        yield "pace", pace.summary
         yield from lever_rows(pace.levers)
 
 

@@ -17,15 +17,19 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
 
     with_actions: with all that can be done, in its order.
     """
+    return map(printable, _lines(diagnosis, with_actions))
+
+
+def _lines(diagnosis: Diagnosis, with_actions: bool) -> Iterator[str]:
     if diagnosis.suppressed is not None:
-        yield printable(f"Suppressed {diagnosis.suppressed}")
+        yield f"Suppressed {diagnosis.suppressed}"
     explained = set[str]()
     for finding in diagnosis.findings:
-        yield f"{culprit(finding)}: {printable(finding.summary)}"
+        yield f"{culprit(finding)}: {finding.summary}"
         yield from (f"{name.capitalize()}: {text}" for name, text in beside(finding))
         if found := numbers(finding):
             yield f"Numbers: {found}"
-        yield f"Remedy: {printable(finding.remedy)}"
+        yield f"Remedy: {finding.remedy}"
         if with_actions:
             yield from (f"{name.capitalize()}: {text}" for name, text in what_to_do(finding))
         if finding.code not in explained:
@@ -33,4 +37,4 @@ def in_detail(diagnosis: Diagnosis, *, with_actions: bool = False) -> Iterator[s
         explained.add(finding.code)
     yield from (f"{name.capitalize()}: {text}" for name, text in suspect_rows(diagnosis))
     if diagnosis.status == "unknown":
-        yield from (f"Not reported: {printable(reason)}" for reason in undecided(diagnosis))
+        yield from (f"Not reported: {reason}" for reason in undecided(diagnosis))

@@ -15,7 +15,7 @@ from pulsar_doctor.diagnosis.answers import (
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.words import READS_AT_WILL, accused, whereabouts
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.printable import listed, printable
+from pulsar_doctor.wording.printable import listed
 
 IN_DETAIL_MOST = 3  # with what speaks for them
 RULED_OUT_SHOWN_MOST = 4  # reasons; each may exclude several
@@ -48,7 +48,7 @@ def suspect_rows(
             yield from probe_rows(suspect.decide)
         if suspect.remedy and suspect.remedy not in remedies and not in_short:
             remedies.append(suspect.remedy)
-            yield "if so", printable(suspect.remedy)
+            yield "if so", suspect.remedy
     rest = [each for each in diagnosis.suspects if each not in likely]
     if rest and not in_short:
         yield rest[0].likelihood, "; ".join(f"{accused(each)}, {each.share}" for each in rest)
@@ -61,7 +61,7 @@ def probe_rows(probe: Probe) -> Iterator[SuspicionRow]:
     """What to look at, how long that takes, and the line to run."""
     yield "to decide", probe_text(probe)
     if probe.command:
-        yield "run", printable(probe.command)
+        yield "run", probe.command
 
 
 def probe_text(probe: Probe) -> str:
@@ -69,8 +69,8 @@ def probe_text(probe: Probe) -> str:
     takes = duration(probe.seconds) if probe.seconds else ""
     takes = f" ({takes})" if takes not in probe.text else ""
     if probe.harmless:
-        return printable(f"{probe.text}{takes}")
-    return printable(f"{probe.text.removesuffix('.')}{takes}; this does more than read")
+        return f"{probe.text}{takes}"
+    return f"{probe.text.removesuffix('.')}{takes}; this does more than read"
 
 
 def undecided(diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def sentence_of(suspect: Suspect) -> str:
     summary = suspect.summary.removeprefix(f"{name}: ")
     if who and summary.startswith(f"{who} "):
         summary = summary.replace(f"; {who} ", "; it ")
-    return "" if summary == name else printable(summary)
+    return "" if summary == name else summary
 
 
 def _named(suspect: Suspect) -> str:
@@ -104,7 +104,7 @@ def _grounds(suspect: Suspect) -> Iterator[SuspicionRow]:
     )
     rows = {"where": where, "for": _clues(speaks_for), "against": _clues(suspect.against)}
     rows["missing"] = missing
-    yield from ((name, printable(text)) for name, text in rows.items() if text)
+    yield from ((name, text) for name, text in rows.items() if text)
 
 
 def _clues(clues: Iterable[Clue]) -> str:
@@ -123,4 +123,4 @@ def _ruled_out(those: Iterable[RuledOut], most: int) -> str:
     ]
     left_out = sum(len(reasons[why]) for why in whys[most:])
     more = [f"and {left_out} more with -v or -o json"] if left_out else []
-    return printable("; ".join([*texts, *more]))
+    return "; ".join([*texts, *more])

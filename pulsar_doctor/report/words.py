@@ -25,7 +25,7 @@ from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.wording.printable import listed, many, printable
-from pulsar_doctor.wording.sentences import Sentence, joined, say, values_in
+from pulsar_doctor.wording.sentences import joined, say
 
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "no known cause applies"}
 RESTING = (Unreliable, Rests, NothingMoves)  # says more than any probability
@@ -144,8 +144,7 @@ def beside(finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.since:
         yield "since", f"{finding.since[:19].replace('T', ' ')} UTC or before"
     if finding.impact:
-        impact = finding.impact
-        yield "impact", Sentence(printable(impact), values_in(impact))
+        yield "impact", finding.impact
 
 
 def whereabouts(where: Whereabouts, known_text: str = "") -> str:
@@ -165,8 +164,7 @@ def whereabouts(where: Whereabouts, known_text: str = "") -> str:
         version,
         since,
     )
-    shown = joined(", ", (part or "" for part in parts))
-    return Sentence(printable(shown), values_in(shown))
+    return joined(", ", (part or "" for part in parts))
 
 
 def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
@@ -175,11 +173,11 @@ def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
     A check that holds for several actions in a row is below the last of them.
     """
     for number, action in enumerate(finding.actions, start=1):
-        yield action.when, printable(action.text)
+        yield action.when, action.text
         last = action.check not in {after.check for after in finding.actions[number : number + 1]}
         yield from _with_it(action, action.check if last else None)
 
 
 def _with_it(action: Action, check: str | None) -> Iterator[tuple[str, str]]:
     rows = {"run": action.command, "but": action.side_effect, "undo": action.undo, "check": check}
-    yield from ((name, printable(text)) for name, text in rows.items() if text)
+    yield from ((name, text) for name, text in rows.items() if text)

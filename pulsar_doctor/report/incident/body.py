@@ -124,9 +124,9 @@ def verdicts(those: Iterable[PageVerdict]) -> Iterator[Element]:
 def _rows(rows: Sequence[ScreenRow]) -> Element | None:
     listed: list[Element] = []
     for row in rows:
-        text = str(row.text)
+        text = str(row.shown)
         listed += [e("dt", row.name), e("dd", e("code", text) if row.to_paste else text)]
-        listed += [e("dt"), e("dd", f"# {row.comment}")] if row.comment else []
+        listed += [e("dt"), e("dd", f"# {row.remark}")] if row.comment else []
     return e("dl", *listed) if listed else None
 
 

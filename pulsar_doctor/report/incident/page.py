@@ -193,7 +193,7 @@ def _holes(account: CursorAccount) -> tuple[str, str, str, list[ScreenRow]]:
     """Title, lines of text, which are empty where there is no scale, their legend, and numbers."""
     *drawn, legend = [line.plain for line in axis(account, HOLES_WIDTH, UNICODE)] or [""]
     title = printable(f"{account.subscription} on {account.full_topic}")
-    rows = [ScreenRow(name, printable(text)) for name, text in hole_lines(account)]
+    rows = [ScreenRow(name, text) for name, text in hole_lines(account)]
     return title, "\n".join(drawn), legend, rows
 
 

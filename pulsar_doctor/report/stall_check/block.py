@@ -63,7 +63,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     shown = alike.shown
     which = f"{parts_of(shown.whole)} {shown.part}: " if len(alike.diagnoses) > 1 else ""
     if shown.suppressed is not None:
-        yield ScreenRow("quiet", printable(f"suppressed {shown.suppressed}"))
+        yield ScreenRow("quiet", f"suppressed {shown.suppressed}")
     usual = [ScreenRow("usual", str(shown.usual))] if shown.usual else []
     first = _first(shown)
     if first is None:
@@ -74,7 +74,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
         return
     text = first.summary if isinstance(first, Finding) else _speaks(shown, first)
     if text:
-        yield ScreenRow(SEEN, printable(f"{which}{text}"))
+        yield ScreenRow(SEEN, f"{which}{text}")
     wrong = doubt(shown, Unreliable) if shown.status == "unknown" else ""
     if wrong and wrong != cause(shown):
         yield ScreenRow("but", wrong)
@@ -156,7 +156,7 @@ def headline(pen: Pen, alike: Alike, means: str = "; cause: ") -> Text:
 def _waits(pen: Pen, alike: Alike, first: Finding | Suspect) -> str:
     """Who or what waits; where nothing tells, the backlog."""
     if isinstance(first, Finding) and first.impact:
-        return printable(first.impact)
+        return first.impact
     waits = pen.tells_backlog and (alike.of.backlog or 0) > 0
     words = alike.backlog_words if waits else ""
     return words and f"the backlog: {words}"
@@ -172,17 +172,17 @@ def _attending(shown: Diagnosis, first: Finding | Suspect) -> str:
         return ""
     known = [f"{each.label} ({(each.address or '').lstrip('/')})" for each in those]
     which = "the only consumer" if len(those) == 1 else "one of"
-    return printable(f"{which}: {listed(known, ATTENDING_MOST)}")
+    return f"{which}: {listed(known, ATTENDING_MOST)}"
 
 
 def _first_action(finding: Finding) -> Iterator[ScreenRow]:
     if not finding.actions:
-        yield ScreenRow("fix", printable(finding.remedy))
+        yield ScreenRow("fix", finding.remedy)
         return
     action = finding.actions[0]
-    text = printable(action.brief or action.text)
+    text = action.brief or action.text
     if action.command is None:  # where no row says which process it is, the whole text does
-        yield ScreenRow("fix", text if finding.where else printable(action.text))
+        yield ScreenRow("fix", text if finding.where else action.text)
     else:
         yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text)
     if check := next((each.check for each in finding.actions if each.check), None):
@@ -192,7 +192,7 @@ def _first_action(finding: Finding) -> Iterator[ScreenRow]:
 
 def pasted(line: str) -> str:
     """A line for a shell with the short name of a topic, where that means the same."""
-    return printable(line if "'" in line else DEFAULT_TOPIC.sub("", line))
+    return line if "'" in line else DEFAULT_TOPIC.sub("", line)
 
 
 def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
@@ -205,7 +205,7 @@ def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
 
 def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:
     """What -v adds, and the command that explains the cause, once for each code."""
-    adds = [f"fits {printable(each.issue.id)}" for each in shown.known_issues[:1]]
+    adds = [f"fits {each.issue.id}" for each in shown.known_issues[:1]]
     if others := len(shown.findings[1:]):
         adds.append(many(others, "more cause"))
     explain = "" if first.code in {*NO_RULE, *pen.explained} else f"{first.explain}; "

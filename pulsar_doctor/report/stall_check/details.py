@@ -45,7 +45,7 @@ def paced_rows(folded: JudgedSubscription) -> Iterator[NamedText]:
 def healthy_rows(folded: JudgedSubscription) -> Iterator[NamedText]:
     """What there is to know of it."""
     if folded.info is not None:
-        yield "info", f"{culprit(folded.info)}: {printable(folded.info.summary)}"
+        yield "info", f"{culprit(folded.info)}: {folded.info.summary}"
     if folded.doubt is not None:
         yield from suspect_rows(folded.doubt, in_short=True)
 
@@ -81,7 +81,7 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
     """Names and texts of all that is known."""
     shown = alike.shown
     if shown.suppressed is not None:
-        yield "quiet", printable(f"suppressed {shown.suppressed}")
+        yield "quiet", f"suppressed {shown.suppressed}"
     if shown.usual is not None:
         yield "usual", str(shown.usual)
     if len(alike.diagnoses) > 1:
@@ -93,7 +93,7 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
     yield from pace_rows(shown.pace)
     yield from issue_rows(shown)
     for name, text in suspect_rows(shown, whole=True):
-        yield name, Text(text, style=STYLES["unknown"] if name == "likely" else "")
+        yield name, Text(printable(text), style=STYLES["unknown"]) if name == "likely" else text
     if shown.suspects and shown.suspects[0].code not in NO_RULE:
         yield from _more(pen, shown.suspects[0])
     if pen.tells_backlog and (backlog := alike.backlog_words):
@@ -128,7 +128,7 @@ def _reasons(name: str, reasons: Iterable[str]) -> Iterator[NamedText]:
         codes.setdefault(reason if whole else why, []).extend([] if whole else [code])
     for why, those in codes.items():
         head = f"{listed(those, len(those))}: " if those else ""
-        yield name, printable(f"{head}{why}")
+        yield name, f"{head}{why}"
 
 
 def _finding_lines(finding: Finding) -> Iterator[NamedText]:
@@ -136,12 +136,12 @@ def _finding_lines(finding: Finding) -> Iterator[NamedText]:
     sure = f", {finding.confidence:.0%} sure"
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
     yield "cause", cause.append(f"{sure})")
-    yield "seen", printable(finding.summary)
+    yield "seen", finding.summary
     yield from beside(finding)
     if finding.actions:
         yield from what_to_do(finding)
     else:
-        yield "remedy", printable(finding.remedy)
+        yield "remedy", finding.remedy
     if found := numbers(finding):
         yield "numbers", found
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, ROOM_LEAST, STYLES, SYMBOLS
 from pulsar_doctor.wording.consoles import GatedConsole, wrapped
+from pulsar_doctor.wording.printable import printable
 
 LABEL_WIDTH = 7  # characters of a name below a heading, at least
 COMMENT = "# "  # of a shell
@@ -57,9 +58,19 @@ class ScreenRow:
         return cls(name, text, to_paste=name == "run")
 
     @property
+    def shown(self) -> str | Text:
+        """The text on one line, whatever the names in it; a styled one is that already."""
+        return self.text if isinstance(self.text, Text) else printable(self.text)
+
+    @property
+    def remark(self) -> str:
+        """The comment on one line."""
+        return printable(self.comment)
+
+    @property
     def whole(self) -> str:
-        """In one line, however long."""
-        return f"{self.text}{EXPECT}{self.comment}" if self.comment else str(self.text)
+        """In one line, however long, with its comment."""
+        return f"{self.shown}{EXPECT}{self.remark}" if self.comment else str(self.shown)
 
 
 def print_named(pen: Pen, named: Iterable[NamedText]) -> None:
@@ -74,7 +85,7 @@ def row_lines(pen: Pen, row: ScreenRow, width: int) -> list[Text]:
     """One row, as wide as the console. width: of the column of names; 0: without its name."""
     head = f"  {row.name:<{width}}  " if width else "  "
     room = max(ROOM_LEAST, pen.console.text_width - len(head))
-    texts = _pasted(row, room) if row.to_paste else [*wrapped(Text.assemble(row.text), room)]
+    texts = _pasted(row, room) if row.to_paste else [*wrapped(Text.assemble(row.shown), room)]
     heads = [head] + [" " * len(head)] * len(texts)
     return [Text.assemble((head, "dim"), line) for head, line in zip(heads, texts, strict=False)]
 
@@ -83,7 +94,7 @@ def _pasted(row: ScreenRow, room: int) -> list[Text]:
     """With what it is for or prints as a comment of the shell, below it where the room ends."""
     line = Text(row.whole)
     if not row.comment or line.cell_len <= room:
-        line.stylize("dim", len(row.text))
+        line.stylize("dim", len(row.shown))
         return [line]
-    comment = wrapped(Text(row.comment), room - len(COMMENT))
-    return [Text.assemble(row.text), *(Text.assemble(COMMENT, each) for each in comment)]
+    comment = wrapped(Text(row.remark), room - len(COMMENT))
+    return [Text.assemble(row.shown), *(Text.assemble(COMMENT, each) for each in comment)]

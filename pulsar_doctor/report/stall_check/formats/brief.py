@@ -87,16 +87,16 @@ def _beside(alike: Alike) -> Iterator[ScreenRow]:
     if alike.status != "unknown" and shown.findings and shown.findings[0].actions:
         action = shown.findings[0].actions[0]
         if action.brief is None:
-            yield ScreenRow("risk", printable(action.side_effect or "none"))
+            yield ScreenRow("risk", action.side_effect or "none")
     if alike.status == "unknown":
         reasons = [each for each in undecided(shown) if each.partition(": ")[2] != cause(shown)]
-        yield from (ScreenRow("unseen", printable("; ".join(reasons))) for _ in reasons[:1])
+        yield from (ScreenRow("unseen", "; ".join(reasons)) for _ in reasons[:1])
 
 
 def _head(checkup: Checkup, fleet: JudgedFleet, since: AfterLines) -> dict[str, Any]:
     """What holds for all of them. Lists are cut by their number here, by their length later."""
     hidden = [
-        f"{printable(each.subscription)} on {printable(each.topic)}: {name}: {text}"
+        printable(f"{each.subscription} on {each.topic}: {name}: {text}")
         for each in fleet.healthy
         for name, text in healthy_rows(each)
     ]
@@ -150,7 +150,7 @@ def _within(rows: list[ScreenRow], most: int) -> dict[str, str]:
     """The rows by their names, none longer; a line for a shell is whole or not there."""
     entry: dict[str, str] = {}
     for row in rows:
-        short = next((each for each in (row.whole, str(row.text)) if _size(each) <= most), None)
+        short = next((each for each in (row.whole, str(row.shown)) if _size(each) <= most), None)
         if short or not row.to_paste:
             entry.setdefault(row.name, short or _clipped(row.whole, most))
     if left_out := [row.name for row in rows if row.name not in entry]:

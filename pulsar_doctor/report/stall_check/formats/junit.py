@@ -25,6 +25,7 @@ from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.plain import in_detail
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.report.words import NOTHING_JUDGED, cause, what_to_do
+from pulsar_doctor.wording.printable import printable
 
 IN_MEMORY_BYTES = 1 << 20
 
@@ -138,7 +139,9 @@ def _notes(diagnosis: Diagnosis, wanted: Wanted) -> Iterator[str]:
         for finding in diagnosis.findings:
             text = f"{finding.severity}: {where}: {finding.code}: {finding.summary}"
             yield f"{_text(text)}\n{_text(finding.remedy)}\n"
-            yield from (f"{_text(f'{name}: {text}')}\n" for name, text in what_to_do(finding))
+            yield from (
+                f"{_text(printable(f'{name}: {text}'))}\n" for name, text in what_to_do(finding)
+            )
 
 
 def _element(tag: str, kind: str, message: str, text: str = "") -> str:
