@@ -17,10 +17,10 @@ from rich.text import Text
 from pulsar_doctor import cli
 from pulsar_doctor.parts.tap.events import Listening
 from pulsar_doctor.parts.tap.report.screens import JsonLines, Lines
-from pulsar_doctor.report.stall_check.formats import FORMATS
 from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.gate import complain, gated, stdout, tell, tell_json, warn
 from tests.trace.journals import write_trace
+from tests.trace.readers import ALL
 from tests.trace.said import Said
 
 ROOT = Path(__file__).parent.parent
@@ -142,20 +142,7 @@ def run(
     return run
 
 
-COMMANDS = [
-    ("trace", "show"),
-    ("trace", "show", "-o", "json"),
-    ("trace", "show", "-o", "jsonl"),
-    ("trace", "summary"),
-    ("trace", "summary", "-o", "json"),
-    ("trace", "verify"),
-    ("trace", "verify", "-o", "json"),
-    ("holes", "--trace"),
-    ("holes", "-o", "json", "--trace"),
-    *(("stall-check", "-o", each, "--trace") for each in FORMATS),
-    ("stall-check", "--consumers", "--trace"),
-    ("stall-check", "-v", "--trace"),
-]
+COMMANDS = [*ALL, ("stall-check", "--consumers", "--trace"), ("stall-check", "-v", "--trace")]
 
 
 @pytest.mark.parametrize("width", ["60", "300"])

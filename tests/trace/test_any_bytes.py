@@ -33,20 +33,12 @@ from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_
 from pulsar_doctor.wire.text import MARK, text_of
 from tests.made.frames import command_of, field, frame
 from tests.trace.journals import MASK, START_US, values, write_trace
+from tests.trace.readers import FEW
 
 Run = Callable[..., tuple[int, str, str]]
 STRANGE = "oré".encode() + b"-\xff\xfe\xed\xa0\x80"
 MARKED = "oré-\ufffdFF\ufffdFE\ufffdED\ufffdA0\ufffd80"
 ORDERS = b"persistent://public/default/orders"
-READERS = (
-    ("trace", "show"),
-    ("trace", "show", "-o", "jsonl"),
-    ("trace", "summary"),
-    ("trace", "summary", "-o", "json"),
-    ("stall-check", "-o", "json", "--trace"),
-    ("stall-check", "-o", "prometheus", "--trace"),
-    ("holes", "-o", "json", "--trace"),
-)
 
 
 # Bytes as a client writes them, which may be what no library of ours would write.
@@ -117,7 +109,7 @@ def test_a_string_that_is_no_text_costs_nothing(
     assert bytes_of(MARKED) == STRANGE
     if column == "topic":
         assert told.count(MARKED) == 8, "LOOKUP and PRODUCER, too"
-    for reader in READERS:
+    for reader in FEW:
         code, out, err = run(*reader, path)
         assert (code, err) == (0, ""), reader
         assert out

@@ -16,6 +16,7 @@ from pulsar_doctor.wire.columns import SET_ASIDE, TO_BROKER, TO_CLIENT, UNPARSED
 from pulsar_doctor.wire.commands import ACK_SET_WORDS_MOST, IDS_MOST
 from pulsar_doctor.wire.text import TEXT_BYTES_MOST, text_of
 from tests.trace.journals import TOPIC, record, write_trace
+from tests.trace.readers import FEW
 from tests.trace.said import Said
 from tests.trace.test_any_bytes import Run
 
@@ -23,14 +24,9 @@ pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
 LONG = "n" * 5 * MIB
 READERS = (
-    ("trace", "show"),
-    ("trace", "show", "-o", "jsonl"),
-    ("trace", "summary"),
-    ("trace", "summary", "-o", "json"),
+    *FEW,
     ("trace", "verify"),
-    ("stall-check", "-o", "json", "--trace"),
     ("stall-check", "-o", "table", "--trace"),
-    ("stall-check", "-o", "prometheus", "--trace"),
     ("holes", "--trace"),
 )
 

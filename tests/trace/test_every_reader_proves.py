@@ -10,18 +10,13 @@ import pytest
 from pulsar_doctor import cli
 from pulsar_doctor.trace.sealing import open_trace
 from tests.trace.journals import slow_consumer, write_trace
+from tests.trace.readers import FEW
 
 SEGMENT = "seg-000001.parquet"
 READERS = (
-    ("trace", "show"),
-    ("trace", "show", "--since", "1s"),
-    ("trace", "summary"),
-    ("trace", "summary", "-o", "json"),
-    ("stall-check", "--trace"),
-    ("stall-check", "-o", "json", "--trace"),
-    ("holes", "--trace"),
+    *FEW, ("trace", "show", "--since", "1s"), ("stall-check", "--trace"), ("holes", "--trace"),
     ("simulate", "--from-trace"),
-)
+)  # fmt: skip
 
 
 def flip(segment: Path, at: int) -> None:

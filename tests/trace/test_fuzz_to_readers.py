@@ -23,31 +23,19 @@ from typing import Any
 import pytest
 
 from pulsar_doctor.errors import FramingError
-from pulsar_doctor.report.stall_check.formats import FORMATS
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED
 from pulsar_doctor.wire.framing import Cutter
 from pulsar_doctor.wire.journal import DIRECTIONS, pack_event
 from tests.trace.journals import MASK, Wire, values, write_trace
-from tests.trace.test_any_bytes import READERS as FEW
+from tests.trace.readers import ALL, FEW
 from tests.trace.test_any_bytes import as_frame, fitting, strange_strings, subscribe
 from tests.wire import fuzz_wire
 
 pytestmark = pytest.mark.timeout(7200)
 ANALYZED_TOGETHER = 25  # traces: Spark takes seconds for each question
-READERS: tuple[tuple[str, ...], ...] = (
-    ("trace", "show"),
-    ("trace", "show", "-o", "json"),
-    ("trace", "summary"),
-    ("trace", "summary", "-o", "json"),
-    ("trace", "verify"),
-    ("trace", "verify", "-o", "json"),
-    *(("stall-check", "-o", each, "--trace") for each in FORMATS),
-    ("holes", "--trace"),
-    ("holes", "-o", "json", "--trace"),
-    ("simulate", "-s", "billing", "--process-time", "1ms", "-o", "json", "--from-trace"),
-)
+SIMULATE = ("simulate", "-s", "billing", "--process-time", "1ms", "-o", "json", "--from-trace")
 CODES = {0, 1, 2, 3, 4, 5, 6}  # 2: what nagios calls critical; else it comes with a sentence
 Run = Callable[..., tuple[int, str, str]]
 
@@ -111,7 +99,12 @@ def speak(said: Wire, chance: random.Random, conn_id: int, counted: Counted) -> 
 
 
 def a_round(
-    seed: int, path: Path, run: Run, counted: Counted, most: int = 200, readers: Any = READERS
+    seed: int,
+    path: Path,
+    run: Run,
+    counted: Counted,
+    most: int = 200,
+    readers: Any = (*ALL, SIMULATE),
 ) -> None:
     """A trace of 10 to `most` streams of one way each, and these readers of it."""
     chance = random.Random(seed)
