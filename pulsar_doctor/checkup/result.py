@@ -10,10 +10,10 @@ from typing import Literal, get_args
 
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.expected import Expectation
-from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.known.matching import on_broker
-from pulsar_doctor.diagnosis.status import AcceptUnknown, FailOn, Status
+from pulsar_doctor.diagnosis.status import FAILS, AcceptUnknown, FailOn, Status
 from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
+from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence.process_report import ProcessReport
 
 Source = Literal["broker", "files", "trace", "broker and trace", "files and trace", "process"]
@@ -60,14 +60,19 @@ class Tally:
 
     def exit_code(self, fail_on: FailOn, accept: AcceptUnknown | None = None) -> int:
         """1 where one fails; else 3 where one is not known, not read or not well yet; else 0."""
+        if any(self.counting.get(each) for each in FAILS[fail_on]):
+            return 1
+        if fail_on == "suspect" and self.suspected:
+            return 1
         not_known = self.not_accepted(accept) + self.unreachable + self.not_yet
-        return status.exit_code(
-            self.counting, fail_on, suspected=self.suspected, not_known=not_known
-        )
+        return DoctorError.exit_code if not_known else 0
 
     def not_accepted(self, accept: AcceptUnknown | None) -> int:
         """How many unknown verdicts nobody accepts; that nothing was judged counts as one."""
-        return status.not_accepted(self.counting, accept, self.readers)
+        if accept == "all":
+            return 0
+        unknown = self.counting.get("unknown", 0) if self.subscriptions else 1
+        return unknown - self.accepted(accept)
 
     def accepted(self, accept: AcceptUnknown | None) -> int:
         """How many unknown verdicts count as healthy."""

@@ -1,9 +1,9 @@
-"""The status of a verdict (stalled, warning, healthy, unknown), and the exit code of all.
+"""The status of a verdict (stalled, warning, healthy, unknown), and which status fails.
 
-Every subcommand and every format takes its status and its exit code from here. A finding decides at
-once. HEALTHY has to be earned: no check was undecided, no message has rested for longer than its
-place allows (`laws.resting`), and the probability of a problem is at most
-`healthy.problem_at_most`. Anything else is unknown.
+Every subcommand and every format takes its status from here. A finding decides at once. HEALTHY has
+to be earned: no check was undecided, no message has rested for longer than its place allows
+(`laws.resting`), and the probability of a problem is at most `healthy.problem_at_most`. Anything
+else is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pulsar_doctor.diagnosis.answers import HIDING, Finding, TooProbable, Unknown
-from pulsar_doctor.errors import DoctorError
 
 Status = Literal["stalled", "warning", "healthy", "unknown"]
 FailOn = Literal["stalled", "suspect", "warning", "never"]
@@ -48,33 +47,3 @@ def doubts_by_odds(problem: float, at_most: float, culprit: str | None) -> Itera
             f"the probability of a problem is {problem:.0%}, and healthy allows {at_most:.0%}",
             culprit,
         )
-
-
-def exit_code(
-    counts: Mapping[Status, int],
-    fail_on: FailOn = "stalled",
-    *,
-    suspected: int = 0,
-    not_known: int = 0,
-) -> int:
-    """1 where a verdict is as bad as fail_on; else 3 where anything is not known; else 0.
-
-    counts: how many verdicts there are of each status. suspected: of how many a stall is likely.
-    not_known: verdicts that nobody accepts, and what could not be read.
-    """
-    if any(counts.get(status) for status in FAILS[fail_on]):
-        return 1
-    if fail_on == "suspect" and suspected:
-        return 1
-    return DoctorError.exit_code if not_known else 0
-
-
-def not_accepted(counts: Mapping[Status, int], accept: AcceptUnknown | None, readers: int) -> int:
-    """How many unknown verdicts nobody accepts; that nothing was judged counts as one.
-
-    readers: of how many verdicts only a reader's standstill is the reason.
-    """
-    if accept == "all":
-        return 0
-    unknown = counts.get("unknown", 0) if any(counts.values()) else 1
-    return unknown - (readers if accept == "readers" else 0)

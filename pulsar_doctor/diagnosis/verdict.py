@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pulsar_doctor.broker.stats.segments import TopicSegment
-from pulsar_doctor.diagnosis import status
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     HIDING,
@@ -32,6 +30,7 @@ from pulsar_doctor.diagnosis.ranking import EVEN
 from pulsar_doctor.diagnosis.status import FAILS, AcceptUnknown, FailOn, Status, status_of
 from pulsar_doctor.diagnosis.suppression import Suppression
 from pulsar_doctor.diagnosis.usual import Usual
+from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence.account import Account
 from pulsar_doctor.evidence.balance import Balance
 from pulsar_doctor.evidence.deadlines import Deadline
@@ -196,9 +195,9 @@ class Diagnosis(OfTopic):
 def exit_code(
     diagnoses: Iterable[Diagnosis], fail_on: FailOn = "stalled", accept: AcceptUnknown | None = None
 ) -> int:
-    """The exit code of these verdicts together."""
+    """1 where one fails; else 3 where one is not known, or there is none; else 0."""
     judged = tuple(diagnoses)
-    counts = Counter(each.status for each in judged)
-    suspected = sum(each.stall_is_likely for each in judged)
-    not_known = status.not_accepted(counts, accept, sum(each.reader_rests for each in judged))
-    return status.exit_code(counts, fail_on, suspected=suspected, not_known=not_known)
+    if any(each.fails(fail_on) for each in judged):
+        return 1
+    known = (each.status != "unknown" or each.accepts(accept) for each in judged)
+    return 0 if accept == "all" or (judged and all(known)) else DoctorError.exit_code
