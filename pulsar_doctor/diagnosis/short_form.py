@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.answers import (
-    Finding,
-    Suspect,
-)
+from pulsar_doctor.diagnosis.answers import Finding, Suspect
 from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 from pulsar_doctor.ledger.topics import PERSISTENT, UNNAMED_TOPIC
 from pulsar_doctor.wording.printable import printable

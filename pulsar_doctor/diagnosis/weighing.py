@@ -37,10 +37,7 @@ from pulsar_doctor.diagnosis.pace import pace_of
 from pulsar_doctor.diagnosis.ranking import EVEN, FAR, odds_of, suspects_of
 from pulsar_doctor.diagnosis.restart_laws import outlived
 from pulsar_doctor.diagnosis.ruling_out import ruled_out
-from pulsar_doctor.diagnosis.status import (
-    doubts_by_odds,
-    status_of,
-)
+from pulsar_doctor.diagnosis.status import doubts_by_odds, status_of
 from pulsar_doctor.diagnosis.thresholds import LONG_SECONDS, Limits
 from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.evidence import by_wire

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pulsar_doctor.diagnosis.answers import (
-    NONE_OF_THESE,
-    UNDECIDED,
-    Clue,
-    Probe,
-    RuledOut,
-    Suspect,
-)
+from pulsar_doctor.diagnosis.answers import NONE_OF_THESE, UNDECIDED, Clue, Probe, RuledOut, Suspect
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.words import READS_AT_WILL, accused, whereabouts
 from pulsar_doctor.wording.durations import duration
