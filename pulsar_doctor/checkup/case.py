@@ -21,7 +21,8 @@ from typing import Any
 from pulsar_doctor import __version__
 from pulsar_doctor.broker.bodies import TooMany, require_few
 from pulsar_doctor.broker.samples.bundled import CASE
-from pulsar_doctor.broker.samples.files import called, opened
+from pulsar_doctor.broker.samples.files import called, opened, schema_of
+from pulsar_doctor.broker.samples.pasted import instead_of_json
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.fields import document_of as read_json
 from pulsar_doctor.checkup.judge import Judge, named
@@ -39,6 +40,7 @@ from pulsar_doctor.wording.typed_json import Misread, of_json, to_json, written_
 SCHEMA = "pulsar-doctor/case/"
 VERSION = 1
 CASE_BYTES = 128 << 20  # unpacked
+EXPECTED = "expected is a page of `report`, a bundle, or the case.json of one"
 IN_PAGE = re.compile(
     rb'<script\b[^<>]{0,200}\bid="?pulsar-doctor-case"?[^<>]{0,200}>([^<]*)</script>', re.I
 )
@@ -111,13 +113,23 @@ def read_case(name: str) -> SavedCase:
         require_few(content)
     except TooMany:
         raise InputError(f"{what} holds more values than any case has") from None
-    return case_from(read_json(content, what), what)
+    try:
+        return case_from(read_json(content, what), what)
+    except InputError:
+        ours, instead = schema_of(content.partition(b"\n")[0]), instead_of_json(content, EXPECTED)
+        if ours is not None and not ours.startswith(SCHEMA):
+            why = f"is a document of pulsar-doctor itself, {ours}; {EXPECTED}"
+        elif instead is not None:
+            why = f"is not a case: {instead}"
+        else:
+            raise
+        raise InputError(f"{what} {why}") from None
 
 
 def _in_page(page: bytes, what: str) -> bytes:
     found = IN_PAGE.search(page)
     if found is None:
-        raise InputError(f"{what} is a page without a case; `report` writes one into it")
+        raise InputError(f"{what} is a page without a case; {EXPECTED}")
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(b64decode(found[1]))) as unpacked:
             return unpacked.read(CASE_BYTES + 1)
@@ -129,7 +141,7 @@ def case_from(document: Any, name: str) -> SavedCase:
     """The case that a document holds. name: the name of the file. Raises InputError."""
     schema = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(schema, str) or not schema.startswith(SCHEMA):
-        raise InputError(f"{name} is not a case of pulsar-doctor")
+        raise InputError(f"{name} is not a case; {EXPECTED}")
     if schema != f"{SCHEMA}{VERSION}":
         raise InputError(
             f"{name} is a case of version {schema.removeprefix(SCHEMA)}, this program reads "

@@ -134,6 +134,8 @@ def read_meta(folder: Path) -> Meta:
     try:
         content = read_bytes(folder / META)
     except (FileNotFoundError, NotADirectoryError):
+        if not folder.exists():
+            raise TraceError(f"there is no folder {folder}: expected is a trace") from None
         what = "has no _meta.json" if folder.is_dir() else "is not a folder"
         raise TraceError(f"{folder} is not a trace of pulsar-doctor: it {what}") from None
     except OSError as error:

@@ -902,7 +902,7 @@ def test_options_that_do_not_fit(put: Put) -> None:
         (b"HTTP 404 Not Found",
          'FILE is not readable JSON: it says "HTTP 404 Not Found"; expected is '),
         (b"we see\nnothing",
-         "FILE is not readable JSON: it is another text of 14 bytes; expected is what `"),
+         "FILE is not readable JSON: it is plain text of 14 bytes; expected is what `"),
         (b"-----BEGIN PRIVATE KEY-----\nMIIE",
          "FILE is not readable JSON: it is a PEM file of 32 bytes; expected is what `"),
         (b"<html>401", "FILE is not readable JSON: it is a page of HTML or XML of 9 bytes; "),

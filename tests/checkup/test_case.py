@@ -163,9 +163,12 @@ def test_the_command_reads_a_case_and_a_page(check: Check, tmp_path: Path, *, pa
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "not readable JSON"),
-        ("[1]", "is not a case"),
-        ('{"schema": "pulsar-doctor/samples/2"}', "is not a case"),
+        ("", "is not a case: it is empty; expected is a page of `report`"),
+        ("a text", "is not a case: it is plain text of 6 bytes; expected is a page of `report`"),
+        ("\0\1", "is not a case: it is not text: a file of 2 bytes; expected is"),
+        ('{"a": ', "is not readable JSON: it ends too early, or is wrong, at line 1, column 7"),
+        ("[1]", "is not a case; expected is"),
+        ('{"schema": "pulsar-doctor/samples/2"}\n{}', "pulsar-doctor/samples/2; expected is"),
         ('{"schema": "pulsar-doctor/case/2"}', "use a newer pulsar-doctor"),
         ('{"schema": "pulsar-doctor/case/1", "head": {}}', "damaged case: it has no"),
         ("[" * 100_000, "not readable JSON"),

@@ -208,7 +208,7 @@ def test_what_is_no_kind_is_wrong_usage_and_says_what_is(tmp_path: Path) -> None
     text.write_text("Hello, our consumer is stuck.\n")
     done = answered("stall-check", "--stats", str(text))
     assert done.returncode == 2
-    assert "thread dumps (jstack" in done.stderr.partition("--stats also takes ")[2]
+    assert "thread dumps (jstack" in done.stderr.partition("`stall-check --stats` also takes ")[2]
     text.write_text("Full thread dump OpenJDK 64-Bit Server VM:\n\n")
     with pytest.raises(InputError, match="holds no thread"):
         recognise(SampleFiles([str(text)]))

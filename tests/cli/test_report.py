@@ -352,6 +352,8 @@ def test_a_page_replaces_a_page_and_no_other_file(run: Any, made: Any, trace: Pa
         ([], "missing argument 'SOURCE...'"),
         (["nosuch.gz"], "nosuch.gz"),
         (["{trace}", "{trace}"], "a page is of one trace, and 2 are given"),
+        (["{page}"], "is a page of `report`; `stall-check --case "),
+        (["gone.ptrace"], "cannot read gone.ptrace: No such file"),
         (["{trace}", "-s", "nosuch"], "has no subscription 'nosuch'"),
         (["{trace}", "--topic", "nosuch"], "has no topic 'nosuch'"),
     ],
@@ -359,8 +361,10 @@ def test_a_page_replaces_a_page_and_no_other_file(run: Any, made: Any, trace: Pa
 def test_what_cannot_be_read_is_said(
     run: Any, trace: Path, arguments: list[str], said: str
 ) -> None:
-    output = trace.parent / "page.html"
-    code, out, err = run("report", *(a.format(trace=trace) for a in arguments), "-o", output)
+    output, page = trace.parent / "page.html", trace.parent / "other.html"
+    run("report", trace, "-o", page)
+    given = (each.format(trace=trace, page=page) for each in arguments)
+    code, out, err = run("report", *given, "-o", output)
     assert code in (2, 3)
     assert (said in err, out, output.exists()) == (True, "", False)
 

@@ -92,6 +92,7 @@ COLOURS = "colours of a terminal are left out"
 NAMED = "each answer is a topic of the name in front of it"
 BOTH = "stats and internal stats are read together"
 CLOCK = "the time in front of it is when it was taken"
+CASE_OF_PAGE = 'id="pulsar-doctor-case"'
 EXPECTED = "expected is what `pulsar-admin topics stats` or `topics stats-internal` prints"
 MARKS = "quotation marks and code marks are left out"
 SPACES = "spaces and ends of lines that JSON does not know are read as plain ones"
@@ -121,7 +122,7 @@ def document_in(content: bytes, name: str) -> Pasted:
     except InputError:
         found = _found_in(content)
         if found is None:
-            instead = _instead(content)
+            instead = instead_of_json(content, EXPECTED)
             if instead is None:
                 raise
             raise InputError(f"{called(name)} is not readable JSON: {instead}") from None
@@ -131,18 +132,20 @@ def document_in(content: bytes, name: str) -> Pasted:
     return Pasted(document, (note,), taken_ms, CUT in done, ANOTHER in done)
 
 
-def _instead(content: bytes) -> str | None:
-    """What is expected in place of a text without an answer; None of JSON with a mistake.
+def instead_of_json(content: bytes, expected: str) -> str | None:
+    """What a file without JSON is, and what is expected; None of JSON with a mistake.
 
     It quotes a refusal of a broker and nothing else: the text may be a secret, given by mistake.
     """
     text = content[:SHOWN_BYTES].decode(errors="replace").strip()
     refusal = REFUSAL.search(text)
     if refusal is not None:
-        return f"it says {shown(refusal[0].strip())}; {EXPECTED}, with the full name of a topic"
+        return f"it says {shown(refusal[0].strip())}; {expected}, with the full name of a topic"
     if text.startswith(("{", "[")):
         return None
-    return f"it is {_kind_of(content, text)} of {many(len(content), 'byte')}; {EXPECTED}"
+    if not text:
+        return f"it is empty; {expected}"
+    return f"it is {_kind_of(content, text)} of {many(len(content), 'byte')}; {expected}"
 
 
 def _kind_of(content: bytes, text: str) -> str:
@@ -151,7 +154,7 @@ def _kind_of(content: bytes, text: str) -> str:
         return "a PEM file"
     if text.startswith("<"):
         return "a page of HTML or XML"
-    return "not text: a file" if b"\0" in content or not _is_utf8(content) else "another text"
+    return "not text: a file" if b"\0" in content or not _is_utf8(content) else "plain text"
 
 
 def _is_utf8(content: bytes) -> bool:

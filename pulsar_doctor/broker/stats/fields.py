@@ -74,7 +74,16 @@ def document_of(text: str | bytes, what: str) -> Any:
     try:
         return decoded(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is not readable JSON: {error}") from None
+        raise InputError(f"{what} is not readable JSON: {_why(error)}") from None
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    """A mistake in JSON, in words for whoever has the file."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"it ends too early, or is wrong, at line {error.lineno}, column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 @dataclass(frozen=True, slots=True)

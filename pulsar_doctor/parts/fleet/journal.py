@@ -240,6 +240,10 @@ def _name(row: RecordRow, column: str) -> str:
 
 def require_records(folder: Path, shown: str) -> None:
     """Raises InputError where a folder has none. shown: the folder as it was typed."""
+    if not folder.is_dir():
+        raise InputError(
+            f"{shown} is not a folder; expected is one of `stall-check --watch --keep`"
+        )
     if next(folder.glob("cluster=*/day=*/*.parquet"), None) is None:
         raise InputError(
             f"{shown} holds no records of `stall-check --all --watch --keep`; an hour is there "
