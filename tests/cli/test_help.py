@@ -26,6 +26,7 @@ def leaves(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]
 
 
 LEAVES = dict(leaves(cli))
+GROUPS_OF_COMMANDS = sorted({name.rpartition(" ")[0] for name in LEAVES})  # "": the program
 
 
 def shown(*arguments: str) -> str:
@@ -67,6 +68,11 @@ def test_options_that_are_many_stand_under_headings(name: str) -> None:
     assert known <= {p.name for p in own}, "a heading names an option that is not there"
     if len(own) > 12:
         assert {p.name for p in own} == known
+
+
+@pytest.mark.parametrize("name", [*GROUPS_OF_COMMANDS, *LEAVES])
+def test_help_fits_a_terminal_of_80_columns(name: str) -> None:
+    assert [line for line in shown(*name.split()).splitlines() if len(line) > 80] == []
 
 
 def test_verbose_help_says_everything() -> None:

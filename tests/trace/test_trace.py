@@ -162,7 +162,7 @@ def test_a_folder_that_is_no_trace_is_refused(
 
 
 def test_a_path_that_is_not_there_is_no_trace(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="there is no folder .*: expected is a trace"):
+    with pytest.raises(TraceError, match=r"there is no folder .*: expected is a trace"):
         open_trace(tmp_path / "nowhere")
 
 

@@ -39,7 +39,7 @@ def command() -> None:
     Examples:
       pulsar-doctor trace summary incident.ptrace
       pulsar-doctor trace show incident.ptrace --consumer slow --since 30s
-      pulsar-doctor trace show incident.ptrace --command FLOW -o jsonl | jq .permits
+      pulsar-doctor trace show incident.ptrace --command FLOW -o jsonl | jq
       pulsar-doctor trace verify incident.ptrace
     """
 
