@@ -13,6 +13,7 @@ from pulsar_doctor.broker.stats.observed import SINGLE_ACTIVE
 from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.diagnosis.answers import Rests, SilentHolder
 from pulsar_doctor.diagnosis.observing import worded
+from pulsar_doctor.diagnosis.progress import stood_for
 from pulsar_doctor.diagnosis.thresholds import (
     FIRST_ACK_WITHIN,
     FORGETS_FROM,
@@ -33,6 +34,7 @@ from pulsar_doctor.wording.sentences import Sentence, say
 SENT_AGAIN_SECONDS = 120.0  # after which what was given back has come again, as a rule
 STEADY = 2.0  # times the life until the last ack, which a sink of a steady period is never silent
 SENT_EVENLY = 0.75  # of what comes in so long, where it is sent some all the time
+CHANCE = 3.0  # standard deviations of a count, which chance hardly ever brings
 ACKS_AGAIN_SECONDS = 300.0  # who has acknowledged before may take this long for the next time
 
 
@@ -202,15 +204,21 @@ def _keeps_longer(view: SubscriptionView, within: float) -> Iterator[Rests]:
 
 
 def _sent_before(view: SubscriptionView, each: ConsumerView, seconds: float) -> float:
+    """Messages that it holds and was sent longer ago than that; 0: no more than workers have."""
+    older = _older(view, each, seconds)
+    return older if older > IN_HAND.default else 0.0
+
+
+def _older(view: SubscriptionView, each: ConsumerView, seconds: float) -> float:
     """Messages that it holds and was sent longer ago than that, about, at the rate of now.
 
-    0 where it was sent more a second before, or no more than workers have in hand.
+    0 where it was sent more a second before, or where chance may have brought that many.
     """
     rate, batch = each.msg_rate_out or 0.0, max(1, (each.entry_messages_most or 0) // 2)
     if rate < SENT_EVENLY * (sent_at(each) or math.inf):
         return 0.0
     older = max(each.holds, with_it_or_due(view, each) * batch) - rate * seconds
-    return older if older > IN_HAND.default else 0.0
+    return older if older > 1 + CHANCE * math.sqrt(rate * seconds) else 0.0
 
 
 def _rests_beside_others(view: SubscriptionView, within: float) -> Iterator[SilentHolder]:
@@ -246,7 +254,7 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
 
     Statistics do not report what a single active consumer holds. While it has permits it was sent
     the backlog, or the broker has stopped reading. A few messages may all have come with the last
-    delivery.
+    delivery, unless they are far more than come in that time, or the oldest is that old.
     """
     held, since = each.holds, each.holds_since
     if since is not None and since.exact:
@@ -257,7 +265,8 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
         held -= math.ceil((each.delivered or 0) * share)
     sent = each.since_last_delivery
     long_ago = sent is not None and sent.seconds >= FIRST_ACK_WITHIN.default
-    return max(0, held) if held >= FORGETS_FROM or long_ago else 0
+    old = long_ago or held >= FORGETS_FROM or stood_for(view) >= within
+    return max(0, held) if old or _older(view, each, within) > 0 else 0
 
 
 def sent_in_silence(view: SubscriptionView, each: ConsumerView, within: float, kept: int) -> bool:

@@ -15,6 +15,8 @@ from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
 
+EXPECTED_LEAST = 5.0  # messages, of which chance leaves hardly ever none: what a window may count
+
 
 def consumer_view(of: ConsumerWindow) -> ConsumerView:
     """One consumer of the last sample."""
@@ -137,11 +139,14 @@ def _may_receive_throughout(of: ConsumerWindow) -> bool:
 
 
 def msg_rate_out(of: ConsumerWindow) -> float | None:
-    """By the window; otherwise the broker's, which is 0 until its first full minute is over."""
-    delivered = of.delivered
+    """By the window; where it is short for so few messages, the broker's, of its last full minute.
+
+    The broker's is 0 until its first full minute is over.
+    """
+    delivered, lately = of.delivered, of.now.msg_rate_out or None
     seconds = None if delivered is None else of.observed.watched_seconds
-    if delivered is None or not seconds:
-        return of.now.msg_rate_out or None
+    if delivered is None or not seconds or (lately and lately * seconds < EXPECTED_LEAST):
+        return lately
     return round(delivered / seconds, 3)
 
 
