@@ -91,8 +91,8 @@ class _Weighed:
         silent = {one.consumer for _, one in self.unknown if isinstance(one, SilentHolder)}
         for finding in sorted(_root_causes(self.findings), key=_worst_first):
             cause = by_silence.get(finding.code)
-            stands = _may_stand(view, finding) or finding.consumer in silent
-            if cause is None or finding.severity != "warning" or not stands:
+            rests = finding.consumer in silent or _may_stand(view, finding)
+            if cause is None or finding.severity != "warning" or not rests:
                 yield finding
                 continue
             still = SilentHolder(finding.summary, finding.consumer)

@@ -159,8 +159,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         yield Rests(
             say(
                 "{:entries} or more are not acknowledged while later ones are, the first for {}: "
-                "more than workers have in hand is left out; a sink that acknowledges in groups "
-                "looks the same until {}",
+                "more than workers have in hand is left out; it is the same with a sink that "
+                "acknowledges in groups, until {}",
                 *(hole.left_out, duration(stood.seconds), duration(limits["hole_after"])),
             )
         )

@@ -40,7 +40,7 @@ from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
 from pulsar_doctor.evidence.subscription import Alone, SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import fill, say
+from pulsar_doctor.wording.sentences import Sentence, fill, say
 
 THRESHOLDS = (
     Threshold("reconnect_wait", 5.0, "seconds", "consumers that come back have come by then"),
@@ -144,17 +144,20 @@ def _may_return(alone: Alone, restart_wait: float) -> bool:
     return lately and (alone.seconds or 0.0) < restart_wait
 
 
+def _absent(alone: Alone) -> Sentence:
+    """What is known of how long nobody has been there."""
+    gone, last = alone.seconds, alone.since_seen
+    least = say("; nobody was there for at least {}", duration(gone)) if gone else ""
+    return say("{}{}", least, say(LAST_SIGN, last) if last else "")
+
+
 def _finding(view: SubscriptionView, alone: Alone, limits: Limits) -> Finding:
-    last, flow, gone = alone.since_seen, alone.since_flow, alone.seconds or 0.0
+    flow, gone = alone.since_flow, alone.seconds or 0.0
     left = alone.left and not alone.reloaded
-    what, seen = "no consumer is attached", ""
-    if gone:
-        what = say("no consumer has been attached for at least {}", duration(gone))
+    what, seen = "no consumer is attached", "" if left else _absent(alone)
     if left:
         long = say("left at least {} ago", duration(gone)) if gone else "has left"
         what = say("the last consumer {}", long)
-    elif last is not None:
-        seen = say(LAST_SIGN, last)
     missed = _missed(alone, limits["reconnect_wait"])
     if missed:
         what = "no consumer is attached to this partition, while others of the topic have some"
