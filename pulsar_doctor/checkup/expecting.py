@@ -234,7 +234,7 @@ def _advised(each: Expectation, diagnoses: Sequence[Diagnosis], trace: Trace) ->
     if each.met or each.action:
         return each
     for diagnosis in diagnoses:
-        there = (diagnosis.full_topic, diagnosis.subscription)
+        there = diagnosis.key
         if there == (each.topic, each.subscription) and diagnosis.findings:
             return replace(each, action=diagnosis.findings[0].remedy)
     shown = f"pulsar-doctor trace summary {shlex.quote(str(trace.path))}"

@@ -36,7 +36,7 @@ class InProcess:
     _addresses: dict[str | None, list[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self._on = frozenset(map(_place, subscription_views(self.begun)))
+        self._on = frozenset(view.key for view in subscription_views(self.begun))
         ends = (each.local for each in self.begun.connections or ())
         self._addresses = {f"/{shown(each)}": [] for each in ends}
 
@@ -63,7 +63,7 @@ class InProcess:
 
     def concerns(self, observed: Observed) -> bool:
         """Whether one of its consumers is on this subscription: by its name, or by address."""
-        if (observed.full_topic, observed.subscription) in self._on:
+        if observed.key in self._on:
             return True
         return any(each.address in self._addresses for each in observed.now.consumers or ())
 
@@ -76,11 +76,11 @@ class InProcess:
 
     def joined(self, view: SubscriptionView) -> SubscriptionView:
         """A view by other sources with what it tells; the same view where it tells nothing."""
-        report, at = self.report, _place(view)
+        report, at = self.report, view.key
         self._shown_in.add(at)
         view = _with_trips(view, report)
         for inside in self._views:
-            if _place(inside) == at:
+            if inside.key == at:
                 return looked_into(view, inside)
         return view if report.inspections else seated(view, report, self._addresses)
 
@@ -91,8 +91,8 @@ class InProcess:
 
     def alone(self, judged: Judging) -> list[Diagnosis]:
         """The verdicts by itself and its packets alone, on what no broker has reported."""
-        captured = {_place(view): view for view in map(by_wire.subscription_view, self.wires)}
-        inside = {_place(view): view for view in self._views}
+        captured = {view.key: view for view in map(by_wire.subscription_view, self.wires)}
+        inside = {view.key: view for view in self._views}
         found = []
         for at in dict.fromkeys([*inside, *captured]):
             if at in self._shown_in:
@@ -119,7 +119,3 @@ def _with_trips(view: SubscriptionView, process: ProcessReport) -> SubscriptionV
         for each in view.consumers or ()
     )
     return view if view.consumers is None else replace(view, consumers=tuple(consumers))
-
-
-def _place(view: SubscriptionView) -> tuple[str, str]:
-    return view.full_topic, view.subscription

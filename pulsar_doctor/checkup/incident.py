@@ -139,16 +139,13 @@ def _with_rows(sampled: Incident, trace: ReadTrace, *, proven_only: bool) -> Inc
     accounts = {key: acked.account(key)[0] for key in acked.subscriptions if key in verdicts}
     lossy, wires = opened.missing(acked.set_aside).is_loss, by_name(trace.wires)
     holes = {k: judged(each, wires.get(k), incomplete=lossy) for k, each in accounts.items()}
-    holes |= {(e.full_topic, e.subscription): e for e in sampled.holes if e.ranges is not None}
+    holes |= {e.key: e for e in sampled.holes if e.ranges is not None}
     return Incident(sampled.checkup, together(recorded, sampled.timelines), tuple(holes.values()))
 
 
 def _verdicts(checkup: Checkup) -> dict[tuple[str, str], int]:
     """By full topic and subscription, the worst is 0."""
-    return {
-        (each.full_topic, each.subscription): STATUSES.index(each.status)
-        for each in checkup.diagnoses
-    }
+    return {each.key: STATUSES.index(each.status) for each in checkup.diagnoses}
 
 
 def _worst_first(verdicts: Mapping[tuple[str, str], int], timeline: Timeline) -> list[Consumer]:

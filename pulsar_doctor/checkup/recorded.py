@@ -151,7 +151,7 @@ def read_earlier(file: str, topics: Sequence[str], judge: Judge) -> Earlier:
     if missing:
         raise InputError(f"nothing to compare with in {called(file)}: {missing}")
     known = {
-        (observed.full_topic, observed.subscription): (observed, diagnosis)
+        observed.key: (observed, diagnosis)
         for observed, diagnosis in judge.judged(among_partitions(kept.windows))
     }
     return Earlier(called(file), known, lacks)

@@ -38,7 +38,7 @@ from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.ledger.consumers import Consumer
-from pulsar_doctor.ledger.topics import OfTopic, split_segment
+from pulsar_doctor.ledger.topics import AboutSubscription, split_segment
 from pulsar_doctor.wording.typed_json import written_as
 
 VerdictKey = tuple[str, str]  # full name of the topic or partition, subscription
@@ -56,7 +56,7 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(OfTopic):
+class Diagnosis(AboutSubscription):
     """The verdict on one subscription, worst finding first."""
 
     topic: str
@@ -115,11 +115,6 @@ class Diagnosis(OfTopic):
     def judges(self, consumer: Consumer) -> bool:
         """Whether this is the verdict on that incarnation of a consumer."""
         return consumer.incarnation in self.incarnations
-
-    @property
-    def key(self) -> VerdictKey:
-        """The full name of its topic or partition, and of the subscription."""
-        return self.full_topic, self.subscription
 
     @property
     def likeliest(self) -> Suspect | None:

@@ -25,7 +25,7 @@ from pulsar_doctor.evidence.reading import BrokerReads
 from pulsar_doctor.evidence.segments import AmongSegments, OnSegment
 from pulsar_doctor.evidence.values import Count, exact, least, most
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
-from pulsar_doctor.ledger.topics import OfTopic
+from pulsar_doctor.ledger.topics import AboutSubscription
 
 # Limits of unacknowledged messages in broker.conf.
 DELAYED_AHEAD = 50_000  # delayedDeliveryFixedDelayDetectionLookahead of broker.conf, by default
@@ -119,7 +119,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows is kept after its first use
-class SubscriptionView(OfTopic):
+class SubscriptionView(AboutSubscription):
     """What is known of one subscription of a topic, or of one of its partitions."""
 
     topic: str

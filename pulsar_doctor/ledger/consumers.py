@@ -10,7 +10,7 @@ from typing import Any
 from pulsar_doctor.ledger import balance as ledgers
 from pulsar_doctor.ledger.balance import Ledger, Position
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
-from pulsar_doctor.ledger.topics import OfTopic
+from pulsar_doctor.ledger.topics import AboutSubscription
 
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 HEAP_SPARE = 64  # before what is worthless in it is thrown away
@@ -217,7 +217,7 @@ def _keep_newest(topics: dict[int, str], producer_id: int, topic: str, most: int
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription(OfTopic):
+class Subscription(AboutSubscription):
     """The consumers of one subscription of one topic (or partition) at the moment of judgement.
 
     That moment is the end of the trace, or just before the last consumer was shut down. Consumers

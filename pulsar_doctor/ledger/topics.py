@@ -11,7 +11,7 @@ PARTITION = re.compile(r"(.+)-partition-([0-9]{1,9})", re.DOTALL)
 SEGMENT = re.compile(r"segment://(.+)/[0-9a-f]+-[0-9a-f]+-([0-9]{1,18})", re.DOTALL)
 
 
-class OfTopic:
+class AboutTopic:
     """A value about a topic, or about one partition of it: both are fields of it."""
 
     __slots__ = ()
@@ -22,6 +22,18 @@ class OfTopic:
     def full_topic(self) -> str:
         """The topic as the broker names it, with its partition."""
         return full_name(self.topic, self.partition)
+
+
+class AboutSubscription(AboutTopic):
+    """A value about a subscription of it, by its name."""
+
+    __slots__ = ()
+    subscription: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The full name of its topic or partition, and of the subscription."""
+        return self.full_topic, self.subscription
 
 
 def split_partition(topic: str) -> tuple[str, int | None]:

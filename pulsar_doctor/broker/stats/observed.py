@@ -32,7 +32,7 @@ from pulsar_doctor.broker.stats.topic import ConsumerStats, ReplicatorStats, Sub
 from pulsar_doctor.broker.stats.transactions import NO_TRANSACTIONS, Transactions
 from pulsar_doctor.broker.stats.window import Course, Window
 from pulsar_doctor.ledger.defaults import RANGES, by_default, version_of
-from pulsar_doctor.ledger.topics import OfTopic
+from pulsar_doctor.ledger.topics import AboutSubscription, AboutTopic
 
 SINGLE_ACTIVE = frozenset({"Exclusive", "Failover"})
 SHARING = frozenset({"Shared", "Key_Shared"})
@@ -73,7 +73,7 @@ class Between(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicWindow(OfTopic):
+class TopicWindow(AboutTopic):
     """The samples of one topic, or of one partition."""
 
     topic: str  # without the partition
@@ -127,7 +127,7 @@ class TopicWindow(OfTopic):
 
 
 @dataclass(frozen=True)  # no slots: derived values are cached
-class Observed(OfTopic):
+class Observed(AboutSubscription):
     """One subscription, as it is in the last sample of the window, and how it came there."""
 
     topic: str

@@ -31,7 +31,7 @@ from pulsar_doctor.ledger.acks.persisting import (
 )
 from pulsar_doctor.ledger.acks.ranges import Axis, Range
 from pulsar_doctor.ledger.acks.written import Written, parse_written
-from pulsar_doctor.ledger.topics import OfTopic
+from pulsar_doctor.ledger.topics import AboutSubscription
 
 NEAR = 0.8  # of a limit
 NO_STATS = "the subscription's type and counts: there are no stats beside"
@@ -39,7 +39,7 @@ NEVER_MOVED = "last_mark_delete_advanced_timestamp_ms"
 
 
 @dataclass(frozen=True, slots=True)
-class CursorAccount(OfTopic):
+class CursorAccount(AboutSubscription):
     """One subscription; None: not reported."""
 
     topic: str

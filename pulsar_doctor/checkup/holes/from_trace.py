@@ -82,7 +82,7 @@ def holes_of_trace(
 
 def by_name(wires: Iterable[Subscription]) -> dict[SubscriptionKey, Subscription]:
     """Subscriptions of a trace by full topic and name."""
-    return {(each.full_topic, each.subscription): each for each in wires}
+    return {each.key: each for each in wires}
 
 
 def judged(account: CursorAccount, wire: Subscription | None, *, incomplete: bool) -> CursorAccount:

@@ -66,7 +66,7 @@ def _subscription(observed: Observed, times: list[int]) -> SubscriptionTimeline:
             points.add(StepPoints((point,)))
         return points_of(points) if any(value is not None for value in values) else ()
 
-    of = observed.full_topic, observed.subscription
+    of = observed.key
     return SubscriptionTimeline(
         *of, line(lambda stats: stats.msg_backlog), line(lambda stats: stats.unacked_messages)
     )

@@ -78,12 +78,12 @@ def restarted(instance: FunctionInstance) -> str:
 
 def check(view: SubscriptionView, expect: str) -> str | None:
     """Our own line that checks again, and what it prints where the remedy worked."""
-    return checked(stall_check(view.full_topic, view.subscription), expect)
+    return checked(stall_check(*view.key), expect)
 
 
 def watch(view: SubscriptionView, seconds: int) -> str | None:
     """Our own line that watches for so long."""
-    line = stall_check(view.full_topic, view.subscription)
+    line = stall_check(*view.key)
     return None if line is None else f"{line} --window {seconds}s"
 
 

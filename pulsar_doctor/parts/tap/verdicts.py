@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 
 from pulsar_doctor.diagnosis.cause import Cause
 from pulsar_doctor.diagnosis.status import Status
-from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.diagnosis.verdict import Diagnosis, VerdictKey
 from pulsar_doctor.diagnosis.weighing import CauseLimits, diagnose
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.ledger.topics import split_partition
+from pulsar_doctor.ledger.topics import full_name, split_partition
 from pulsar_doctor.parts.tap.broker_reports import BrokerReports
 
 DOUBT_NS = 3_000_000_000  # a verdict that is unknown for a shorter time is not shown: it settles
-
-Key = tuple[str, int | None, str]  # topic, partition, subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +37,16 @@ class Verdicts:
         self._rules = causes
         self._limits = limits
         self._todo: deque[tuple[Subscription, bool]] = deque()  # and whether anybody is left
-        self._standing: dict[Key, Diagnosis] = {}
-        self._shown: dict[Key, Status] = {}
-        self._doubted_since: dict[Key, int] = {}
-        self._settled: dict[Key, tuple[int, ...]] = {}  # nobody is left: judged once and for all
+        self._standing: dict[VerdictKey, Diagnosis] = {}
+        self._shown: dict[VerdictKey, Status] = {}
+        self._doubted_since: dict[VerdictKey, int] = {}
+        self._settled: dict[VerdictKey, tuple[int, ...]] = {}  # nobody is left
         self.broker = BrokerReports()
 
     def of(self, consumer: Consumer) -> Diagnosis | None:
         """The newest verdict on the subscription of a consumer; None before the first."""
-        return self._standing.get((*split_partition(consumer.topic), consumer.subscription))
+        topic = full_name(*split_partition(consumer.topic))
+        return self._standing.get((topic, consumer.subscription))
 
     @property
     def is_between_rounds(self) -> bool:
@@ -68,13 +67,13 @@ class Verdicts:
 
     def _forget(self) -> None:
         """What the timeline remembers no more."""
-        known = {key_of(wire) for wire, _ in self._todo}
+        known = {wire.key for wire, _ in self._todo}
         for verdicts in (self._standing, self._shown, self._doubted_since, self._settled):
             for key in [key for key in verdicts if key not in known]:
                 del verdicts[key]
 
     def _judged(self, wire: Subscription, lives: bool, timeline: Timeline) -> list[Change]:
-        key = key_of(wire)
+        key = wire.key
         if not lives:
             those = tuple(consumer.incarnation for consumer in wire.consumers)
             if self._settled.get(key) == those:
@@ -92,14 +91,9 @@ class Verdicts:
             return []
         return self._change(key, diagnosis)
 
-    def _change(self, key: Key, diagnosis: Diagnosis) -> list[Change]:
+    def _change(self, key: VerdictKey, diagnosis: Diagnosis) -> list[Change]:
         before = self._shown.get(key)
         if before == diagnosis.status:
             return []
         self._shown[key] = diagnosis.status
         return [Change(before, diagnosis)]
-
-
-def key_of(wire: Subscription | Diagnosis) -> Key:
-    """What a subscription is known by."""
-    return wire.topic, wire.partition, wire.subscription

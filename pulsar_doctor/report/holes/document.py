@@ -30,7 +30,7 @@ def write(found: Acknowledged, out: TextIO) -> None:
         out.write(",\n" if number else "\n")
         document = account_json(each)
         if of_trace:
-            lives = found.biographies.get((each.full_topic, each.subscription), ())
+            lives = found.biographies.get(each.key, ())
             document["biographies"] = [life_json(life) for life in lives]
         out.write(json_text(document))
     tail = {

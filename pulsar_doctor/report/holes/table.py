@@ -58,7 +58,7 @@ def write(found: Acknowledged, out: TextIO) -> None:
     shown = sorted(filter(_is_shown, accounts), key=lambda each: each.urgency)
     for each in shown[:BLOCKS_MOST]:
         _print_block(console, each)
-        print_lives(console, found.biographies.get((each.full_topic, each.subscription), ()))
+        print_lives(console, found.biographies.get(each.key, ()))
     if len(shown) > BLOCKS_MOST:
         console.print(Text(f"and {len(shown) - BLOCKS_MOST} more: -o json lists them all"))
     whole = [each for each in accounts if not _is_shown(each)]

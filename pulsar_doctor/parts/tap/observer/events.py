@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.ledger.topics import OfTopic
+from pulsar_doctor.ledger.topics import AboutTopic
 from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.relay.lines import Table
 
@@ -63,7 +63,7 @@ class NextFlow:
 
 
 @dataclass(frozen=True, slots=True)
-class LivingConsumer(OfTopic):
+class LivingConsumer(AboutTopic):
     """One consumer as it is now."""
 
     incarnation: int
