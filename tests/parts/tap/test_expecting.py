@@ -93,12 +93,13 @@ CRASHES = "import sys; print('one', file=sys.stderr); raise SystemExit('no such 
 def test_a_command_that_crashes_is_said_with_its_code_and_its_last_line():
     command = (sys.executable, "-c", CRASHES)
     with found() as url:
-        options = ("--for", "20s", "--expect-consumers", "1", "--", *command)
-        with running(*options, service_url=url) as tap:
+        options = ("--for", "20s", "--expect-consumers", "1", "--expect-within", "15s")
+        with running(*options, "--", *command, service_url=url) as tap:
             assert tap.wait() == 1
             (line,) = (each for each in tap.err if each.startswith("--expect-consumers"))
     assert line.startswith("--expect-consumers 1 is not met: the command ended with 1 after ")
     assert "; its last line: no such setting; no client connected to the tap" in line
+    assert "within" not in line, "nobody waited for so long"
     assert line.endswith("First: run the command without the tap: it ended before any message "
                          "was delivered to it")  # fmt: skip
     assert "one" in tap.err
