@@ -255,6 +255,18 @@ def test_each_status_has_a_colour_and_a_shape_of_its_own(
     assert any(shape in rule for shape in shapes for rule in rules) is (status != "stalled")
 
 
+def test_a_line_with_gaps_is_drawn_above_one_without(made: Any) -> None:
+    page = Page(made(STATES / "healthy-busy.jsonl.gz"))  # its backlog is what is not acknowledged
+    (charts,) = (json.loads(script) for script in page.scripts if script.startswith("{"))
+    drawn = [
+        [each["attributes"]["glyph"]["attributes"] for each in root["attributes"]["renderers"]
+         if each["attributes"].get("glyph", {}).get("name") == "Step"]
+        for root in charts["document"]["roots"]
+    ]  # fmt: skip
+    gaps = [["line_dash" in glyph for glyph in glyphs] for glyphs in drawn if glyphs]
+    assert gaps == [[False, True], [False, True]]
+
+
 def test_consumers_that_are_compared_have_one_scale(made: Any, tmp_path: Path) -> None:
     said = Wire().open().subscribe(1, "c-1").flow(500, 1).subscribe(2, "c-2").flow(5, 2)
     said.messages(range(10, 15), 1).messages(range(20, 23), 2).wait(400)

@@ -26,6 +26,10 @@ LABELS = """
   [...Bokeh.documents[0]._all_models.values()].map(each => each.attributes.major_label_text_color)
     .filter(each => each)
 """
+WIDTHS = """
+  [...Bokeh.documents[0]._all_models.values()].map(each => each.attributes.inner_width)
+    .filter(each => each)
+"""
 
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason=wanting("a Chromium (on the PATH, or named by PULSAR_DOCTOR_BROWSER)")
@@ -48,6 +52,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     sources = {
         "trace": write_trace(folder / "t.ptrace", said.blocks),
         "statistics": STATES / "ack-hole.jsonl.gz",
+        "thousands": STATES / "healthy-busy.jsonl.gz",
     }
     for name, source in sources.items():
         assert run(["-q", "report", str(source), "-o", str(folder / f"{name}.html")]) == 0
@@ -71,6 +76,16 @@ def test_a_page_is_drawn_at_each_width_in_dark_and_light(
     assert browser.messages == []
     local = [each for each in browser.requests if not each.startswith(("data:", "blob:"))]
     assert local == [pages[source].as_uri()]
+
+
+@pytest.mark.parametrize("width", [400, 1000])
+def test_charts_are_one_below_the_other_however_wide_their_labels_are(
+    browser: Browser, pages: dict[str, Path], width: int
+) -> None:
+    browser.show(pages["thousands"], width)
+    widths = browser.value(WIDTHS)
+    assert len(widths) == 3
+    assert len({*widths}) == 1
 
 
 def test_a_browser_that_complains_is_heard(browser: Browser, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy
@@ -41,6 +42,7 @@ FROM = f"from @left{MOMENT}"
 STARVED = (
     f"without permits: @times, @total{{0,0.000}} s in all, longest @longest{{0,0.000}} s, {FROM}"
 )
+BORDER, DIGIT = 32, 7  # pixels beside the labels of an axis, and of a character in one
 HEIGHT, LOW = 220, 130  # pixels
 FOR_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 MODEL = re.compile(r'(?<="id":")p\d+(?=")')  # a document of Bokeh has no text from outside
@@ -77,6 +79,16 @@ def _span(timelines: Timelines) -> tuple[float, float]:
     return first / 1000, max(last / 1000, first / 1000 + 1)
 
 
+def _most(timelines: Timelines) -> int:
+    """The largest number of all charts, which decides how wide the labels of all of them are."""
+    lines = [line for of in timelines.consumers for line in (of.permits, of.held, of.unsent)]
+    lines += [line for of in timelines.subscriptions for line in (of.backlog, of.unacked)]
+    moved = (each for of in timelines.consumers for each in of.moved)
+    counts = (max(each.delivered, each.acknowledged) for each in moved)
+    values = chain(counts, (abs(value or 0) for line in lines for _, value in line))
+    return max(values, default=0)
+
+
 class _Figures:
     """Makes figures that share one axis of time."""
 
@@ -95,7 +107,7 @@ class _Figures:
             background_fill_color=None,
             border_fill_color=None,
             outline_line_color=GREY,
-            min_border_left=60,
+            min_border_left=BORDER + DIGIT * len(f"-{_most(timelines):,}"),
             min_border_right=35,  # half of the last moment's label
         )
 
@@ -108,9 +120,9 @@ class _Figures:
         drawn.xaxis.visible = not of.moved  # otherwise it is that of the chart below
         style = {**HATCHED, "x0": "left", "x1": "right", "fill_alpha": 0.12, "hatch_alpha": 0.5}
         _draw(drawn, "vstrip", _starved(of.starved), STARVED, style)
+        _steps(drawn, "available permits", of.permits, BLUE, "solid")  # below what has gaps
         _steps(drawn, "messages held", of.held, ORANGE, "dashed")
         _steps(drawn, "unsent permits", of.unsent, GREY, "dotted")
-        _steps(drawn, "available permits", of.permits, BLUE, "solid")
         return drawn
 
     def moved(self, of: ConsumerTimeline) -> Any:
@@ -147,8 +159,8 @@ class _Figures:
     def subscription(self, of: SubscriptionTimeline) -> Any:
         """The backlog and what is not acknowledged."""
         drawn = self._figure(HEIGHT, [n for _, n in (*of.backlog, *of.unacked)])
+        _steps(drawn, "backlog", of.backlog, BLUE, "solid")  # below what has gaps
         _steps(drawn, "unacknowledged", of.unacked, ORANGE, "dashed")
-        _steps(drawn, "backlog", of.backlog, BLUE, "solid")
         return drawn
 
     def _beside(self, of: ConsumerTimeline) -> Iterable[ConsumerTimeline]:
