@@ -266,8 +266,6 @@ def _refuse_of_a_broker(request: StallCheckRequest, source: str, uses: str = "no
     given = {
         "--namespace": request.namespaces,
         "--all": request.everything,
-        "--load-topics": request.load_topics,
-        "--system-topics": request.system_topics,
         "--save": request.save,
         "--watch": request.watch,
     }
