@@ -1,7 +1,7 @@
 """The tables of an analysis, in plain Spark SQL on a DataFrame of rows.
 
 One pass reads all commands (profile), a second the times between them (histogram), a third the
-times without permits (stalls), and single rows show what each consumer was (lives).
+times without permits, and single rows that show what each consumer was (moments).
 Whatever else is needed follows from these, which are small. None of them sorts the rows or moves
 them between executors: the rows carry their gaps already (see TRACE(5)), so that grouping is
 enough. Only *holes*, which must look at each entry, is a pass that moves rows.
@@ -21,13 +21,14 @@ from pulsar_doctor.parts.analyze.aggregations.consumers import consumers
 from pulsar_doctor.parts.analyze.aggregations.gaps import UNTOLD, gaps, waits
 from pulsar_doctor.parts.analyze.aggregations.histogram import histogram
 from pulsar_doctor.parts.analyze.aggregations.holes import blocks, holes
-from pulsar_doctor.parts.analyze.aggregations.lives import Breaks, landmarks, lives
+from pulsar_doctor.parts.analyze.aggregations.lives import Breaks, lives
 from pulsar_doctor.parts.analyze.aggregations.passes import PERSISTED, Keeping, SharedRows
 from pulsar_doctor.parts.analyze.aggregations.profile import profile
 from pulsar_doctor.parts.analyze.aggregations.stalls import (
     as_the_rules_say,
     brief,
     long_or_found,
+    moments,
     stalls,
 )
 from pulsar_doctor.parts.analyze.aggregations.subscriptions import subscriptions
@@ -84,12 +85,11 @@ def aggregate(
         return passes[name].rows
 
     rows = kept("rows", rows) if keeping.once else rows
-    marks = kept("landmarks", landmarks(rows))
     profiled = kept("profile", profile(rows, bucket_us))
-    lived = kept("lives", lives(rows, marks, profiled, breaks))
-    counted = kept("histogram", histogram(rows, exact=exact))
-    stood = kept("stalls", as_the_rules_say(stalls(rows, lived), ends))
-    waited = kept("waits", waits(counted, stood, exact=exact))
+    moved = kept("moments", moments(rows))
+    lived = kept("lives", lives(rows, moved, profiled, breaks))
+    stood = kept("stalls", as_the_rules_say(stalls(moved, lived), ends))
+    waited = kept("waits", waits(histogram(rows, exact=exact), stood, exact=exact))
     each = kept("consumers", consumers(lived, waited, stood))
     touched = kept("blocks", blocks(rows))
     return Tables(

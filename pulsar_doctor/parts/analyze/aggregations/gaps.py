@@ -27,12 +27,11 @@ def waits(counted: DataFrame, stalls: DataFrame, *, exact: bool) -> DataFrame:
     the p-th percentile is the value at rank ⌈count·p/100⌉.
     """
     measured = F.when(F.col("is_flow"), "between_flows").otherwise("delivery_to_ack")
-    between = counted.where(F.col("value").isNotNull()).select(
-        *CONSUMER, measured.alias("measure"), "value", "count"
+    values = (
+        F.struct(measured.alias("measure"), "value"),
+        F.struct(F.lit(FLOW_SIZES).alias("measure"), F.col("permits").cast("long").alias("value")),
     )
-    sizes = counted.where("is_flow").select(
-        *CONSUMER, F.lit(FLOW_SIZES).alias("measure"), F.col("permits").alias("value"), "count"
-    )
+    of_both = counted.select(*CONSUMER, "count", F.inline(F.array(*values)))
     without = (
         stalls.groupBy(*CONSUMER, bucketed("duration_us", exact=exact).alias("bucket"))
         .agg(F.max("duration_us").alias("value"), F.count(F.lit(1)).alias("count"))
@@ -40,7 +39,7 @@ def waits(counted: DataFrame, stalls: DataFrame, *, exact: bool) -> DataFrame:
     )
     by_value = Window.partitionBy(*MEASURED).orderBy("value")
     everything = by_value.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    every = between.unionByName(sizes).unionByName(without)
+    every = of_both.where(F.col("value").isNotNull()).unionByName(without)
     ranked = every.select(
         *MEASURED,
         "value",

@@ -19,49 +19,29 @@ MISSING = ("GAP", "UNPARSED")
 Breaks = Sequence[tuple[str, int]]  # trace_id and seq of rows before which others are missing
 NAME = ("trace_id", "topic", "subscription", "consumer_name")
 SUMS = (
-    "subscribed",
-    "flow_count",
-    "granted",
-    "messages",
-    "entries",
-    "bytes",
-    "batched",
-    "redeliveries",
-    "acks_individual",
-    "acks_cumulative",
-    "acknowledged_least",
-    "untold_acks",
-    "untold_delays",
-    "untold_gaps",
-)
+    "subscribed", "flow_count", "granted", "messages", "entries", "bytes", "batched",
+    "redeliveries", "acks_individual", "acks_cumulative", "acknowledged_least", "untold_acks",
+    "untold_delays", "untold_gaps",
+)  # fmt: skip
 MOST = (
-    "batch_most",
-    "unacked_most",
-    "first_flow",
-    "flow_most",
-    "last_us",
-    "told_seq",
-    "seen_seq",
-    "ended_untold_seq",
-    "ending_seq",
-    "spoke_seq",
-)
+    "batch_most", "unacked_most", "first_flow", "flow_most", "last_us", "told_seq", "seen_seq",
+    "ended_untold_seq", "ending_seq", "spoke_seq",
+)  # fmt: skip
 
 
-def landmarks(rows: DataFrame) -> DataFrame:
-    """The few rows that say what a consumer is, how a connection ended, or that rows are missing.
+def landmark() -> Column:
+    """What a row says that tells what a consumer is, how a connection ended, or what is missing.
 
-    Columns: those of CONSUMER and LABELS, conn_id, consumer_id, command, command_code, seq, at_us;
+    A struct, null for most rows: LABELS, conn_id, consumer_id, command, command_code, seq, at_us;
     starved_us (of a SUBSCRIBE: of the consumer that had its number before).
     """
-    at_us = F.unix_micros("ts").alias("at_us")
     what = ("conn_id", "consumer_id", "command", "command_code", "seq", "starved_us")
-    wanted = (*CONSUMER, *LABELS, *what, at_us)
-    return rows.where(is_a("SUBSCRIBE", "CLOSE", *MISSING)).select(*wanted)
+    columns = F.struct(*LABELS, *what, F.unix_micros("ts").alias("at_us"))
+    return F.when(is_a("SUBSCRIBE", "CLOSE", *MISSING), columns)
 
 
 def lives(
-    rows: DataFrame, marks: DataFrame, profiled: DataFrame, breaks: Breaks | None = None
+    rows: DataFrame, moments: DataFrame, profiled: DataFrame, breaks: Breaks | None = None
 ) -> DataFrame:
     """One row for each trace_id and incarnation.
 
@@ -73,8 +53,9 @@ def lives(
     consumer of its topic, subscription and name begins. certain: its SUBSCRIBE is in the trace and
     nothing is missing since then; otherwise what is counted of it is at least so much.
     available_permits and unacked_messages: null where rows are missing since the last that tells.
-    marks: `landmarks`. breaks: as in `aggregate`.
+    moments: with a row for each `landmark`. breaks: as in `aggregate`.
     """
+    marks = moments.where("landmark is not null").select(*CONSUMER, "landmark.*")
     whole = (
         profiled.where(F.col("incarnation").isNotNull())
         .groupBy(*CONSUMER)

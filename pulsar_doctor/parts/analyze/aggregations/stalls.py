@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pulsar_doctor.parts.analyze.aggregations.findings import judged
+from pulsar_doctor.parts.analyze.aggregations.lives import landmark
 from pulsar_doctor.parts.analyze.aggregations.profile import (
     CONSUMER,
     REDELIVER,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 SHADOWED = ("acknowledged_least", "untold_acks")  # of a whole life: an episode has its own
 
 
-def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
+def stalls(moments: DataFrame, lives: DataFrame) -> DataFrame:
     """One row for each time that a consumer spent without permits, however short.
 
     Two that begin in the same microsecond are one.
@@ -47,7 +48,7 @@ def stalls(rows: DataFrame, lives: DataFrame) -> DataFrame:
     close; reconnect: closed, and a consumer of that topic, subscription and name came later;
     not_known: commands are missing, `end` is the last moment that is known; end_of_trace.
     """
-    episodes = _episodes(rows).join(lives.drop(*SHADOWED), [*CONSUMER])
+    episodes = moments.where("landmark is null").join(lives.drop(*SHADOWED), [*CONSUMER])
     ended = F.col("ended_us").isNotNull()
     superseded = ~ended & (F.col("last_seq") < F.col("ended_untold_seq"))
     gone_seq = F.when(ended, F.col("last_seq")).otherwise(F.col("closed_seq"))
@@ -138,16 +139,21 @@ def brief(stalls: DataFrame, floor_us: int) -> DataFrame:
     )
 
 
-def _episodes(rows: DataFrame) -> DataFrame:
-    """By trace_id, incarnation and start: what the rows of an episode say of it."""
+def moments(rows: DataFrame) -> DataFrame:
+    """By trace_id, incarnation and start: what the rows of a time without permits say of it.
+
+    Each `landmark` is one row more: no row of such a time is a landmark.
+    """
     starved = F.col("starved_since").isNotNull()
     ended = ends_here()
     at_us, since_us = F.unix_micros("ts"), F.unix_micros("starved_since")
     from_us = F.coalesce(F.unix_micros("starved_from"), at_us - F.col("starved_us"))
     work, ack = is_a(*WORK), is_a("ACK")
+    wanted = F.col("landmark").isNotNull() | (F.col("incarnation").isNotNull() & (starved | ended))
     return (
-        rows.where(F.col("incarnation").isNotNull() & (starved | ended))
-        .groupBy(*CONSUMER, F.coalesce(since_us, from_us).alias("since_us"))
+        rows.withColumn("landmark", landmark())
+        .where(wanted)
+        .groupBy(*CONSUMER, F.coalesce(since_us, from_us).alias("since_us"), "landmark")
         .agg(
             F.max("seq").alias("last_seq"),
             F.max(at_us).alias("known_us"),
