@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,19 @@ def test_what_follows_plans_nothing_of_what_is_kept_again(source: TraceSource) -
     with counted(source, few=False, cut=False) as tables:
         plans = [each.rows._jdf.queryExecution().analyzed() for each in tables.passes.values()]
         assert {each.nodeName() for each in plans} == {"InMemoryRelation"}
+
+
+def test_what_each_table_needs_is_counted_while_the_tables_are_planned(
+    spark: SparkSession, source: TraceSource
+) -> None:
+    before = kept_by_java(spark)
+    with counted(source, few=False, cut=False) as tables:
+        until = time.monotonic() + 60
+        while len(begun := kept_by_java(spark) - before) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+        assert len(begun) == 2
+        assert tables.consumers.count()
+    assert kept_by_java(spark) - before == set()
 
 
 def test_what_nobody_asks_for_is_not_counted(spark: SparkSession, source: TraceSource) -> None:

@@ -86,7 +86,9 @@ def aggregate(
 
     rows = kept("rows", rows) if keeping.once else rows
     profiled = kept("profile", profile(rows, bucket_us))
+    passes["profile"].begin()
     moved = kept("moments", moments(rows))
+    passes["moments"].begin()
     lived = kept("lives", lives(rows, moved, profiled, breaks))
     stood = kept("stalls", as_the_rules_say(stalls(moved, lived), ends))
     waited = kept("waits", waits(histogram(rows, exact=exact), stood, exact=exact))

@@ -9,9 +9,12 @@ loses nothing but itself, is what is shared cut off.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+
+from pyspark import InheritableThread
 
 from pulsar_doctor.parts.analyze.masters import is_connect
 
@@ -30,6 +33,15 @@ class SharedRows:
     made: DataFrame  # as they are planned
     rows: DataFrame  # the same rows, for later steps
     cut: bool  # without their plan
+
+    def begin(self) -> None:
+        """Computes persisted rows in another thread, while more is planned."""
+        if not (self.cut or is_connect(self.made.sparkSession)):
+            InheritableThread(self._computed, daemon=True).start()
+
+    def _computed(self) -> None:
+        with suppress(Exception):  # whoever needs the rows will hear of it
+            self.rows.count()
 
     def forget(self) -> None:
         """Lets Spark forget the rows."""
