@@ -207,12 +207,12 @@ def _skipped(hole: AckHole, stood: float, limits: Limits) -> bool:
 
 
 def _leaves_out_many(view: SubscriptionView, hole: AckHole, stood: float, limits: Limits) -> bool:
-    """Whether those who acknowledge later ones at pace leave out more than workers have in hand.
+    """Whether those who acknowledge later ones leave out more than workers have in hand.
 
     What is left out is held as well, so that what they hold does not tell how long a message takes.
     """
     many = hole.left_out > IN_HAND.default * len(view.served)
-    return many and hole.passed >= limits["passed_by"] and stood >= limits["skipped_after"]
+    return many and stood >= limits["skipped_after"]
 
 
 def _sure(hole: AckHole, hole_after: float) -> float | None:

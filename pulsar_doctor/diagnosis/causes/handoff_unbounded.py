@@ -33,7 +33,7 @@ from pulsar_doctor.diagnosis.actions.consumers import more_workers, restart
 from pulsar_doctor.diagnosis.actions.processes import place
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Rests
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.thresholds import Limits, Threshold
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, Limits, Threshold
 from pulsar_doctor.evidence.consumer import ConsumerView, rounded
 from pulsar_doctor.evidence.in_hand import FAR_SLOWER, InHand
 from pulsar_doctor.evidence.measures import STATS, WIRE, Measure
@@ -91,11 +91,15 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
 
 
 def _passes_over(view: SubscriptionView, lasting: float) -> bool:
-    """Whether a sole consumer acknowledges later messages, and gave back many, or forgot them."""
+    """Whether a sole consumer acknowledges later messages, and gave back many, or forgot them.
+
+    Workers that take messages in order leave no more gaps than there are workers.
+    """
     hole, held = view.hole, most(view.unacked) or 0
     if hole is None or hole.stood is None or len(view.served) != 1:
         return False
-    return hole.stood.seconds >= lasting and PASSED * hole.ranges >= held
+    many = hole.ranges > IN_HAND.default or PASSED * hole.ranges >= held
+    return hole.stood.seconds >= lasting and many
 
 
 def _lasts(consumer: ConsumerView, own: InHand, limits: Limits) -> bool:

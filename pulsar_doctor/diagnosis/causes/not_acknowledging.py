@@ -107,12 +107,12 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             several = _held(view, consumer) > IN_HAND.default
             certain = several or consumer.quiet_at_least(limits["longest_job"])
             yield _finding(view, consumer, None if certain else limits["longest_job"])
-        elif consumer.number not in beside and (text := _in_traffic(view, consumer, limits)):
+        elif consumer.number in beside and _held(view, consumer) >= FORGETS_FROM:
+            yield _beside_finding(view, consumer, beside[consumer.number])
+        elif text := _in_traffic(view, consumer, limits):
             yield _beside_finding(view, consumer, text)
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
-        elif consumer.number in beside and _held(view, consumer) >= FORGETS_FROM:
-            yield _beside_finding(view, consumer, beside[consumer.number])
         elif consumer.number in rest:
             yield SilentHolder(rest[consumer.number], consumer.label)
         elif ended := _ended(view, consumer, limits):
