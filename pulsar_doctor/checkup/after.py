@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pulsar_doctor.broker.samples.plain import UNKNOWN
 from pulsar_doctor.broker.samples.plain_windows import consumer_fell
 from pulsar_doctor.broker.samples.reading import is_called
 from pulsar_doctor.broker.stats.observed import SHARING, Observed
+from pulsar_doctor.broker.stats.positions import ranges_of
 from pulsar_doctor.broker.stats.topic import ConsumerStats
+from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.broker.stats.window import connections
-from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outcome, Shift
+from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outcome, Shift, at
 from pulsar_doctor.diagnosis.short_form import in_short, place
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import InputError
@@ -24,6 +27,7 @@ from pulsar_doctor.wording.printable import listed, many, printable
 
 RANKS = {"healthy": 0, "warning": 1, "stalled": 2}
 NAMED_MOST = 3
+Rest = Literal["none", "all"] | None  # of the messages that waited at the first check
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +90,19 @@ def compared(
     why_not = _incomparable(was, observed, seconds, file)
     if why_not:
         return After("cannot be compared", why_not, before.status)
-    outcome, why = _outcome(before, now)
     shift = Shift("backlog", before.backlog, now.backlog)
     shifts = (shift,) if shift.before is not None or shift.now is not None else ()
     consumers = tuple(_consumers(was, observed))
-    return After(outcome, why, before.status, seconds, shifts, consumers)
+    rest = _rest(was, before, observed, now, consumers)
+    outcome, why = _outcome(before, now, rest)
+    blamed = "; ".join(_blamed(was, before, observed))
+    return After(outcome, why, before.status, seconds, shifts, consumers, blamed)
 
 
-def _outcome(before: Diagnosis, now: Diagnosis) -> tuple[Outcome, str]:
+def _outcome(before: Diagnosis, now: Diagnosis, rest: Rest) -> tuple[Outcome, str]:
     turned = f"{in_short(before)} -> {in_short(now)}"
-    if before.status == "unknown" and now.status == "healthy" and before.backlog:
-        gone = now.backlog == 0 and not _held(now)  # whatever was the matter then
-        outcome: Outcome = "worked" if gone else "cannot be compared"
-        why = _reason(before).partition("; ")[0]
-        return outcome, f"healthy now; the first check was undecided ({why})"
-    if now.status == "unknown":
-        both = "undecided at both checks" if before.status == "unknown" else turned
-        return "cannot be compared", f"{both}: {_reason(now)}"
-    if before.status == "unknown":
-        return "cannot be compared", f"{turned}; the first check was undecided ({_reason(before)})"
+    if "unknown" in (before.status, now.status):
+        return _of_undecided(before, now, turned, rest)
     was, is_ = RANKS[before.status], RANKS[now.status]
     if is_ > was:
         return "worse", turned
@@ -113,6 +111,80 @@ def _outcome(before: Diagnosis, now: Diagnosis) -> tuple[Outcome, str]:
             ("worked", turned) if was else ("was well", f"healthy at both checks{_first(before)}")
         )
     return "not yet", f"still {in_short(now)}" if in_short(before) == in_short(now) else turned
+
+
+def _of_undecided(
+    before: Diagnosis, now: Diagnosis, turned: str, rest: Rest
+) -> tuple[Outcome, str]:
+    """Where one verdict is undecided: by what became of the messages that waited then."""
+    if now.status == "healthy" and before.backlog:
+        why = _reason(before).partition("; ")[0]
+        outcome: Outcome = "worked" if rest == "none" else "cannot be compared"
+        return outcome, f"healthy now; the first check was undecided ({why})"
+    if now.status == "unknown":
+        both = "undecided at both checks" if before.status == "unknown" else turned
+        text = f"{both}: {_reason(now)}"
+    else:
+        text = f"{turned}; the first check was undecided ({_reason(before)})"
+    if rest == "all" and not now.reader_rests:
+        return "not yet", f"nothing is acknowledged since; {text}"
+    if rest == "none":
+        return "cannot be compared", f"nothing is left of what waited then; {text}"
+    return ("cannot be compared" if now.status in ("unknown", "healthy") else "not yet"), text
+
+
+def _rest(
+    was: Observed,
+    before: Diagnosis,
+    observed: Observed,
+    now: Diagnosis,
+    consumers: Sequence[ConsumerAfter],
+) -> Rest:
+    """What of the messages that waited then is not acknowledged; None: some, or nothing tells."""
+    if not before.backlog or now.backlog is None:
+        return None
+    end = was.internal.last_confirmed_entry if was.internal else None
+    (begun, _), (done, _) = states = [_acknowledged(each) for each in (was, observed)]
+    if (now.backlog == 0 and not _held(now)) or (end and done and begun and begun < end <= done):
+        return "none"
+    acked = {each.acked for each in consumers if each.became != "gone"}
+    stands = states[0] == states[1] and now.backlog >= before.backlog
+    return "all" if acked == {False} and stands else None
+
+
+def _acknowledged(observed: Observed) -> tuple[Position | None, object]:
+    """Mark-delete, and the acknowledged ranges behind it."""
+    cursor = observed.cursor_now
+    return (None, None) if cursor is None else (cursor.mark_delete_position, ranges_of(cursor))
+
+
+def _blamed(was: Observed, before: Diagnosis, observed: Observed) -> Iterator[str]:
+    """Whether the consumers that the first check names were restarted, by their addresses."""
+    first = before.likeliest if before.status == "unknown" else None
+    found = [first] if first else [each for each in before.findings if each.severity != "info"]
+    there = {_identity(each): each for each in observed.now.consumers or ()}
+    then = [_identity(each) for each in was.now.consumers or ()]
+    fates: dict[str, dict[str, None]] = {}
+    for each in found:
+        address = each.where.address if each.where else None
+        called = (key for key in then if each.consumer in (key[0], at(key[0] or "", address)))
+        if not address or (one := next((k for k in called if k[2] == address), None)) is None:
+            continue
+        again = [key[2] for key in there if key[0] == one[0] and key not in then]
+        if one in there:
+            fate = "{} not restarted: {} still connected"
+        elif address in {key[2] for key in there}:
+            fate = "{} not restarted: {} still on the same connection"
+        elif again:
+            fate = f"{{}} restarted: {at(one[0] or '', again[0])} is new"
+        else:
+            fate = "{} gone"
+        fates.setdefault(fate, {})[at(printable(each.consumer or ""), address)] = None
+    for fate, those in fates.items():
+        few, who = len(those) == 1, listed([*those], NAMED_MOST)
+        verb = ("has" if few else "have") if "gone" in fate else ("was" if few else "were")
+        text = fate.format(verb, "it is" if few else "they are")
+        yield printable(f"the blamed consumer{'' if few else 's'} {who} {text}")
 
 
 def _held(diagnosis: Diagnosis) -> int:
@@ -187,7 +259,7 @@ def _consumers(was: Observed, observed: Observed) -> Iterator[ConsumerAfter]:
         earlier = before.get(key) or (left.pop(again) if again is not None else None)
         yield _became(key in before, earlier, consumer, counted=counted)
     for consumer in left.values():
-        yield ConsumerAfter(_label(consumer), "gone")
+        yield ConsumerAfter(_label(consumer), "gone", consumer.address)
 
 
 def _became(
@@ -201,7 +273,8 @@ def _became(
         shifts.append(Shift("unacked_messages", held, now.unacked_messages))
     became: Became = "same" if same else "reconnected" if earlier else "new"
     returned = _returned(began, now) if counted else None
-    return ConsumerAfter(_label(now), became, tuple(shifts), returned, _acked(began, now))
+    acked = _acked(began, now)
+    return ConsumerAfter(_label(now), became, now.address, tuple(shifts), returned, acked)
 
 
 def _returned(began: ConsumerStats | None, now: ConsumerStats) -> int | None:

@@ -38,6 +38,7 @@ class ConsumerAfter:
 
     consumer: str
     became: Became
+    address: str | None = None  # of one that has gone, the last one
     shifts: tuple[Shift, ...] = ()
     # messages acknowledged or given back since; if it is not the same one: since it connected
     returned: int | None = None
@@ -46,21 +47,23 @@ class ConsumerAfter:
     def __str__(self) -> str:
         """The shift of a consumer in words."""
         is_ = {"same": "is the same one", "reconnected": "has connected anew", "new": "is new"}
+        who = at(self.consumer, self.address)
         if self.became == "gone":
-            return f"{self.consumer} has gone"
+            return f"{who} has gone"
         parts = [str(shift) for shift in self.shifts if shift.now is not None]
         if self.acked is False:
             parts.append("nothing acknowledged since")
         elif self.returned is not None:
             since = {"same": " since", "reconnected": " since it connected"}.get(self.became, "")
             parts.append(f"{self.returned} acknowledged or given back{since}")
-        return f"{self.consumer} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
+        return f"{who} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
 
     def document(self) -> dict[str, object]:
         """The consumer's shift as JSON."""
         return {
             "consumer": self.consumer,
             "became": self.became,
+            "address": self.address,
             "returned": self.returned,
             "acknowledged": self.acked,
             "moved": [asdict(shift) for shift in self.shifts],
@@ -77,15 +80,21 @@ class After:
     seconds: float | None = None  # between both readings; None: not known
     shifts: tuple[Shift, ...] = ()
     consumers: tuple[ConsumerAfter, ...] = ()
+    blamed: str = ""  # a sentence: whether the consumer that was named then was restarted
 
     def __str__(self) -> str:
         """`worked: stalled permits-exhausted of worker-1 -> healthy, 2 min later; backlog …`."""
+        return "; ".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """The outcome, whether the consumer that was named then was restarted, what moved."""
         later = f", {duration(self.seconds)} later" if self.seconds is not None else ""
-        lines = [str(each) for each in (*self.shifts, *self.consumers[:CONSUMERS_NAMED_MOST])]
+        moved = [str(each) for each in (*self.shifts, *self.consumers[:CONSUMERS_NAMED_MOST])]
         if len(self.consumers) > CONSUMERS_NAMED_MOST:
             more = len(self.consumers) - CONSUMERS_NAMED_MOST
-            lines.append(f"and {many(more, 'more consumer')}")
-        return "; ".join((f"{self.outcome}: {self.why}{later}", *lines))
+            moved.append(f"and {many(more, 'more consumer')}")
+        lines = (f"{self.outcome}: {self.why}{later}", self.blamed, "; ".join(moved))
+        return [line for line in lines if line]
 
     def document(self) -> dict[str, object]:
         """The comparison as JSON."""
@@ -94,9 +103,16 @@ class After:
             "text": str(self),
             "before": self.before,
             "seconds": self.seconds,
+            "blamed": self.blamed or None,
             "moved": [asdict(shift) for shift in self.shifts],
             "consumers": [each.document() for each in self.consumers],
         }
+
+
+def at(consumer: str, address: str | None) -> str:
+    """`worker-1 at 10.0.3.7:51494`; the address alone where it has no name."""
+    shown = (address or "").lstrip("/")
+    return f"{consumer} at {shown}" if shown and shown not in consumer else consumer
 
 
 def _shown(number: int | None) -> str:

@@ -15,6 +15,7 @@ import pytest
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.window import Window
 from pulsar_doctor.checkup.after import compared
+from pulsar_doctor.diagnosis.verdict import Diagnosis
 from tests.broker.recorded import recording
 from tests.broker.replayed import HEALTHY, MOVING, STUCK, cluster, states, stuck
 from tests.cli.checked import Check, check
@@ -153,15 +154,19 @@ def test_one_that_is_new_is_told_by_what_it_has(
         billing(stats)["consumers"][0]["consumerName"] = "ok-app"
 
     text = after(check, kept, later(another))["text"]
-    assert re.search(r"ok-app is new: \d+ permits, holds 0, 7 acknowledged or given back;", text)
+    assert re.search(
+        r"ok-app at 127.0.0.1:\d+ is new: \d+ permits, holds 0, 7 acknowledged or given back;", text
+    )
 
 
 def test_not_yet_and_who_has_gone(check: Check, kept: str, later: Callable[[Change], str]) -> None:
     still = after(check, kept, later(lambda stats: stats.update(msgInCounter=10**6)))
     assert still["outcome"] == "not yet"
     assert still["text"].startswith("not yet: still stalled permits-exhausted of ")
-    still_there = "worker-1 is the same one: available permits still 0, unacked messages still 10"
-    assert still_there in still["text"]
+    at = billing(LAST["stats"])["consumers"][0]["address"].lstrip("/")
+    same = f"worker-1 at {at} is the same one: available permits still 0, unacked messages still 10"
+    assert same in still["text"]
+    assert {each["address"] for each in still["consumers"]} == {f"/{at}"}
     assert "nothing acknowledged since" in still["text"]
     alone = after(check, kept, later(leave))
     assert alone["outcome"] == "not yet"
@@ -318,10 +323,71 @@ def test_what_stays_undecided_says_why_and_is_not_called_healthy() -> None:
     reason = "healthy: w holds 67 messages, and nothing shows that it works"
     unknown = replace(judged("negative-permits", observed), status="unknown", unknowns=(reason,))
     found = compared(observed, unknown, a_minute_later(observed), unknown, file="before.gz")
-    assert (
-        found.why
-        == "undecided at both checks: w holds 67 messages, and nothing shows that it works"
+    assert (found.outcome, found.why) == (
+        "not yet",
+        "nothing is acknowledged since; undecided at both checks: w holds 67 messages, and nothing "
+        "shows that it works",
     )
+
+
+def test_an_undecided_check_is_compared_by_what_waited_then() -> None:
+    observed = recorded("4.0.8", "negative-permits")
+    before = replace(judged("negative-permits", observed), status="unknown", unknowns=("why",))
+    assert before.backlog
+    well = replace(before, status="healthy", backlog=7, findings=(), suspects=())
+
+    def outcome(later: Observed, now: Diagnosis) -> tuple[str, str]:
+        found = compared(observed, before, later, now, file="before.gz")
+        return found.outcome, found.why
+
+    came, at = a_minute_later(observed), observed.internal
+    assert at is not None
+    assert at.last_confirmed_entry is not None
+    ledger, entry = at.last_confirmed_entry
+    passed = acknowledged_to(came, (ledger, entry))
+    assert outcome(passed, well)[0] == "worked"  # others wait since
+    assert outcome(acknowledged_to(came, (ledger, entry - 1)), well)[0] == "cannot be compared"
+    assert outcome(passed, before) == (
+        "cannot be compared",
+        "nothing is left of what waited then; undecided at both checks: why",
+    )
+    assert outcome(came, replace(before, backlog=before.backlog - 1))[0] == "cannot be compared"
+    certain = replace(judged("negative-permits", observed), status="stalled")
+    assert outcome(came, certain) == (
+        "not yet",
+        "nothing is acknowledged since; unknown -> stalled negative-permits of "
+        f"{certain.findings[0].consumer}; the first check was undecided (why)",
+    )
+
+
+def test_whether_the_blamed_consumer_was_restarted_is_the_second_line(
+    check: Check, kept: str, later: Callable[[Change], str]
+) -> None:
+    shown = billing(LAST["stats"])["consumers"]
+    at = shown[0]["address"].lstrip("/")
+
+    def blamed(change: Change) -> str:
+        found: str = after(check, kept, later(change))["blamed"]
+        return found
+
+    both = f"the blamed consumers worker-1 at {at} and worker-2 at {at}"
+    assert blamed(drain) == f"{both} were not restarted: they are still connected"
+    assert blamed(restart) == f"{both} were not restarted: they are still on the same connection"
+    assert blamed(leave) == f"{both} have gone"
+
+    def elsewhere(stats: dict[str, Any]) -> None:
+        restart(stats)
+        billing(stats)["consumers"] = billing(stats)["consumers"][:1]
+        billing(stats)["consumers"][0]["address"] = "/127.0.0.1:1"
+
+    assert blamed(elsewhere) == (
+        f"the blamed consumer worker-1 at {at} was restarted: worker-1 at 127.0.0.1:1 is new; "
+        f"the blamed consumer worker-2 at {at} has gone"
+    )
+    told = check(None, "orders", "--stats", later(elsewhere), "--at", LATER, "--after", kept)
+    lines = told.out[told.out.index("after: ") :].splitlines()
+    assert lines[0].startswith("after: billing on orders: worked: ")
+    assert next(line for line in lines if line.startswith("  ")).startswith("  the blamed consumer")
 
 
 def test_what_was_healthy_at_both_says_what_it_held() -> None:
@@ -331,6 +397,20 @@ def test_what_was_healthy_at_both_says_what_it_held() -> None:
     assert (found.outcome, found.why) == (
         "was well", "healthy at both checks (it held 84 messages at the first)"
     )  # fmt: skip
+
+
+def acknowledged_to(observed: Observed, position: tuple[int, int]) -> Observed:
+    """The same one with mark-delete there in its last sample."""
+    *rest, last = observed.window.given
+    assert last.internal is not None
+    assert last.internal.cursors is not None
+    cursors = last.internal.cursors
+    moved = {
+        name: replace(each, mark_delete_position=position, individually_deleted_messages=None)
+        for name, each in cursors.items()
+    }
+    internal = replace(last.internal, cursors=moved)
+    return replace(observed, window=Window((*rest, replace(last, internal=internal))))
 
 
 def a_minute_later(observed: Observed) -> Observed:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rich.console import Console
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.followup import After
 from pulsar_doctor.diagnosis.short_form import place
 from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.report.paper import print_beside
+from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.printable import printable
 
 STYLES = {"worked": "green", "worse": "red", "not yet": "yellow"}
@@ -33,7 +34,10 @@ class AfterLines:
         """In the order in which they were judged."""
         return [printable(f"{where}: {after}") for where, after in self._seen]
 
-    def print_on(self, console: Console) -> None:
-        """The same, each in its colour."""
-        for line, (_, after) in zip(self.lines(), self._seen, strict=True):
-            console.print(Text(f"after: {line}", style=STYLES.get(after.outcome, "")))
+    def print_on(self, console: GatedConsole) -> None:
+        """The same, each in its colour: the outcome, then who was restarted and what moved."""
+        for where, after in self._seen:
+            first, *more = (printable(line) for line in after.lines())
+            console.print(Text(f"after: {where}: {first}", style=STYLES.get(after.outcome, "")))
+            for line in more:
+                print_beside(console, "  ", line)
