@@ -18,11 +18,12 @@ from pulsar_doctor.broker.stats.positions import ranges_of
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.values import Position
 from pulsar_doctor.broker.stats.window import connections
-from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outcome, Shift, at
+from pulsar_doctor.diagnosis.followup import After, Became, ConsumerAfter, Outcome, Shift
 from pulsar_doctor.diagnosis.short_form import in_short, place
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.evidence.stats_moved import returned_in_life
+from pulsar_doctor.wording.addresses import at
 from pulsar_doctor.wording.printable import listed, many, printable
 
 RANKS = {"healthy": 0, "warning": 1, "stalled": 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from pulsar_doctor.wording.addresses import at
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 
@@ -107,12 +108,6 @@ class After:
             "moved": [asdict(shift) for shift in self.shifts],
             "consumers": [each.document() for each in self.consumers],
         }
-
-
-def at(consumer: str, address: str | None) -> str:
-    """`worker-1 at 10.0.3.7:51494`; the address alone where it has no name."""
-    shown = (address or "").lstrip("/")
-    return f"{consumer} at {shown}" if shown and shown not in consumer else consumer
 
 
 def _shown(number: int | None) -> str:

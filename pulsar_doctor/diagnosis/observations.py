@@ -102,7 +102,7 @@ OF_CONSUMER = {
         "draining_hashes", "keys of {label} are draining"),
     "replay_waits": Wording("msg_in_replay", "the broker keeps {replay:entries} {waits}"),
     "joined_late": Wording("position_when_joining", "{label} waits for mark-delete"),
-    "namesake": Wording("name", "a newer consumer has the same name, {label}"),
+    "namesake": Wording("name", "a newer consumer has the same name, {name}"),
 }
 OF_SUBSCRIPTION = {
     **rows("type", "the subscription is {type}",

@@ -182,7 +182,7 @@ class Diagnosis(AboutSubscription):
 
     def status_of(self, consumer: Consumer) -> Status:
         """The verdict on one consumer: by its own findings and those of the whole subscription."""
-        concerned = (None, consumer.label)
+        concerned = (None, *consumer.labels)
         findings = [each for each in self.findings if each.consumer in concerned]
         return status_of(findings, [each for each in self.unknown if each.consumer in concerned])
 

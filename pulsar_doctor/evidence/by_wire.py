@@ -9,7 +9,9 @@ Everything is as of the moment of judgement, also of a consumer that was closed 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from pulsar_doctor.broker.stats.age import Age
@@ -27,6 +29,7 @@ from pulsar_doctor.evidence.wire_pace import Outlook
 from pulsar_doctor.ledger.balance import BUCKET_NS, Forecast, Ledger, Position
 from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
+from pulsar_doctor.wording.addresses import at
 from pulsar_doctor.wording.durations import moment_of
 
 REFUSED = "the broker has accepted no consumer: see the ERROR after its SUBSCRIBE"
@@ -49,7 +52,14 @@ def subscription_view(wire: Subscription) -> SubscriptionView:
     ledgers = [consumer.ledger for consumer in wire.consumers]
     gap = GAP if any(ledger.uncertain for ledger in ledgers) else None
     likely = LIKELY if any(ledger.likely for ledger in ledgers) else None
-    views = tuple(consumer_view(each, wire.now_ns, at) for at, each in enumerate(there))
+    names = Counter(each.consumer_name for each in there)
+    alone = (consumer_view(each, wire.now_ns, number) for number, each in enumerate(there))
+    views = tuple(
+        replace(each, label=at(each.label, each.address))
+        if each.name and names[each.name] > 1
+        else each
+        for each in alone
+    )
     is_open = any(_is_open(each.ledger, view) for each, view in zip(there, views, strict=True))
     bounds = BETWEEN_BOUNDS if is_open else None
     # What a consumer holds that is active no more, the broker sends to its successor.

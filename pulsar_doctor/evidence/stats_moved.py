@@ -23,6 +23,7 @@ from pulsar_doctor.broker.stats.sample import Moment
 from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import Course
 from pulsar_doctor.ledger.clients import client_of
+from pulsar_doctor.wording.addresses import at
 
 # Why a silence is only a bound.
 FLOW_UNSEEN = "its last FLOW is not reported, only that of all consumers together"
@@ -98,8 +99,14 @@ class ConsumerWindow:
 
     @property
     def label(self) -> str:
-        """What to call it: its name, its address, or its place in the list."""
-        return self.now.consumer_name or self.now.address or f"#{self.number}"
+        """What to call it: its name, its address, or its place in the list.
+
+        Of several with one name: `worker at 10.0.3.7:51494`.
+        """
+        name, address = self.now.consumer_name, self.now.address
+        if name and self.observed.names[name] > 1:
+            return at(name, address)
+        return name or address or f"#{self.number}"
 
     @property
     def permits(self) -> int | None:

@@ -11,6 +11,7 @@ from pulsar_doctor.ledger import balance as ledgers
 from pulsar_doctor.ledger.balance import Ledger, Position
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 from pulsar_doctor.ledger.topics import AboutSubscription
+from pulsar_doctor.wording.addresses import at
 
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
 HEAP_SPARE = 64  # before what is worthless in it is thrown away
@@ -152,6 +153,11 @@ class Consumer:
     def label(self) -> str:
         """What to call it: its name, or its number where it has none."""
         return self.consumer_name or f"#{self.incarnation}"
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What a verdict calls it; with its address where another one has the same name."""
+        return self.label, at(self.label, self.client_addr)
 
 
 @dataclass(slots=True)

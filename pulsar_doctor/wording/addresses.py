@@ -16,3 +16,9 @@ def shown(address: tuple[str, int]) -> str:
 def bare(url: str) -> str:
     """A URL without user, password, query and fragment."""
     return SECRET.sub("", url)
+
+
+def at(consumer: str, address: str | None) -> str:
+    """`worker-1 at 10.0.3.7:51494`; the address is given once where it is the name."""
+    shown = (address or "").lstrip("/")
+    return f"{consumer} at {shown}" if shown and shown not in consumer else consumer

@@ -8,6 +8,7 @@ read position.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -194,6 +195,11 @@ class Observed(AboutSubscription):
         last = self.course.values[-1]
         assert last is not None
         return last
+
+    @cached_property
+    def names(self) -> Counter[str | None]:
+        """How many consumers of the last sample have each name."""
+        return Counter(each.consumer_name for each in self.now.consumers or ())
 
     @property
     def hides_partitions(self) -> bool:

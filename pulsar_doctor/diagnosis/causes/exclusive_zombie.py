@@ -55,7 +55,7 @@ REMEDY = (
     "topic is unloaded (pulsar-admin topics unload)."
 )
 SUMMARY = (
-    "{label} may be dead although it is still listed: the one at {address} {holds} and has been"
+    "{name} may be dead although it is still listed: the one at {address} {holds} and has been"
     " silent for {silence}, and {seconds} later a consumer of the same name connected from "
     "another connection"
 )
@@ -100,7 +100,7 @@ def _judge(
         return
     if not older.flow_reported:
         yield Unknown(
-            f"two consumers are called {older.label}; these stats do not show whether the older "
+            f"two consumers are called {older.name}; these stats do not show whether the older "
             "one still asks for messages",
             older.label,
         )
@@ -108,7 +108,7 @@ def _judge(
         yield _finding(view, older, newer)
     elif silence is None or not silence.exact:
         yield Unknown(
-            f"two consumers are called {older.label}; for how long the older one has been silent "
+            f"two consumers are called {older.name}; for how long the older one has been silent "
             "is not known",
             older.label,
         )

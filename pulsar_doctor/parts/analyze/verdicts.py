@@ -146,7 +146,8 @@ def _without_permits(
     for consumer in wire.consumers:
         ledger = consumer.ledger
         if ledger.starved_since_ns is not None and not ledger.uncertain:
-            code, severity = worst.get(consumer.label, (None, None))
+            found = (worst[label] for label in consumer.labels if label in worst)
+            code, severity = next(found, (None, None))
             yield AtTheEnd(
                 timeline.trace_id,
                 consumer.incarnation,

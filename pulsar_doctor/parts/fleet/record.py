@@ -52,9 +52,17 @@ def cause_of(diagnosis: Diagnosis) -> NamedCause:
     """The first finding; of an undecided verdict the likeliest cause."""
     if diagnosis.status in ("stalled", "warning"):
         first = diagnosis.findings[0]
-        return NamedCause(first.code, first.confidence, first.consumer)
+        return NamedCause(first.code, first.confidence, _name(diagnosis, first.consumer))
     suspect = diagnosis.likeliest if diagnosis.status == "unknown" else None
-    return NamedCause(suspect.code, suspect.probability, suspect.consumer) if suspect else NO_CAUSE
+    if suspect is None:
+        return NO_CAUSE
+    return NamedCause(suspect.code, suspect.probability, _name(diagnosis, suspect.consumer))
+
+
+def _name(diagnosis: Diagnosis, label: str | None) -> str | None:
+    """The name of a consumer without the address beside it, which may be no host to record."""
+    there = (each.name for each in diagnosis.consumers or () if each.label == label)
+    return next(there, None) or label
 
 
 def round_row(checkup: Checkup, subscriptions: int, every: float) -> RecordRow:

@@ -19,10 +19,12 @@ import pytest
 from pulsar_doctor.checkup.result import REST, Checkup, Cluster
 from pulsar_doctor.diagnosis.verdict import Diagnosis, Steady
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.parts.fleet.journal import Keeper, frames, key_of
-from pulsar_doctor.parts.fleet.record import RecordRow, host_of, moment_of
+from pulsar_doctor.parts.fleet.record import RecordRow, cause_of, host_of, moment_of
 from pulsar_doctor.parts.fleet.rounds import RoundRecorder
 from tests.broker.replayed import MOVING, STUCK, cluster, states
+from tests.report import checkups
 from tests.support import eventually
 from tests.support.command_line import environment
 
@@ -112,6 +114,21 @@ def test_a_host_is_a_pseudonym_that_stays_the_same(tmp_path: Path) -> None:
     assert host_of("[::1]:5", None) == "[::1]"
     assert (host_of(None, key), host_of("", None), host_of("odd", None)) == (None, None, "odd")
     assert (tmp_path / ".key").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_address_that_tells_namesakes_apart_is_not_recorded() -> None:
+    label = "w at 10.0.0.7:41312"
+    there = ReportedConsumer(label=label, name="w", address="/10.0.0.7:41312")
+    stalled = checkups.verdict(
+        "stalled", findings=(checkups.finding(consumer=label),), consumers=(there,)
+    )
+    assert cause_of(stalled).consumer == "w"
+    suspect = replace(checkups.STUCK, consumer=label)
+    assert cause_of(checkups.suspected(suspects=(suspect,), consumers=(there,))).consumer == "w"
+    assert (
+        cause_of(checkups.suspected(suspects=(checkups.STUCK,), consumers=(there,))).consumer
+        == "ks-stuck"
+    )
 
 
 @pytest.mark.parametrize("text", [None, "", "yesterday", "9999-99-99T00:00:00Z", "\x00"])

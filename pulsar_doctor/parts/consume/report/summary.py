@@ -60,7 +60,7 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis], now_ns: int) -
         "acknowledged": ledger.acknowledged,
         **without_permits_json(ledger.starvation(now_ns)),
         "verdict": judged.status_of(consumer) if judged else "unknown",
-        "findings": [finding_json(f) for f in findings if f.consumer in (None, consumer.label)],
+        "findings": [finding_json(f) for f in findings if f.consumer in (None, *consumer.labels)],
     }
 
 

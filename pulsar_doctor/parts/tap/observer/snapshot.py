@@ -73,7 +73,7 @@ def _verdict(consumer: Consumer, diagnosis: Diagnosis | None) -> tuple[Status | 
         return None, None
     code = None
     if diagnosis.findings:
-        concerned = (None, consumer.label)
+        concerned = (None, *consumer.labels)
         codes = (finding.code for finding in diagnosis.findings if finding.consumer in concerned)
         code = next(codes, None)
     return diagnosis.status_of(consumer), code
