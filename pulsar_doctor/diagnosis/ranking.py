@@ -35,7 +35,7 @@ from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.wording.sentences import joined
+from pulsar_doctor.wording.sentences import joined, values_in
 
 Undecided = Mapping[str, Sequence[Unknown]]  # what checks could not decide, by code
 MIN_WEIGHT = 0.05  # of a clue that is worth naming
@@ -344,6 +344,9 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
 
 
 def _sentence(says: str, clues: Sequence[Clue]) -> str:
-    """What it would mean, and the two clues that say most."""
-    plain = [clue.text for clue in clues if clue.name != UNDECIDED][:2]
-    return joined("; ", (says, *plain))
+    """What it would mean, and the two clues that say most, each number once."""
+    plain = [clue.text for clue in clues if clue.name != UNDECIDED]
+    words = [{*" ".join(values_in(text)).split()} for text in plain]  # with the units
+    pairs = zip(plain, words, strict=True)
+    news = [text for text, own in pairs if len(own) < 2 or not any(own < each for each in words)]
+    return joined("; ", (says, *news[:2]))

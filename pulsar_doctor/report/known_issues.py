@@ -14,7 +14,10 @@ GRADES = {"matches": "known", "possible": "possibly"}
 
 def issue_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """Which known issues a verdict fits, each in a line, and what to do about it."""
-    for known in diagnosis.known_issues[:NAMED_MOST]:
+    surest: dict[str, KnownIssue] = {}
+    for each in diagnosis.known_issues:
+        surest.setdefault(each.issue.id, each)
+    for known in [*surest.values()][:NAMED_MOST]:
         yield GRADES[known.grade], sentence_of(known)
         yield "", known.issue.what_to_do
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -96,6 +97,13 @@ def test_unknown_is_never_bare_and_shares_sum_to_one() -> None:
             assert suspect.decide.text
             assert "{" not in suspect.summary
     assert undecided > 100
+
+
+def test_what_speaks_for_a_suspect_has_each_number_once() -> None:
+    said = [each.summary for found in diagnoses() for each in found.suspects]
+    assert sum(re.search(r"holds \d+ of \d+ messages?", text) is not None for text in said) > 5
+    twice = [text for text in said if re.search(r"holds (\d+) messages?; .*holds \1 of", text)]
+    assert twice == []
 
 
 def test_more_for_a_suspect_makes_it_likelier() -> None:

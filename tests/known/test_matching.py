@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,10 @@ from pulsar_doctor.evidence.measures import WIRE
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import exactly
 from pulsar_doctor.report.known_issues import issue_rows
+from pulsar_doctor.report.paper import console_on
+from pulsar_doctor.report.stall_check.block import block
+from pulsar_doctor.report.stall_check.pen import Pen
+from pulsar_doctor.report.stall_check.tree import Alike
 from tests.known.fixture import load as fixtures
 from tests.support.counting import counting
 
@@ -31,6 +36,22 @@ RULES = causes()
 
 def judged(name: str) -> Diagnosis:
     return diagnose(subscription_view(FIXTURES[name].observed()), RULES, limits_of(RULES))
+
+
+def test_an_issue_that_fits_several_consumers_is_one_row() -> None:
+    found = next(each for each in map(judged, FIXTURES) if each.known_issues)
+    twice = replace(found, known_issues=tuple(e for e in found.known_issues for _ in range(2)))
+    assert [*issue_rows(twice)] == [*issue_rows(found)]
+
+
+def test_a_screen_names_an_issue_only_where_it_is_that() -> None:
+    found = [each for each in map(judged, FIXTURES) if each.known_issues]
+    surely = {each: each.known_issues[0].grade == "matches" for each in found}
+    assert set(surely.values()) == {True, False}
+    for each, sure in surely.items():
+        pen = Pen(console_on(io.StringIO()))
+        shown = "".join(line.plain for line in block(pen, Alike.single(each)))
+        assert ("fits " in shown) == (sure and each.status != "healthy"), each.known_issues[0]
 
 
 def of(name: str, version: str | None) -> KnownIssue:

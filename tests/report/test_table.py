@@ -549,6 +549,24 @@ def test_a_header_tells_the_cluster_the_moment_and_how_long_it_was_watched() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (100, "; 2026-05-01 12:00:00 UTC; watched 10 s"),
+        (80, "; 12:00:00 UTC; watched 10 s"),
+        (60, "; 2026-05-01 12:00:00 UTC; watched 10 s, 11 samples"),  # of two lines none is less
+    ],
+)
+def test_a_header_is_one_line_where_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, columns: int, says: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    cluster = Cluster("standalone", "http://127.0.0.1:18080", "4.0.8")
+    text = written("table", checkup([], cluster=cluster), header=True).splitlines()
+    shown = " ".join(text[:1] if columns > 60 else text[:2])
+    assert shown == f"standalone at http://127.0.0.1:18080, Pulsar 4.0.8{says}"
+
+
 @pytest.mark.usefixtures("wide")
 def test_the_header_of_files_tells_their_names_and_their_moments() -> None:
     first = 1_777_636_800_000

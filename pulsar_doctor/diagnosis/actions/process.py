@@ -79,6 +79,8 @@ def both_ledgers(consumer: ConsumerView, own: Inside) -> str:
     permits = consumer.available_permits.exact if consumer.available_permits else None
     if permits is None:
         return own.ledger
+    if permits <= 0 and own.until_flow is None and not own.zero_queue:
+        return "the broker may not send it more"
     return say("the broker may send it {}, and {}", max(0, permits), own.ledger)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pulsar_doctor.checkup.result import STOPPED, Checkup, Cluster
@@ -9,11 +10,22 @@ from pulsar_doctor.wording.durations import duration, moment_of
 from pulsar_doctor.wording.printable import listed, many, printable
 
 FILES_NAMED_MOST = 5
+SAMPLES, DATE = (
+    re.compile(r", \d+ samples?(?=;|$)"),
+    re.compile(r"(?<=; )\d{4}-\d\d-\d\d (?=[\d:]+ UTC)"),
+)
 
 
-def header(checkup: Checkup) -> str:
-    """`standalone at http://broker:8080, Pulsar 4.0.8; 2026-05-01 12:00:00 UTC; watched 10 s`."""
-    return printable("; ".join(_parts(checkup)))
+def header(checkup: Checkup, width: int | None = None) -> str:
+    """`standalone at http://broker:8080, Pulsar 4.0.8; 2026-05-01 12:00:00 UTC; watched 10 s`.
+
+    width: of a screen. Where it is too narrow, the number of samples and today's date are left out.
+    """
+    whole = printable("; ".join(_parts(checkup)))
+    if width is None or checkup.cluster is None:
+        return whole
+    fewer = SAMPLES.sub("", whole)
+    return next((each for each in (whole, fewer, DATE.sub("", fewer)) if len(each) <= width), whole)
 
 
 def _parts(checkup: Checkup) -> Iterator[str]:

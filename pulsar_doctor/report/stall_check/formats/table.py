@@ -24,8 +24,8 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     console, attached, since = console_on(out), ConsumerTables(), AfterLines()
     diagnoses = since.through(checkup.examined())
     fleet = tree_of(attached.through(diagnoses) if wanted.consumers else diagnoses, wanted.worst)
-    if wanted.header and header(checkup):
-        console.print(Text(header(checkup), style="dim"))
+    if wanted.header and (head := header(checkup, console.text_width)):
+        console.print(Text(head, style="dim"))
     print_fleet(console, fleet, checkup, wanted)
     since.print_on(console)
     attached.print_on(console)
