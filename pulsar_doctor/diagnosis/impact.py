@@ -25,7 +25,7 @@ from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say, values_in
 
-FAR_SECONDS = 7 * 86_400  # until a limit: what waits now is told before it
+FAR_SECONDS = 7 * 86_400  # until a limit: what waits now comes first
 FARTHEST_SECONDS = 60 * 86_400  # no pace holds for longer
 IDLE_LEAST_MS = 1000  # between two messages everybody is
 NO_DRAIN = ("time_to_drain", "left_out_for")  # measures beside which its pace says nothing new

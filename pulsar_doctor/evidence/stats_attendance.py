@@ -108,6 +108,7 @@ def turnover_of(observed: Observed) -> Turnover | None:
         as_sampled=2 * (times + unseen) >= len(lives),
         connections=_alike([each.address for each in came]),
         hosts=tuple(sorted({each.host for each in came if each.host})),
+        names=tuple(sorted({each.name for each in came if each.name})),
         put_back=_put_back(observed),
         stayed=_stayed(observed, lives),
     )

@@ -87,6 +87,7 @@ class Turnover:
     as_sampled: bool = False  # whether about each sample shows another one: there may be many more
     connections: ComesBackBy = None
     hosts: tuple[str, ...] = ()  # from which they connected
+    names: tuple[str, ...] = ()  # of those that came
     put_back: int = 0  # entries by which the backlog rose beyond what was published
     # For how long those were attached, at most, who all left in the window; None: nobody did.
     stayed: float | None = None

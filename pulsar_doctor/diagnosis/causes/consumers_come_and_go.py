@@ -19,7 +19,10 @@ Source: ConsumerImpl.seekAsync, PersistentSubscription.resetCursor and removeCon
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pulsar_doctor.diagnosis.actions.commands import check as check_line
+from pulsar_doctor.diagnosis.actions.commands import subscription_admin
 from pulsar_doctor.diagnosis.actions.consumers import read_oldest
 from pulsar_doctor.diagnosis.answers import Action, Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.cause import Hypothesis
@@ -46,6 +49,8 @@ THRESHOLDS = (
 NEEDS = frozenset({STATS})
 SYMPTOM = "again and again"
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
+NAMED_MOST = 3  # names; more are made anew each time
+STAYS = "it stays connected"
 COMES_BY = {"one": "comes_by_one", "each": "comes_by_each", None: "comes_by_any"}
 REMEDY = (
     "Read the log of the application for what comes before each new connection: a seek, a "
@@ -86,23 +91,60 @@ def _connects(view: SubscriptionView, turnover: Turnover) -> str:
     more = ", or many more between two samples" if turnover.as_sampled else ""
     within, rate = duration(turnover.seconds or 0), f"{turnover.a_minute or 0:.0f}"
     often = say(" within {} ({} a minute{})", within, rate, more) if turnover.seconds else ""
-    text = "a consumer connected again at least {:times}{}{}: {}"
-    return say(text, turnover.times, often, sent, how)
+    text = "{} connected again at least {:times}{}{}: {}"
+    return say(text, _who(turnover) or "a consumer", turnover.times, often, sent, how)
+
+
+def _who(turnover: Turnover | None) -> str:
+    """`worker-1 on 10.0.3.7`; where each has another name, `consumers on 10.0.3.7`."""
+    if turnover is None or not (turnover.names and turnover.hosts):
+        return ""
+    few = len(turnover.names) <= NAMED_MOST
+    return say("{} on {}", listed(turnover.names) if few else "consumers", listed(turnover.hosts))
 
 
 def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure) -> Finding:
-    hosts = listed(view.turnover.hosts) if view.turnover else ""
-    what = REMEDY.replace("application", f"application on {hosts}") if hosts else REMEDY
-    actions = [Action("now", what, check=check_line(view, "it stays connected"))]
-    if view.oldest and view.circulation and view.circulation.starts_over:
-        actions += read_oldest(view)
-        text = say("{}; each may end at the oldest message, {}", text, view.oldest)
+    what = REMEDY.replace("the application", _who(view.turnover) or "the application")
+    oldest, more = view.oldest, list[Action]()
+    if oldest and view.circulation and view.circulation.starts_over:
+        text = say("{}; each may end at the oldest message, {}", text, oldest)
+        why = () if _seeks(view.turnover) else ("to see what the application cannot process",)
+        more += read_oldest(view, *why)
+    if more and not _seeks(view.turnover):
+        text = say("{}, which may be poison", text)
+        what += f" If it fails at {oldest}, catch that exception, or skip this message."
+        more += _without_poison(view, oldest or "")
+    actions = [Action("now", what, check=check_line(view, STAYS)), *more]
     return Finding(
         severity="warning",
         confidence=sure,
         summary=text,
         evidence=evidence,
         actions=tuple(actions),
+    )
+
+
+def _seeks(turnover: Turnover | None) -> bool:
+    """Whether it rather seeks, or subscribes again, than that its process ends."""
+    own = turnover is not None and turnover.connections == "one"
+    return own or (turnover is not None and turnover.put_back > IN_HAND.default)
+
+
+def _without_poison(view: SubscriptionView, oldest: str) -> Iterator[Action]:
+    """What to do about the message at which each may end."""
+    yield Action(
+        "today",
+        "Catch the exception in the application: acknowledge such a message, or acknowledge it "
+        "negatively and give the consumer a dead letter topic.",
+        check=check_line(view, STAYS),
+    )
+    yield Action(
+        "today",
+        f"This deletes the oldest message, {oldest}, for this subscription: only if the log names "
+        "it, and no older one waits.",
+        command=subscription_admin(view, "topics skip", "-n", "1"),
+        side_effect="all messages of its batch are deleted with it",
+        check=check_line(view, STAYS),
     )
 
 
