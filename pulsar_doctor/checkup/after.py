@@ -149,8 +149,8 @@ def _rest(
     if (now.backlog == 0 and not _held(now)) or (end and done and begun and begun < end <= done):
         return "none"
     acked = {each.acked for each in consumers if each.became != "gone"}
-    stands = states[0] == states[1] and now.backlog >= before.backlog
-    return "all" if acked == {False} and stands else None
+    still = states[0] == states[1] and now.backlog >= before.backlog
+    return "all" if acked == {False} and still else None
 
 
 def _acknowledged(observed: Observed) -> tuple[Position | None, object]:

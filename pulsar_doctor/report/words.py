@@ -30,6 +30,7 @@ from pulsar_doctor.wording.sentences import joined, say
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "no known cause applies"}
 RESTING = (Unreliable, Rests, NothingMoves)  # says more than any probability
 READERS_REST = "readers stand still while messages wait"
+NAMESAKES_MOST = 3
 READS_AT_WILL = (
     "If it may rest (log tail, table view): --accept-unknown readers; if not, look into its "
     "process: pulsar-doctor examine PID"
@@ -123,6 +124,29 @@ def accused(suspect: Suspect, *, with_name: bool = True) -> str:
     if suspect.code in NO_RULE:
         return NO_RULE[suspect.code]
     return printable(culprit(suspect) if with_name else suspect.causes)
+
+
+def same_cause(diagnosis: Diagnosis) -> list[Finding]:
+    """Findings of the first cause of a decided verdict, each of another consumer."""
+    found = diagnosis.findings if diagnosis.status in ("stalled", "warning") else ()
+    return [each for each in found if each.code == found[0].code and each.consumer]
+
+
+def namesakes(diagnosis: Diagnosis) -> str:
+    """`2 consumers are called a (10.0.3.7:36912, :55078): …`, of the first name that repeats.
+
+    On one connection they are one process, and many with one name are so by design.
+    """
+    those: dict[str, dict[str, None]] = {}
+    for each in diagnosis.consumers or ():
+        if each.name and each.address:
+            those.setdefault(each.name, {})[each.address.lstrip("/")] = None
+    name, found = next((e for e in those.items() if 1 < len(e[1]) <= NAMESAKES_MOST), ("", {}))
+    first, *more = found or ("",)
+    host = first.rpartition(":")[0]
+    shown = ", ".join((first, *(each.removeprefix(host) for each in more)))
+    why = "does an old process still run?"
+    return printable(f"{len(found)} consumers are called {name} ({shown}): {why}") if found else ""
 
 
 def short_topic(name: str) -> str:

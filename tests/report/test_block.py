@@ -9,15 +9,18 @@ from functools import cache
 
 import pytest
 
-from pulsar_doctor.diagnosis.answers import Action, Probe
+from pulsar_doctor.diagnosis.answers import Action, Finding, Probe
 from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.evidence.numbers import ReportedConsumer
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.report.stall_check.block import block, pasted
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import Alike
+from pulsar_doctor.report.stall_check.verdict import SAVE
 from pulsar_doctor.report.words import short_topic
 from pulsar_doctor.wording.consoles import GatedConsole
 from tests.made.states import RECORDED, judged, recorded
-from tests.report.checkups import STUCK, finding, located, suspected, verdict
+from tests.report.checkups import STUCK, checkup, finding, located, suspected, verdict, written
 
 WIDTHS = (60, 80, 100, 120)
 LINES_MOST = 14  # of 80 characters, and for the pace six
@@ -233,6 +236,87 @@ def test_where_names_are_very_long_the_check_is_whole() -> None:
 def test_where_no_row_says_whose_process_it_is_the_whole_text_does() -> None:
     found = replace(located(), where=None, actions=(RESTART,))
     assert "  fix     Restart it: others take over." in drawn(verdict("stalled", findings=(found,)))
+
+
+def hogs(*ports: int) -> tuple[Finding, ...]:
+    """One finding for each, alike but for the consumer."""
+    return tuple(
+        replace(
+            finding("prefetch-hogging", consumer=f"w-{port}"),
+            where=Whereabouts(f"/10.0.3.7:{port}"),
+            actions=(
+                Action("now", f"Restart at 10.0.3.7:{port}.", brief="Restart it", check=CHECK),
+            ),
+        )
+        for port in ports
+    )
+
+
+def test_several_with_one_cause_are_named_together_and_advised_once() -> None:
+    found = (*hogs(1, 2, 3), finding("paused", consumer="w-1"))
+    lines = drawn(verdict("stalled", findings=found))
+    assert lines[2:] == [
+        "  where   w-1 at 10.0.3.7:1, w-2 at 10.0.3.7:2 and w-3 at 10.0.3.7:3",
+        "  waits   the backlog: 498 entries",
+        "  fix     each of these 3: restart it",
+        "  check   pulsar-doctor stall-check orders -s billing  # healthy",
+        "  more    pulsar-doctor explain prefetch-hogging; -v (1 more cause)",
+    ]
+    whole = written("table", checkup([verdict("stalled", findings=found)]), verbose=True)
+    assert whole.count("Restart at 10.0.3.7:") == 1
+    assert whole.count("  to do    the same as for w-1") == 2
+
+
+def test_what_is_advised_otherwise_is_printed_with_v() -> None:
+    one, other = hogs(1, 2)
+    other = replace(other, actions=(Action("now", "Wait for it.", check=CHECK),))
+    whole = written("table", checkup([verdict("stalled", findings=(one, other))]), verbose=True)
+    assert "Wait for it." in whole
+    assert "the same as" not in whole
+
+
+def called(*named: tuple[str, str]) -> Diagnosis:
+    there = tuple(ReportedConsumer(label=name, name=name, address=at) for name, at in named)
+    return verdict("stalled", consumers=there)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "says"),
+    [
+        (
+            ("/10.0.3.7:36912", "/10.0.3.7:55078"),
+            "2 consumers are called w (10.0.3.7:36912, :55078): does an old process still run?",
+        ),
+        (
+            ("/10.0.3.7:1", "/10.0.3.8:1"),
+            "2 consumers are called w (10.0.3.7:1, 10.0.3.8:1): does an old process still run?",
+        ),
+        (("/10.0.3.7:1", "/10.0.3.7:1"), ""),
+        (("/10.0.3.7:1", "/10.0.3.7:2", "/10.0.3.7:3", "/10.0.3.7:4"), ""),
+    ],
+)
+def test_a_name_that_repeats_on_other_addresses_is_a_line(
+    addresses: tuple[str, ...], says: str
+) -> None:
+    lines = drawn(called(("v", "/10.0.3.7:9"), *(("w", each) for each in addresses)), 120)
+    assert [line for line in lines if line.startswith("  names")] == (
+        [f"  names   {says}"] if says else []
+    )
+
+
+def test_a_check_compares_with_what_this_call_has_saved() -> None:
+    run = [acting(RESTART, UNLOAD)]
+    line = "  check   pulsar-doctor stall-check orders -s billing --after before.gz  # healthy\n"
+    shown = written("table", checkup(run), saves=True, saved="before.gz")
+    assert line in shown
+    assert SAVE not in shown
+    detailed = written("table", checkup(run), verbose=True, saves=True, saved="be fore.gz")
+    assert "billing --after 'be fore.gz'" in detailed
+    unsaved = written("table", checkup([*run, *run]), saves=True)
+    assert unsaved.count(SAVE) == 1
+    assert "--after 'be" not in unsaved
+    assert SAVE not in written("table", checkup(run))
+    assert SAVE not in written("table", checkup([verdict()]), saves=True)
 
 
 def test_further_causes_are_counted() -> None:

@@ -161,8 +161,7 @@ def command(request: StallCheckRequest) -> int:
 
 def _check(request: StallCheckRequest) -> int:
     refuse_contradictions(request)
-    live = (request.topics or request.fleet) and not request.files
-    for name in () if live else given("VERDICT"):
+    for name in () if request.live else given("VERDICT"):
         raise InputError(f"--{name} compares what a broker reports now; name topics, and no file")
     formats.require(request.output)  # before anything is watched
     if (case_file := request.case_file) is not None:

@@ -195,6 +195,11 @@ class StallCheckRequest:
     # fmt: on
 
     @property
+    def live(self) -> bool:
+        """Whether a broker is read now."""
+        return bool(self.topics or self.fleet) and not self.files
+
+    @property
     def fleet(self) -> bool:
         """Whether topics are requested by their namespaces."""
         return bool(self.namespaces or self.everything)

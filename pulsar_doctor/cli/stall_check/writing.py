@@ -83,6 +83,8 @@ def _wanted(request: StallCheckRequest) -> Wanted:
         accept_unknown=request.accept_unknown,
         named=not request.fleet,
         worst=request.worst,
+        saves=request.live and not (request.watch or request.after or request.case_file),
+        saved=None if request.save is None else str(request.save),
     )
 
 

@@ -25,11 +25,14 @@ from pulsar_doctor.report.words import (
     accused,
     cause,
     doubt,
+    namesakes,
     next_cause,
     probably_well,
+    same_cause,
     short_topic,
     whereabouts,
 )
+from pulsar_doctor.wording.addresses import at
 from pulsar_doctor.wording.consoles import wrapped
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -40,6 +43,8 @@ NAME_WIDTH = 6
 SEEN = "seen"
 BY_ONE = {"ack-hole", "redelivery-storm", "consumers-come-and-go"}  # causes that name no consumer
 ATTENDING_MOST = 3
+TELLS_NAMES = "exclusive-zombie"  # the cause that says itself that a name repeats
+EACH_MOST = 5  # consumers with one cause
 
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
@@ -78,12 +83,17 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     wrong = doubt(shown, Unreliable) if shown.status == "unknown" else ""
     if wrong and wrong != cause(shown):
         yield ScreenRow("but", wrong)
-    if where := whereabouts(first.where) if first.where else _attending(shown, first):
+    if where := _of_each(shown) or (
+        whereabouts(first.where) if first.where else _attending(shown, first)
+    ):
         yield ScreenRow("where", where)
+    if first.code != TELLS_NAMES and (names := namesakes(shown)):
+        yield ScreenRow("names", names)
     if waits := _waits(pen, alike, first):
         yield ScreenRow("waits", waits)
     yield from usual
-    yield from _first_action(first) if isinstance(first, Finding) else _deciding(first)
+    each = len(same_cause(shown))
+    yield from _first_action(pen, first, each) if isinstance(first, Finding) else _deciding(first)
     yield _more(pen, shown, first)
 
 
@@ -175,18 +185,28 @@ def _attending(shown: Diagnosis, first: Finding | Suspect) -> str:
     return f"{which}: {listed(known, ATTENDING_MOST)}"
 
 
-def _first_action(finding: Finding) -> Iterator[ScreenRow]:
+def _of_each(shown: Diagnosis) -> str:
+    """`worker-1 at 10.0.3.7:51494, …`: where they are, of several with one cause."""
+    those = same_cause(shown)
+    each = [at(f.consumer or "", f.where.address if f.where else None) for f in those]
+    return listed(each, EACH_MOST) if len(those) > 1 else ""
+
+
+def _first_action(pen: Pen, finding: Finding, each: int) -> Iterator[ScreenRow]:
+    """each: consumers that have the same cause, and need the same."""
     if not finding.actions:
         yield ScreenRow("fix", finding.remedy)
         return
     action = finding.actions[0]
     text = action.brief or action.text
+    if each > 1:
+        text = f"each of these {each}: {text[:1].lower()}{text[1:]}"
     if action.command is None:  # where no row says which process it is, the whole text does
         yield ScreenRow("fix", text if finding.where else action.text)
     else:
         yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text)
     if check := next((each.check for each in finding.actions if each.check), None):
-        row = ScreenRow.named("check", check)
+        row = ScreenRow.named("check", pen.compared(check))
         yield replace(row, text=pasted(str(row.text)))
 
 
@@ -205,8 +225,9 @@ def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
 
 def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:
     """What -v adds, and the command that explains the cause, once for each code."""
-    adds = [f"fits {each.issue.id}" for each in shown.known_issues[:1]]
-    if others := len(shown.findings[1:]):
+    fits = [each.issue.id for each in shown.known_issues if each.grade == "matches"]
+    adds = [f"fits {each}" for each in fits[:1]]
+    if (others := len(shown.findings) - max(1, len(same_cause(shown)))) > 0:
         adds.append(many(others, "more cause"))
     explain = "" if first.code in {*NO_RULE, *pen.explained} else f"{first.explain}; "
     pen.explained.add(first.code)

@@ -87,8 +87,9 @@ def detail_rows(pen: Pen, alike: Alike) -> Iterator[NamedText]:
     if len(alike.diagnoses) > 1:
         why = ", the largest backlog of them" if shown.backlog else ""
         yield "shown", f"{parts_of(shown.whole)} {shown.part}{why}"
+    advised: dict[str, Finding] = {}
     for finding in shown.findings:
-        yield from _finding_lines(finding)
+        yield from _finding_lines(pen, finding, advised.setdefault(_advice(finding), finding))
         yield from _more(pen, finding)
     yield from pace_rows(shown.pace)
     yield from issue_rows(shown)
@@ -131,15 +132,28 @@ def _reasons(name: str, reasons: Iterable[str]) -> Iterator[NamedText]:
         yield name, f"{head}{why}"
 
 
-def _finding_lines(finding: Finding) -> Iterator[NamedText]:
+def _advice(finding: Finding) -> str:
+    """What it advises, whoever its consumer is: of several with one cause it is the same."""
+    text = "".join((finding.code, finding.remedy, *(each.text for each in finding.actions)))
+    address = ((finding.where and finding.where.address) or "").lstrip("/")
+    for name in filter(None, (address, finding.consumer)):
+        text = text.replace(name, "")
+    return text
+
+
+def _finding_lines(pen: Pen, finding: Finding, like: Finding) -> Iterator[NamedText]:
+    """like: the first one with the same advice, which is printed once."""
     who = f" of {printable(finding.consumer)}" if finding.consumer else ""
     sure = f", {finding.confidence:.0%} sure"
     cause = Text.assemble((finding.code, STYLES[finding.severity]), f"{who} ({finding.severity}")
     yield "cause", cause.append(f"{sure})")
     yield "seen", finding.summary
     yield from beside(finding)
-    if finding.actions:
-        yield from what_to_do(finding)
+    if like is not finding:
+        yield "to do", printable(f"the same as for {like.consumer}")
+    elif finding.actions:
+        named = what_to_do(finding)
+        yield from ((n, pen.compared(text) if n == "check" else text) for n, text in named)
     else:
         yield "remedy", finding.remedy
     if found := numbers(finding):

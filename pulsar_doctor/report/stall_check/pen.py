@@ -12,6 +12,7 @@ from typing import Self
 
 from rich.text import Text
 
+from pulsar_doctor.diagnosis.actions.commands import quoted
 from pulsar_doctor.report.paper import PLAIN_SYMBOLS, ROOM_LEAST, STYLES, SYMBOLS
 from pulsar_doctor.wording.consoles import GatedConsole, wrapped
 from pulsar_doctor.wording.printable import printable
@@ -31,6 +32,14 @@ class Pen:
     verbose: bool = False
     tells_backlog: bool = False  # the source has a backlog at all
     explained: set[str] = field(default_factory=set)  # codes with `explain` named already
+    saved: str | None = None  # the file of --save of this very check
+
+    def compared(self, check: str) -> str:
+        """A check that compares with what this one saved."""
+        if self.saved is None or not check.startswith("pulsar-doctor stall-check "):
+            return check
+        line, expects, expect = check.partition(EXPECT)
+        return f"{line} --after {quoted(self.saved)}{expects}{expect}"
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""

@@ -24,13 +24,15 @@ from pulsar_doctor.wording.printable import listed, many, printable
 
 DETAILED_MOST = 5  # subscriptions, or many of one cause; more are a row each
 TOPICS_NAMED_MOST = 5
+SAVE = "to compare after a remedy: --save before.gz now, --after before.gz then"
 
 
 def print_fleet(
     console: GatedConsole, fleet: JudgedFleet, checkup: Checkup, wanted: Wanted
 ) -> None:
     """The worst first, then what is healthy; what was not read is that of a whole checkup."""
-    pen = Pen(console, wanted.verbose, tells_backlog=checkup.source != "trace")
+    tells = checkup.source != "trace"
+    pen = Pen(console, wanted.verbose, tells_backlog=tells, saved=wanted.saved)
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
     total, suppresses = fleet.counts.total(), bool(checkup.tally.suppressed)
@@ -39,6 +41,8 @@ def print_fleet(
     # What has notes is shown by them.
     elif total > 1 or suppresses or not (total or checkup.notes):
         console.print(Text(counts_line(fleet, checkup.tally)))
+    if fleet.unwell and wanted.saves and wanted.saved is None:
+        console.print(Text(SAVE, style="dim"))
     for _, note in checkup.notes:
         console.print(Text(printable(note)))
     _print_not_loaded(console, checkup.not_loaded)

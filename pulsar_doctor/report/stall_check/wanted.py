@@ -19,6 +19,8 @@ class Wanted:
     accept_unknown: AcceptUnknown | None = None  # what counts as healthy
     named: bool = True  # in metrics: series of healthy subscriptions, too
     worst: int | None = None  # show only so many that are not healthy
+    saves: bool = False  # this check could keep what it has read, to compare with
+    saved: str | None = None  # the file in which it has
     program: str = "pulsar-doctor stall-check"  # that the report names as its source
 
     def fails(self, diagnosis: Diagnosis) -> bool:

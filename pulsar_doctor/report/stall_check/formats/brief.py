@@ -33,8 +33,8 @@ TEXT_BYTES = (400, 200, 100, 40)  # of one text: the first with which the docume
 ENTRIES_MOST = 20  # for which there may be room
 LISTED_MOST = 5
 LEAST = (  # which rows of an entry are left out, the first first; the rest stays
-    "more", "unseen", "no use", "else", "helps", "pace", "waits", "largest", "where", "check",
-    "decide", "run", "seen", "fix", "risk",
+    "more", "names", "unseen", "no use", "else", "helps", "pace", "waits", "largest", "where",
+    "check", "decide", "run", "seen", "fix", "risk",
 )  # fmt: skip
 ELSEWHERE = "-o json has everything"
 
