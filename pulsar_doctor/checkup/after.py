@@ -28,7 +28,7 @@ from pulsar_doctor.wording.printable import listed, many, printable
 
 RANKS = {"healthy": 0, "warning": 1, "stalled": 2}
 NAMED_MOST = 3
-Rest = Literal["none", "all"] | None  # of the messages that waited at the first check
+Remains = Literal["none", "all"] | None  # of the messages that waited at the first check
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def compared(
     return After(outcome, why, before.status, seconds, shifts, consumers, blamed)
 
 
-def _outcome(before: Diagnosis, now: Diagnosis, rest: Rest) -> tuple[Outcome, str]:
+def _outcome(before: Diagnosis, now: Diagnosis, rest: Remains) -> tuple[Outcome, str]:
     turned = f"{in_short(before)} -> {in_short(now)}"
     if "unknown" in (before.status, now.status):
         return _of_undecided(before, now, turned, rest)
@@ -115,7 +115,7 @@ def _outcome(before: Diagnosis, now: Diagnosis, rest: Rest) -> tuple[Outcome, st
 
 
 def _of_undecided(
-    before: Diagnosis, now: Diagnosis, turned: str, rest: Rest
+    before: Diagnosis, now: Diagnosis, turned: str, rest: Remains
 ) -> tuple[Outcome, str]:
     """Where one verdict is undecided: by what became of the messages that waited then."""
     if now.status == "healthy" and before.backlog:
@@ -140,7 +140,7 @@ def _rest(
     observed: Observed,
     now: Diagnosis,
     consumers: Sequence[ConsumerAfter],
-) -> Rest:
+) -> Remains:
     """What of the messages that waited then is not acknowledged; None: some, or nothing tells."""
     if not before.backlog or now.backlog is None:
         return None
