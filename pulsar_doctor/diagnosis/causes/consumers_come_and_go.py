@@ -111,8 +111,8 @@ def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure)
         why = () if _seeks(view.turnover) else ("to see what the application cannot process",)
         more += read_oldest(view, *why)
     if more and not _seeks(view.turnover):
-        text = say("{}, which may be poison", text)
-        what += f" If it fails at {oldest}, catch that exception, or skip this message."
+        text = say("{}, or soon after it, at a message that may be poison", text)
+        what += " If it fails at a message, catch that exception, or skip that message."
         more += _without_poison(view, oldest or "")
     actions = [Action("now", what, check=check_line(view, STAYS)), *more]
     return Finding(
