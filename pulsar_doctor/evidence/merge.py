@@ -161,7 +161,9 @@ def _consumers(
             continue
         pair = (consumer, same) if everybody is newer else (same, consumer)
         found, differ = _consumer(*pair, apart)
-        joined.append(replace(found, number=consumer.number, label=consumer.label))
+        found = replace(found, number=consumer.number, label=consumer.label)
+        # As the broker writes it, by which its process is found.
+        joined.append(replace(found, address=consumer.address or found.address))
         disagreements += differ
     return tuple(joined), tuple(disagreements)
 

@@ -495,3 +495,12 @@ def test_a_gap_that_has_gone_is_gone() -> None:
     stats, wire = of_stats(hole=AckHole(0, LONG)), of_wire(ago=1, hole=AckHole(1, LONG))
     both = merged(stats, wire)
     assert both.hole == AckHole(0, LONG)
+
+
+def test_an_address_stays_as_the_broker_writes_it_so_that_its_process_is_found() -> None:
+    """Packets show none of the `/` that a broker writes, whichever of both is newer."""
+    captured = consumer(address="10.0.0.7:5000")
+    for ago in (0, 1):
+        both = merged(of_wire(captured), of_stats(consumer(address="/10.0.0.7:5000"), ago=ago))
+        assert one_of(both).address == "/10.0.0.7:5000"
+    assert one_of(merged(of_wire(captured), of_stats(consumer()))).address == "10.0.0.7:5000"
