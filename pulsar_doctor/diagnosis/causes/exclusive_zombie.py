@@ -9,11 +9,13 @@ has not answered for a while (keepAliveIntervalSeconds, checked twice: 30 to 60 
 messages, the keys, or the place as active consumer for it meanwhile.
 
 The statistics cannot prove that. The older of two namesakes is suspected if it holds messages and
-has been silent for `silent_for`. It is a stall if others wait behind it (its key hashes drain, or
-it is Failover's active consumer without permits), otherwise a warning. Names that clients generate
-never repeat, configured ones do: on Shared, two that connected within 2 s are not suspected.
-Exclusive lists one consumer at most, where a zombie and a hung application look the same; nothing
-is guessed there. A consumer with a live connection in an examined process is no zombie.
+has been silent for `silent_for`. If the newer one connected more than `dropped_after` ago, the
+older one's client has answered since: it lives, and two have one name. It is a stall if others wait
+behind it (its key hashes drain, or it is Failover's active consumer without permits), otherwise a
+warning. Names that clients generate never repeat, configured ones do: on Shared, two that connected
+within 2 s are not suspected. Exclusive lists one consumer at most, where a zombie and a hung
+application look the same; nothing is guessed there. A consumer with a live connection in an
+examined process is no zombie.
 
 Source: PulsarHandler's keep-alive and AbstractDispatcherSingleActiveConsumer.addConsumer
 (checkConnectionLiveness) in the broker.
@@ -40,10 +42,17 @@ from pulsar_doctor.wording.sentences import fill, say
 TOGETHER_SECONDS = 2.0  # no application dies and starts again in less
 SEVERAL = frozenset({"Shared", "Key_Shared", "Failover"})
 
+DROPPED_AFTER = Threshold(
+    "dropped_after",
+    60.0,
+    "seconds",
+    "the broker has dropped a dead client by then: twice its keepAliveIntervalSeconds",
+)
 THRESHOLDS = (
     Threshold(
         "silent_for", 10.0, "seconds", "a consumer that was silent for less is not suspected"
     ),
+    DROPPED_AFTER,
 )
 NEEDS = frozenset({STATS, WIRE})
 SYMPTOM = "nothing comes"
@@ -94,6 +103,8 @@ def _judge(
     silence, came, last = older.since_work, newer.connected_for, older.last_sign
     if came is None or last is None or last.ms <= came.ms or older.sent_flow:
         return
+    if came.seconds > limits["dropped_after"]:
+        return  # it has answered the broker since
     if view.type == "Shared" and _together(older, came):
         return  # one name for two, and nobody waits behind either
     if not _holds(view, older, newer) or _connection_works(older, came.ms):
@@ -194,9 +205,15 @@ def _finding(view: SubscriptionView, older: ConsumerView, newer: ConsumerView) -
 def _excluded(view: SubscriptionView) -> str | None:
     """No second consumer that could be the newer one of somebody who is served."""
     names = Counter(each.name for each in view.consumers or ())
-    if None in names or not view.served or any(names[each.name] > 1 for each in view.served):
+    same = [each.connected_for for each in view.consumers or () if names[each.name] > 1]
+    if None in names or not view.served:
         return None
-    return "no two consumers have the same name"
+    if not any(names[each.name] > 1 for each in view.served):
+        return "no two consumers have the same name"
+    known = [age.seconds for age in same if age is not None]
+    if len(known) == len(same) and min(known) > DROPPED_AFTER.default:
+        return "consumers of one name are listed together for longer than a dead one would be"
+    return None
 
 
 HYPOTHESIS = Hypothesis(
