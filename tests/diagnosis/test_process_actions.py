@@ -64,6 +64,9 @@ def test_a_time_limit_is_advised_for_each_step_that_may_hang(
 ) -> None:
     restarts, limits = unstuck(view(), ConsumerView(label="w"), resting(Inside(sits=sits)))
     assert restarts.when == "now"
+    assert restarts.brief == (
+        f"Restart its process, and give {step} a time limit; what it holds is delivered again"
+    )
     assert (
         limits.text == f"Give {step} a time limit of its own, so that it fails instead of hanging."
     )

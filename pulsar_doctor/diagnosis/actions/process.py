@@ -92,11 +92,12 @@ def unstuck(
     threads: those that may be the one that hangs. Of one that waits for a lock it is the step in
     which the lock is held, at the end of the chain.
     """
+    step = _step(threads)
     return (
-        restart(view, consumer),
+        restart(view, consumer, how_brief=f", and give {step} a time limit"),
         Action(
             "later",
-            f"Give {_step(threads)} a time limit of its own, so that it fails instead of hanging.",
+            f"Give {step} a time limit of its own, so that it fails instead of hanging.",
             check=check(view, GONE),
         ),
     )

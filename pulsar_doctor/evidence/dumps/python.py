@@ -61,21 +61,30 @@ def checked_threads(document: object) -> list[dict[str, Any]]:
 
 
 def thread(
-    thread: dict[str, Any], seconds: float | None = None, call: str | None = None
+    thread: dict[str, Any],
+    seconds: float | None = None,
+    call: str | None = None,
+    reads: str | None = None,
 ) -> PythonThread:
-    """One thread of such an answer. seconds: for how long it has not run; call: of the kernel."""
-    return PythonThread(sitting(thread, seconds, call), _pool(thread))
+    """One thread of such an answer. seconds: for how long it has not run; call: of the kernel.
+
+    reads: `a read from 10.0.0.9:8080`, where that is its call.
+    """
+    return PythonThread(sitting(thread, seconds, call, reads), _pool(thread))
 
 
-def sitting(thread: dict[str, Any], seconds: float | None, call: str | None = None) -> Sitting:
-    """call: of the kernel, in which it waits."""
+def sitting(
+    thread: dict[str, Any], seconds: float | None, call: str | None = None, reads: str | None = None
+) -> Sitting:
+    """call, reads: of the kernel, in which it waits."""
     frames = thread.get("frames") or []
     lines = tuple(_line(each) for each in frames)
     own = next((_line(each) for each in frames if _is_applications(each)), None)
     name = redact_version(thread.get("thread_name") or str(thread.get("os_thread_id")))
     state = "active" if thread.get("active") else "idle"
     top = lines[0] if lines else None
-    inside = _inside(lines, own) or (() if call is None else (call,))
+    inside = _inside(lines, own) or (() if call is None or reads else (call,))
+    inside = inside if reads is None else (reads, *inside)
     where = top, own, lines[:12], thread.get("os_thread_id")
     return Sitting(name, _role(frames), state, *where, seconds, inside)
 

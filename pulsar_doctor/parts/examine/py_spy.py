@@ -5,7 +5,8 @@ may be torn, and is left out. What it answers comes out of the memory of that pr
 as the agent's answer is. It needs the right to trace: the same user or root, and where the
 kernel asks for it, CAP_SYS_PTRACE. It is the extra [examine].
 
-C code has no frames there, be it time.sleep or a lock: the kernel tells in which call it waits.
+C code has no frames there, be it time.sleep or a lock: the kernel tells in which call it waits, and
+from which socket it reads.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from pulsar_doctor.evidence.dumps.python import PythonThread, checked_threads, t
 from pulsar_doctor.parts.examine.child import STEP_SECONDS, CannotAttach, in_time
 from pulsar_doctor.parts.examine.identity import Process
 from pulsar_doctor.parts.examine.resting import resting_seconds
+from pulsar_doctor.parts.examine.sockets import sockets
+from pulsar_doctor.wording.addresses import shown
 
 SLEEP, LOCK = "a sleep", "a wait for a lock or for another thread"
 READ, FILES = "a read", "a wait for a socket or a file"
@@ -54,6 +57,20 @@ def waits_in(pid: int, thread: int) -> str | None:
         return None
 
 
+def waits_for(pid: int, thread: int) -> str | None:
+    """`a read from 10.0.0.9:8080`: the other end of the socket that it reads; None without one."""
+    try:
+        words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
+        number, file = int(words[0]), int(words[1], 16)
+        if CALLS.get(platform.machine(), {}).get(number) != READ:
+            return None
+        target = os.readlink(f"/proc/{pid}/fd/{file}")  # noqa: PTH115
+    except (OSError, ValueError, IndexError):
+        return None
+    ends = (one.connection for one in sockets(str(pid)) if target == f"socket:[{one.inode}]")
+    return next((f"{READ} from {shown(each.remote)}" for each in ends), None)
+
+
 def word(machine: str, number: int, first: int) -> str | None:
     """What this call does. first: its first argument; select() with no file is a sleep."""
     if (machine, number) in SELECTS and first == 0:
@@ -77,11 +94,12 @@ class PySpy:
         found = self._dumped()
         ids = [each["os_thread_id"] for each in found if each.get("os_thread_id")]
         calls = {each: waits_in(pid, each) for each in ids}
+        reads = {each: waits_for(pid, each) for each in ids}
         rests = resting_seconds(pid, ids)
         since = time.monotonic() - began  # what has run since then may have left the place
         rests = {each: seconds for each, seconds in rests.items() if seconds > since}
         return tuple(
-            thread(each, rests.get(at), calls[at] if at in rests else None)
+            thread(each, rests.get(at), *((calls[at], reads[at]) if at in rests else ()))
             for each in found
             for at in [each.get("os_thread_id", 0)]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from pulsar_doctor.parts.examine.py_spy import (
     READ,
     SLEEP,
     _output,
+    waits_for,
     waits_in,
     word,
 )
@@ -125,3 +127,37 @@ def test_the_kernel_tells_in_which_call_a_thread_waits(script, says):
         finally:
             process.kill()
     assert waits_in(process.pid, process.pid) is None
+
+
+@pytest.mark.skipif(
+    platform.machine() not in CALLS or not Path("/proc/self/syscall").exists(),
+    reason=wanting("/proc/PID/syscall"),
+)
+@pytest.mark.usefixtures("outside")
+def test_the_other_end_of_a_socket_that_a_thread_reads_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        end = f"127.0.0.1:{server.getsockname()[1]}"
+        script = f"import socket; socket.create_connection({server.getsockname()}).recv(1)"
+        with subprocess.Popen([sys.executable, "-c", script]) as process:
+            try:
+                eventually(lambda: waits_for(process.pid, process.pid) == f"a read from {end}")
+            finally:
+                process.kill()
+    assert waits_for(process.pid, process.pid) is None
+    pipe = "import os; os.read(os.pipe()[0], 1)"
+    with subprocess.Popen([sys.executable, "-c", pipe]) as process:
+        try:
+            eventually(lambda: waits_in(process.pid, process.pid) == READ)
+            assert waits_for(process.pid, process.pid) is None
+        finally:
+            process.kill()
+
+
+def test_the_socket_that_is_read_comes_before_the_calls_of_python():
+    reads = "a read from 10.0.0.9:80"
+    into = frame("SocketIO.readinto", "/x/lib/python3.11/socket.py")
+    told = sitting({"frames": [into, CHARGE]}, 3.0, READ, reads)
+    assert told.where == f"{reads} in SocketIO.readinto under charge (billing.py:88)"
+    assert sitting({"frames": [CHARGE]}, 3.0, READ, reads).where == (
+        f"{reads} under charge (billing.py:88)"
+    )
