@@ -49,9 +49,9 @@ class Hypothesis:
     alike_once: bool = False
     # Which other cause nobody can tell from it from outside: they share one probability.
     alike: OfConsumer | None = None
-    # What another sample shows if it is this cause.
-    # What is sent shows nothing of a client: its acknowledgements and its FLOWs do.
-    confirmed: str = "if no acknowledgement and no FLOW comes, this is the cause; else it works"
+    # What another sample shows if it is this cause; None: acknowledgements and FLOWs show it, and
+    # what is sent shows nothing of a client.
+    confirmed: str | None = None
     # A cheaper way to decide than another sample; None: another sample.
     probe: MakesProbe | None = None
     code: str = ""

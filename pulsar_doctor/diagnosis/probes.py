@@ -2,26 +2,34 @@
 
 Of a consumer on this machine its process is examined: that takes seconds, and shows whether it is
 paused and where its threads are. Otherwise another sample comes first: it only reads, and tells
-work from a hang. Where the subscription was watched for long already, somebody has to examine the
-process, or at what the wire carries.
+work from a hang. It lasts until the silence is long enough for a finding, and of a consumer that
+was examined it is another examination, so that no step comes twice. Where the subscription was
+watched for long already, somebody has to examine the process, or at what the wire carries.
 """
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.actions.commands import admin, watch
+import math
+
+from pulsar_doctor.diagnosis.actions.activity import activity_of
+from pulsar_doctor.diagnosis.actions.commands import admin, examine, watch
 from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES, examined_by, place, threads_seen
 from pulsar_doctor.diagnosis.answers import HEALTHY, Probe
 from pulsar_doctor.diagnosis.cause import Hypothesis
+from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.diagnosis.trace_laws import growing_delay
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.values import least
+from pulsar_doctor.wording.durations import duration
 
-SHORT_SECONDS, LONG_SECONDS, EXAMINE_SECONDS = 60, 300, 8
+SHORT_SECONDS, EXAMINE_SECONDS = 60, 8
 INSIDE = (
     "Look inside its process, which is on this machine, without a restart: that shows whether the "
     "consumer is paused, and where its threads are."
 )
 
+NO_SIGN = "an acknowledgement or a FLOW shows that it works; its silence alone proves nothing yet"
 BACKLOG = f"Ask the broker for {SHORT_SECONDS} s: if the backlog does not grow, nothing is wrong."
 
 
@@ -36,15 +44,59 @@ def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) 
         return Probe(BACKLOG, watch(view, SHORT_SECONDS), SHORT_SECONDS)
     if of.probe is not None and (own := of.probe(view, each)) is not None:
         return own
+    if of.confirmed is None and each is not None and (silence := _silence(view, each)) is not None:
+        return silence
     if (view.watched_seconds or 0) >= SHORT_SECONDS and each is not None:
         return _process(each)
-    return watching(view, of.confirmed)
+    return watching(view, of.confirmed or NO_SIGN, each)
 
 
-def watching(view: SubscriptionView, confirmed: str) -> Probe:
+def _silence(view: SubscriptionView, each: ConsumerView) -> Probe | None:
+    """A watch until its silence is long enough for a finding; None where it is, or is not known."""
+    if activity_of(each) == "keeps":
+        return _keeping(view, each)
+    held = least(each.unacked_messages) or 0
+    certain = held > IN_HAND.default or (each.without_permits and not each.asks_singly)
+    if each.quiet_for is None or each.quiet_at_least(LONG_SECONDS) or not certain:
+        return None
+    seconds = math.ceil(LONG_SECONDS - each.quiet_for.seconds) + 1
+    text = (
+        f"Watch for {duration(seconds)} more: after {duration(LONG_SECONDS)} without an "
+        "acknowledgement or a FLOW it is certain; if one comes, it works."
+    )
+    return _watched(view, each, text, seconds)
+
+
+def _keeping(view: SubscriptionView, each: ConsumerView) -> Probe | None:
+    """The same for one that takes messages: only an acknowledgement shows that it works.
+
+    Without a FLOW after its first nobody knows that it has taken them, so it is certain later.
+    """
+    asks, there = each.sent_another_flow or each.refilled, each.connected_for
+    needs = LONG_SECONDS if asks else 2 * LONG_SECONDS
+    if there is None or there.seconds >= needs:
+        return None
+    seconds = math.ceil(needs - there.seconds) + 1
+    text = (
+        f"Watch for {duration(seconds)} more: if it has acknowledged none {duration(needs)} after "
+        "it connected, it is certain; if an acknowledgement comes, it works."
+    )
+    return _watched(view, each, text, seconds)
+
+
+def watching(view: SubscriptionView, confirmed: str, each: ConsumerView | None = None) -> Probe:
     """A longer watch, and what it would show."""
-    seconds = SHORT_SECONDS if (view.watched_seconds or 0) < SHORT_SECONDS else LONG_SECONDS
-    return Probe(f"Watch for {seconds} s more: {confirmed}.", watch(view, seconds), seconds)
+    long = (view.watched_seconds or 0) >= SHORT_SECONDS
+    seconds = int(LONG_SECONDS) if long else SHORT_SECONDS
+    return _watched(view, each, f"Watch for {seconds} s more: {confirmed}.", seconds)
+
+
+def _watched(view: SubscriptionView, each: ConsumerView | None, text: str, seconds: int) -> Probe:
+    """The watch of the subscription, or of the process that was examined already."""
+    if each is not None and each.inside is not None and each.address:
+        line = examine(view, each.address)
+        return Probe(text, line and f"{line} --window {seconds}s", seconds, harmless=False)
+    return Probe(text, watch(view, seconds), seconds)
 
 
 def read_positions(view: SubscriptionView, each: ConsumerView | None) -> Probe | None:

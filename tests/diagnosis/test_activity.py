@@ -15,6 +15,7 @@ from pulsar_doctor.diagnosis.answers import Action
 from pulsar_doctor.diagnosis.key_waits import waiting_for
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
+from pulsar_doctor.evidence.process_report import Sitting
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count, at_most, exactly
 from pulsar_doctor.ledger.balance import Pace
@@ -246,3 +247,18 @@ def keyed(*consumers: ConsumerView, replay: int | None, left: int = 0) -> Subscr
 )
 def test_who_waits_for_a_key_and_who_goes_on(told: SubscriptionView, said: str) -> None:
     assert waiting_for(told, ONE) == said
+
+
+def test_whoever_waits_for_the_next_message_keeps_those_before() -> None:
+    """No FLOW after the first is needed to see that: its process shows it."""
+    taker = replace(ONE, available_permits=exactly(500), unacked_messages=exactly(500))
+    sat = Sitting("t", "application", "", "f (a.py:1)", "f (a.py:1)", seconds=9.0)
+    receives, works = Inside(asked=True), Inside(asked=True, sits=(sat,))
+    assert activity_of(taker) == "hangs"
+    assert activity_of(replace(taker, inside=receives)) == "keeps"
+    assert activity_of(replace(taker, inside=works)) == "hangs"
+    assert activity_of(replace(taker, inside=Inside(asked=False))) == "hangs"
+    assert activity_of(replace(taker, inside=receives, never_acked=False)) == "hangs"
+    assert activity_of(replace(ONE, inside=receives)) == "hangs"  # with a full queue
+    [first, *_] = treatment(view(), replace(taker, inside=receives))
+    assert "acknowledges each message when its work is done" in first.text

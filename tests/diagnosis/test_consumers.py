@@ -16,6 +16,7 @@ from pulsar_doctor.diagnosis.actions.consumers import (
 )
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
+from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.probes import SHORT_SECONDS, probe_of
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -214,3 +215,35 @@ def test_consumers_that_one_process_has_told_of_are_of_one_process() -> None:
     other = replace(first, label="worker-2", address="/10.0.3.7:51495")
     both = replace(view(), consumers=(first, other))
     assert "are in that process too" in texts(treatment(both, first))
+
+
+def test_a_watch_lasts_until_the_silence_is_certain_and_no_step_is_advised_twice() -> None:
+    """The promise is the rule: five minutes; what was examined is examined for that long."""
+    suspect = Hypothesis("", code="prefetch-hogging")
+    holds = replace(
+        ONE, client_version="Pulsar-CPP-v4.2.0", available_permits=exactly(200),
+        unacked_messages=exactly(800), quiet_for=Age(111_000, exact=True), here=True,
+    )  # fmt: skip
+    there = view()
+    first = probe_of(there, suspect, holds)
+    assert first.command is not None
+    examined = replace(holds, inside=Inside(asked=False))
+    second = probe_of(there, suspect, examined)
+    assert second.command == f"{first.command} --window 190s"
+    assert second.text.startswith("Watch for 3.17 min more: after 5 min without")
+    later = replace(examined, quiet_for=Age(301_000, exact=True))
+    assert "certain" not in probe_of(there, suspect, later).text
+    few = replace(examined, unacked_messages=exactly(16))
+    assert "certain" not in probe_of(there, suspect, few).text
+    elsewhere = probe_of(there, suspect, replace(holds, here=False))
+    assert elsewhere.command is not None
+    assert elsewhere.command.startswith("pulsar-doctor stall-check")
+    assert elsewhere.harmless
+
+    keeps = replace(
+        examined, inside=Inside(asked=True), quiet_for=Age(0, exact=True),
+        connected_for=Age(290_000, exact=True), never_acked=True,
+    )  # fmt: skip
+    assert probe_of(there, suspect, keeps).seconds == 311
+    asks = replace(keeps, refilled=True)
+    assert "acknowledged none 5 min after it connected" in probe_of(there, suspect, asks).text

@@ -137,7 +137,7 @@ working and hanging look the same
   probably nothing is wrong (NN%); otherwise it is likely permits-exhausted of zero
   where   127.0.0.1:60948, CPP 4.2.0, connected 16 s
   waits   the backlog: 20 entries (19 unread, 1 held by zero)
-  decide  Watch for 60 s more: if no acknowledgement and no FLOW comes, this is the cause; else it works.
+  decide  Watch for 60 s more: an acknowledgement or a FLOW shows that it works; its silence alone proves nothing yet.
   run     pulsar-doctor stall-check zero-queue-long-work-645ae7 -s s --window 60s
   more    pulsar-doctor explain permits-exhausted; -v for details
 """  # noqa: E501
@@ -389,3 +389,11 @@ def test_where_a_trace_shows_too_little_the_broker_is_to_be_asked() -> None:
         replace(unknown, sources=("trace",), topic="orders.json"),
     ):
         assert [line.split()[0] for line in drawn(other)[2:]] == ["more"]
+
+
+def test_what_helps_is_advised_beside_a_suspect_with_a_process_that_was_examined() -> None:
+    suspect = replace(suspected().suspects[0], remedy="Restart it.")
+    unsure = replace(suspected(), suspects=(suspect,))
+    assert not any("if so" in line for line in drawn(unsure))
+    lines = drawn(replace(unsure, sources=("stats", "process")))
+    assert "  if so   Restart it." in lines

@@ -84,6 +84,9 @@ def _keeps(consumer: ConsumerView) -> bool:
         return False
     if consumer.sent_flow or least(consumer.permits_refilled):
         return True
+    own = consumer.inside
+    if own is not None and own.asked and not own.sits and not consumer.without_permits:
+        return True  # it waits for the next message, and no thread works on one
     if consumer.without_permits and not consumer.blocked_consumer_on_unacked_msgs:
         return False
     half_taken = 2 * (most(consumer.msg_out_counter) or 0) >= (

@@ -94,6 +94,8 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     yield from usual
     each = len(same_cause(shown))
     yield from _first_action(pen, first, each) if isinstance(first, Finding) else _deciding(first)
+    if isinstance(first, Suspect) and first.remedy and "process" in shown.sources:
+        yield ScreenRow("if so", first.remedy)  # what decides was done already
     yield _more(pen, shown, first)
 
 
