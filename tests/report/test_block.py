@@ -397,3 +397,8 @@ def test_what_helps_is_advised_beside_a_suspect_with_a_process_that_was_examined
     assert not any("if so" in line for line in drawn(unsure))
     lines = drawn(replace(unsure, sources=("stats", "process")))
     assert "  if so   Restart it." in lines
+
+
+def test_a_finding_beside_a_suspect_is_named() -> None:
+    beside = replace(suspected(), findings=(finding("exclusive-zombie"),))
+    assert "(1 more cause: exclusive-zombie of" in " ".join(drawn(beside, 200))

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
 from pulsar_doctor.diagnosis.answers import LIKELY, Finding, ReaderRests, Suspect, Unreliable
+from pulsar_doctor.diagnosis.short_form import culprit
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
 from pulsar_doctor.report.paper import STYLES
@@ -229,8 +230,10 @@ def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:
     """What -v adds, and the command that explains the cause, once for each code."""
     fits = [each.issue.id for each in shown.known_issues if each.grade == "matches"]
     adds = [f"fits {each}" for each in fits[:1]]
-    if (others := len(shown.findings) - max(1, len(same_cause(shown)))) > 0:
-        adds.append(many(others, "more cause"))
+    same = (first, *same_cause(shown))
+    if others := [each for each in shown.findings if each not in same]:
+        named = f": {culprit(others[0])}" if isinstance(first, Suspect) else ""
+        adds.append(f"{many(len(others), 'more cause')}{named}")
     explain = "" if first.code in {*NO_RULE, *pen.explained} else f"{first.explain}; "
     pen.explained.add(first.code)
     details = f"({', '.join(adds)})" if adds else "for details"
