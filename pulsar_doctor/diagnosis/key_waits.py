@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.diagnosis.actions.activity import activity_of
 from pulsar_doctor.diagnosis.holder_laws import sent_in_silence
 from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView
@@ -115,6 +116,12 @@ def waiting_for(view: SubscriptionView, consumer: ConsumerView) -> str:
         return ""
     waits, going_on = _entries(view, consumer), _who_works(view, consumer)
     return joined(", while ", (waits, going_on))
+
+
+def waiting_for_silent(view: SubscriptionView, consumer: ConsumerView) -> str:
+    """The same where it takes none of them; empty for one that works, or takes all and keeps it."""
+    takes = consumer.works or activity_of(consumer) == "keeps"
+    return "" if takes else waiting_for(view, consumer)
 
 
 def _entries(view: SubscriptionView, consumer: ConsumerView) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from pulsar_doctor.diagnosis import fitted
+from pulsar_doctor.diagnosis.actions.processes import CONSEQUENCES
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     NONE_OF_THESE,
@@ -28,6 +29,7 @@ from pulsar_doctor.diagnosis.cause import Hypothesis
 from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.fitted import Weights, weight
 from pulsar_doctor.diagnosis.healthy import EVERY_CONSUMER, NOTHING_FOUND, SETTLED
+from pulsar_doctor.diagnosis.key_waits import waiting_for_silent
 from pulsar_doctor.diagnosis.missing import missing_of
 from pulsar_doctor.diagnosis.observing import Clues, Observation, first_of
 from pulsar_doctor.diagnosis.probes import probe_of
@@ -328,11 +330,12 @@ def _suspect(view: SubscriptionView, case: Suspicion, share: float, weights: Wei
         for sign in (1, -1)
     }
     says = case.of.says.format(who=each.label if each else "a consumer")
+    keys = waiting_for_silent(view, each) if each and case.of.code in CONSEQUENCES else ""
     return Suspect(
         code=case.of.code,
         consumer=None if each is None else each.label,
         probability=round(share, 3),
-        summary=_sentence(says, clues[1]),
+        summary=joined("; ", (_sentence(says, clues[1]), keys)),
         speaks_for=clues[1],
         against=clues[-1],
         missing=missing_of(case.of.missing, view, each),

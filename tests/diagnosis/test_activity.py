@@ -12,7 +12,7 @@ from pulsar_doctor.diagnosis.actions.activity import activity_of, state, verdict
 from pulsar_doctor.diagnosis.actions.consumers import freeing, treatment
 from pulsar_doctor.diagnosis.actions.sentence import remedy
 from pulsar_doctor.diagnosis.answers import Action
-from pulsar_doctor.diagnosis.key_waits import waiting_for
+from pulsar_doctor.diagnosis.key_waits import waiting_for, waiting_for_silent
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.inside import Inside
 from pulsar_doctor.evidence.process_report import Sitting
@@ -262,3 +262,13 @@ def test_whoever_waits_for_the_next_message_keeps_those_before() -> None:
     assert activity_of(replace(ONE, inside=receives)) == "hangs"  # with a full queue
     [first, *_] = treatment(view(), replace(taker, inside=receives))
     assert "acknowledges each message when its work is done" in first.text
+
+
+def test_the_keys_of_a_silent_holder_wait_and_those_of_the_others_do_not() -> None:
+    other = ConsumerView(label="worker-2", works=True)
+    keyed = replace(view(), type="Key_Shared", consumers=(ONE, other))
+    waits = "new messages for its keys wait for it, while worker-2 goes on"
+    assert waiting_for_silent(keyed, ONE) == waits
+    assert waiting_for_silent(keyed, replace(ONE, works=True)) == ""
+    assert waiting_for_silent(keyed, TAKER) == ""
+    assert waiting_for_silent(replace(keyed, type="Shared"), ONE) == ""

@@ -12,7 +12,7 @@ from pulsar_doctor.wording.printable import listed
 # Causes as they appear from outside; what is found inside the process of a consumer explains them.
 CONSEQUENCES = frozenset(
     {"permits-exhausted", "slow-but-progressing", "not-acknowledging", "prefetch-hogging",
-     "ack-hole", "permit-leak"}
+     "ack-hole", "permit-leak", "key-shared-blocked"}
 )  # fmt: skip
 ELSEWHERE = "its messages are sent to the other consumers at once, or to it when it reconnects"
 ALONE = "its messages are delivered again when it reconnects"

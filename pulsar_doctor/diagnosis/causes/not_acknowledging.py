@@ -60,6 +60,7 @@ from pulsar_doctor.diagnosis.holder_laws import (
     silent_holder,
     with_it_or_due,
 )
+from pulsar_doctor.diagnosis.key_waits import waiting_for_silent
 from pulsar_doctor.diagnosis.observing import worded
 from pulsar_doctor.diagnosis.thresholds import (
     FIRST_ACK_WITHIN,
@@ -74,7 +75,7 @@ from pulsar_doctor.evidence.numbers import measured
 from pulsar_doctor.evidence.subscription import UNACKED_DEFAULTS, SubscriptionView
 from pulsar_doctor.evidence.values import at_least, least
 from pulsar_doctor.wording.durations import duration
-from pulsar_doctor.wording.sentences import Sentence, say
+from pulsar_doctor.wording.sentences import Sentence, joined, say
 
 THRESHOLDS = (
     Threshold("silent_for", 300.0, "seconds", "a consumer that was silent for less is working"),
@@ -338,7 +339,7 @@ def _found(
         severity=severity,
         confidence=0.6,
         consumer=consumer.label,
-        summary=summary,
+        summary=joined("; ", (summary, waiting_for_silent(view, consumer))),
         evidence=evidence,
         remedy=remedy(view, consumer),
         actions=actions,
