@@ -34,6 +34,7 @@ except ImportError:
 # The archive and what is in it (see sizes.py) are there both for a moment, and need some room.
 NEEDED_BYTES = 600_000_000
 OLDEST_JAVA = 17
+LOGS = "logs"  # the folder of logs of pulsar-admin and its like, in the folder that they run from
 # What `digest_of` gives for a folder unpacked from an archive with a checksum known here
 # (versions.py). For others it is written down when they are unpacked.
 DIGESTS = {
@@ -156,10 +157,13 @@ def _make(target: Path, record: Path, make: Callable[[Path, Path], None]) -> Non
 def digest_of(folder: Path) -> str:
     """One SHA-256 of the names and contents of all files in a folder, and of where links lead.
 
+    What Pulsar's own tools write there when they run, their logs, does not count.
     Raises DoctorError for what others may write to.
     """
     whole = hashlib.sha256()
     for each in sorted(folder.rglob("*"), key=str):
+        if (folder / LOGS) in (each, *each.parents):
+            continue
         if each.is_symlink():
             content = str(each.readlink())
         elif writable_by_others(each, os.geteuid()):

@@ -86,6 +86,12 @@ def test_one_that_is_not_as_it_was_unpacked_is_not_run(
         found(cache)
 
 
+def test_logs_that_pulsars_own_tools_write_there_change_nothing(cache: Path) -> None:
+    (cache / "pulsar" / "logs").mkdir()
+    (cache / "pulsar" / "logs" / "pulsar-client.log").write_text("a line")
+    assert found(cache) == cache / "pulsar"
+
+
 @root
 def test_one_that_others_may_change_is_not_run(cache: Path) -> None:
     jar, home = cache / "pulsar" / "lib" / "a.jar", cache / "pulsar"
