@@ -397,7 +397,7 @@ def test_no_source_is_wrong_usage_and_says_what_can_be_given(
         assert source in err
     code, out, err = checked(capsys, "--trace", str(tmp_path / "nowhere"))
     assert (code, out) == (2, "")
-    assert "is not a folder" in err
+    assert "there is no folder" in err
     (tmp_path / "_meta.json").write_text("{")
     assert checked(capsys, "--trace", str(tmp_path))[0] == 2
 
