@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.weighing import CauseLimits
 
 
+WHICH_CLUSTER = ("context", "admin_url", "client_conf", "tls_trust_certs")
 PARTIAL = "stopped by Ctrl-C: the verdicts use what was read until then"
 
 
@@ -46,6 +47,18 @@ def settings(*, headed: bool = False) -> Settings:
     elif found.context and not headed:
         say(f"context {found.context}: {bare(found.admin_url)}")
     return found
+
+
+def reach() -> str:
+    """The options of this call that say which cluster is meant, for a shell; none is a secret."""
+    from pulsar_doctor.diagnosis.actions.commands import quoted
+
+    typed = click.get_current_context().find_root().ensure_object(dict)
+    return " ".join(
+        f"--{name.replace('_', '-')} {quoted(bare(str(typed[name])))}"
+        for name in WHICH_CLUSTER
+        if typed.get(name)
+    )
 
 
 def _show_origins(found: Settings) -> None:

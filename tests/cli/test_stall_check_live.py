@@ -569,6 +569,20 @@ def test_a_second_ctrl_c_does_not_wait_for_a_broker_that_hangs() -> None:
     assert (told.code, told.out) == (130, "")
 
 
+def test_lines_to_paste_ask_the_cluster_that_was_asked(check: Check) -> None:
+    with cluster({"held": stuck()}) as broker:
+        for more in ((), ("-v",)):
+            told = check(broker, "held", *more)
+            lines = [
+                line.partition("pulsar-doctor stall-check ")[2]
+                for line in told.out.splitlines()
+                if line.lstrip().startswith("check ")
+            ]
+            assert lines
+            assert all(f" --admin-url {broker.url}" in line for line in lines)
+            assert "secret" not in told.out
+
+
 def test_ctrl_c_before_anything_was_read_prints_nothing() -> None:
     with (
         cluster({"held": [Reply(503, {"reason": "starting"})]}) as broker,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsar_doctor.cli._calls import accepted, ended, is_given, say
+from pulsar_doctor.cli._calls import accepted, ended, is_given, reach, say
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.report.stall_check import formats
 from pulsar_doctor.wording.gate import complain, stdout
@@ -85,6 +85,7 @@ def _wanted(request: StallCheckRequest) -> Wanted:
         worst=request.worst,
         saves=request.live and not (request.watch or request.after or request.case_file),
         saved=None if request.save is None else str(request.save),
+        reach=reach(),
     )
 
 

@@ -20,6 +20,7 @@ from pulsar_doctor.cli._calls import (
     ended,
     is_given,
     live_request,
+    reach,
     say,
     settings,
 )
@@ -285,6 +286,7 @@ def _report(checkup: Checkup, request: ExamineRequest) -> int:
         header=not is_given("quiet"),
         consumers=True,
         accept_unknown=request.accept_unknown,
+        reach=reach(),
     )
     if not checkup.diagnoses:
         complain(

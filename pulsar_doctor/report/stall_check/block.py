@@ -74,7 +74,7 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
     first = _first(shown)
     if first is None:
         yield from usual
-        yield from _asking(shown)
+        yield from _asking(pen, shown)
         if others := len(undecided(shown)[1:]):  # the headline has the first reason
             yield ScreenRow("more", f"-v ({many(others, 'more reason')})")
         return
@@ -94,21 +94,23 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
         yield ScreenRow("waits", waits)
     yield from usual
     each = len(same_cause(shown))
-    yield from _first_action(pen, first, each) if isinstance(first, Finding) else _deciding(first)
+    yield from (
+        _first_action(pen, first, each) if isinstance(first, Finding) else _deciding(pen, first)
+    )
     if isinstance(first, Suspect) and first.remedy and "process" in shown.sources:
         yield ScreenRow("if so", first.remedy)  # what decides was done already
     yield _more(pen, shown, first)
 
 
-def _asking(shown: Diagnosis) -> Iterator[ScreenRow]:
+def _asking(pen: Pen, shown: Diagnosis) -> Iterator[ScreenRow]:
     """Where packets or a trace show too little, the broker's own numbers; how to judge a reader."""
     for reader in shown.resting_readers:
-        yield from _deciding(reader)
+        yield from _deciding(pen, reader)
         yield ScreenRow("else", READS_AT_WILL)
     line = stall_check(*shown.key)
     if line and shown.sources and not {"stats", "process"} & {*shown.sources}:
         yield ScreenRow("decide", "Ask the broker, if it can be reached:")
-        yield ScreenRow("run", pasted(line), to_paste=True)
+        yield ScreenRow("run", pasted(pen.reaching(line)), to_paste=True)
 
 
 def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
@@ -207,7 +209,7 @@ def _first_action(pen: Pen, finding: Finding, each: int) -> Iterator[ScreenRow]:
     if action.command is None:  # where no row says which process it is, the whole text does
         yield ScreenRow("fix", text if finding.where else action.text)
     else:
-        yield ScreenRow("fix", pasted(action.command), to_paste=True, comment=text)
+        yield ScreenRow("fix", pasted(pen.reaching(action.command)), to_paste=True, comment=text)
     if check := next((each.check for each in finding.actions if each.check), None):
         row = ScreenRow.named("check", pen.compared(check))
         yield replace(row, text=pasted(str(row.text)))
@@ -218,12 +220,12 @@ def pasted(line: str) -> str:
     return line if "'" in line else DEFAULT_TOPIC.sub("", line)
 
 
-def _deciding(suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
+def _deciding(pen: Pen, suspect: Suspect | ReaderRests) -> Iterator[ScreenRow]:
     """The one number or command that would decide."""
     if suspect.decide is not None:
         yield ScreenRow("decide", probe_text(suspect.decide))
         if suspect.decide.command:
-            yield ScreenRow("run", pasted(suspect.decide.command), to_paste=True)
+            yield ScreenRow("run", pasted(pen.reaching(suspect.decide.command)), to_paste=True)
 
 
 def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:

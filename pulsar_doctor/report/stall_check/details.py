@@ -153,7 +153,8 @@ def _finding_lines(pen: Pen, finding: Finding, like: Finding) -> Iterator[NamedT
         yield "to do", printable(f"the same as for {like.consumer}")
     elif finding.actions:
         named = what_to_do(finding)
-        yield from ((n, pen.compared(text) if n == "check" else text) for n, text in named)
+        ours = {"check": pen.compared, "run": pen.reaching}
+        yield from ((n, ours[n](str(text)) if n in ours else text) for n, text in named)
     else:
         yield "remedy", finding.remedy
     if found := numbers(finding):

@@ -6,6 +6,7 @@ is to be pasted is never broken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
@@ -21,6 +22,8 @@ LABEL_WIDTH = 7  # characters of a name below a heading, at least
 COMMENT = "# "  # of a shell
 EXPECT = f"  {COMMENT}"  # before what a check should show
 
+OURS = re.compile("pulsar-doctor (stall-check|holes|examine) ")  # what connects to a cluster
+
 NamedText = tuple[str, str | Text]  # the name of a row, and its text
 
 
@@ -33,13 +36,17 @@ class Pen:
     tells_backlog: bool = False  # the source has a backlog at all
     explained: set[str] = field(default_factory=set)  # codes with `explain` named already
     saved: str | None = None  # the file of --save of this very check
+    reach: str = ""  # the options of this call that say which cluster is meant
 
     def compared(self, check: str) -> str:
         """A check that compares with what this one saved."""
         if self.saved is None or not check.startswith("pulsar-doctor stall-check "):
-            return check
-        line, expects, expect = check.partition(EXPECT)
-        return f"{line} --after {quoted(self.saved)}{expects}{expect}"
+            return self.reaching(check)
+        return _with(self.reaching(check), f"--after {quoted(self.saved)}")
+
+    def reaching(self, line: str) -> str:
+        """A line for a shell; one of ours asks the cluster that this call was told of."""
+        return _with(line, self.reach) if self.reach and OURS.match(line) else line
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""
@@ -80,6 +87,11 @@ class ScreenRow:
     def whole(self) -> str:
         """In one line, however long, with its comment."""
         return f"{self.shown}{EXPECT}{self.remark}" if self.comment else str(self.shown)
+
+
+def _with(line: str, options: str) -> str:
+    line, expects, expect = line.partition(EXPECT)
+    return f"{line} {options}{expects}{expect}"
 
 
 def print_named(pen: Pen, named: Iterable[NamedText]) -> None:

@@ -32,7 +32,7 @@ def print_fleet(
 ) -> None:
     """The worst first, then what is healthy; what was not read is that of a whole checkup."""
     tells = checkup.source != "trace"
-    pen = Pen(console, wanted.verbose, tells_backlog=tells, saved=wanted.saved)
+    pen = Pen(console, wanted.verbose, tells_backlog=tells, saved=wanted.saved, reach=wanted.reach)
     _print_unwell(pen, fleet)
     _print_healthy(pen, fleet)
     total, suppresses = fleet.counts.total(), bool(checkup.tally.suppressed)

@@ -21,6 +21,7 @@ class Wanted:
     worst: int | None = None  # show only so many that are not healthy
     saves: bool = False  # this check could keep what it has read, to compare with
     saved: str | None = None  # the file in which it has
+    reach: str = ""  # the options of this call that say which cluster is meant
     program: str = "pulsar-doctor stall-check"  # that the report names as its source
 
     def fails(self, diagnosis: Diagnosis) -> bool:
