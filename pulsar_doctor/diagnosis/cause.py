@@ -45,7 +45,7 @@ class Hypothesis:
     found_at_once: bool = False
     # Whether it is suspected only where its check was made and could not decide.
     if_undecided: bool = False
-    # Whether something ordinary that happens once looks the same: then it has even odds at most.
+    # Whether something ordinary that happens once shows the same: then it has even odds at most.
     alike_once: bool = False
     # Which other cause nobody can tell from it from outside: they share one probability.
     alike: OfConsumer | None = None
