@@ -139,7 +139,7 @@ def _may_receive_throughout(of: ConsumerWindow) -> bool:
 
 
 def msg_rate_out(of: ConsumerWindow) -> float | None:
-    """By the window; where it is short for so few messages, the broker's, of its last full minute.
+    """By the window; where it is short for so few messages, the broker's of the last full minute.
 
     The broker's is 0 until its first full minute is over.
     """

@@ -242,8 +242,9 @@ def test_a_verdict_that_changed_says_why_and_what_to_do():
     )
     assert rest == [
         "slow has 0 permits",
+        "where   slow and slower",
         "fix     Give it a smaller queue.",
-        "more    pulsar-doctor explain permits-exhausted; -v (1 more cause)",
+        "more    pulsar-doctor explain permits-exhausted; -v for details",
     ]
     ascii_only = GatedConsole(file=io.TextIOWrapper(io.BytesIO(), encoding="ascii"), width=80)
     assert "X STALLED  billing" in said(verdict("stalled", None, finding("slow")), ascii_only)[0]
