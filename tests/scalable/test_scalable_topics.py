@@ -46,7 +46,8 @@ def test_one_verdict_is_on_the_whole_and_names_the_segments(check: Check, name: 
     with replayed(STUCK) as broker:
         told = check(broker, name)
     assert told.code == 1
-    assert f"billing on {ORDERS}, all 2 segments; cause: not-acknowledging of worker-seg-0" in told.out
+    headline = f"billing on {ORDERS}, all 2 segments; cause: not-acknowledging of worker-seg-0"
+    assert headline in told.out
     assert "segment 0: worker-seg-0 holds at least 260 messages" in told.out
     assert "500 entries in all segments" in told.out
 
