@@ -179,7 +179,6 @@ def test_an_option_that_would_change_nothing_is_refused(name: str) -> None:
         ("report orders --proven-only", "--proven-only has no effect on a live topic"),
         ("bundle --stats f --interval 2s -o new.tar.gz", "--interval is of a live broker"),
         ("bundle --stats f --examine 1 -o new.tar.gz", "--examine is of a live broker"),
-        ("capture f --trace new --for 2s", "--for ends a live capture"),
     ],
 )
 def test_what_has_no_effect_on_this_source_is_refused(

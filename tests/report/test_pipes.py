@@ -49,7 +49,7 @@ def test_verdicts(trace: str) -> None:
     lines = piped("stall-check", "--trace", trace)
     assert ends_plainly(lines)
     short = LONGER_THAN_ANY_SCREEN.removeprefix("persistent://public/default/")
-    assert [line for line in lines if f" on {short}: permit-leak of worker-2" in line]
+    assert [line for line in lines if f" on {short}; cause: permit-leak of worker-2" in line]
     sentences = [line for line in lines if short not in line and not line.startswith("  check ")]
     assert 80 < max(map(len, sentences)) <= 100
     assert [line for line in lines if line.startswith("  check ") and f"{short} -s" in line]

@@ -58,7 +58,8 @@ def print_table(report: Simulated) -> None:
     print_page(*_formula_lines(report))
     if report.recommended is not None:
         console.print(Text(f"recommended: a receiver queue of {report.recommended}", style="bold"))
-        print_page(f"  {reason(report)}", *_levers(report))
+        for head, text in (("  ", reason(report)), *_levers(report)):
+            print_beside(console, head, text)
     if report.diagnosis is not None:
         print_diagnoses([report.diagnosis])
 
@@ -121,13 +122,13 @@ def _time(title: str, name: str, rank: int) -> TableColumn:
     return TableColumn(title, rank, cell, right=True)
 
 
-def _levers(report: Simulated) -> Iterator[str]:
+def _levers(report: Simulated) -> Iterator[tuple[str, str]]:
     work = report.work
     needed = work.consumers_needed
     if work.arrivals and needed and needed > work.consumers:
         each = f"{per_second(work.arrivals)} at {duration(work.process_seconds)} each"
-        yield f"  {many(needed, 'consumer')} are needed for {each}: no queue size helps"
-    yield from (f"  {name:<6} {text}" for name, text in lever_rows(report.levers))
+        yield "  ", f"{many(needed, 'consumer')} are needed for {each}: no queue size helps"
+    yield from ((f"  {name:<6} ", text) for name, text in lever_rows(report.levers))
 
 
 def _refused(report: Simulated) -> Iterator[str]:

@@ -316,7 +316,7 @@ def silent(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda path: None, "is not a folder"),
+        (lambda path: None, "there is no folder"),
         (foreign, "is not a trace of pulsar-doctor"),
         (newer, "use a newer pulsar-doctor"),
         (flipped, "is damaged"),
@@ -365,7 +365,7 @@ def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze
     [
         (("--conf", "spark.x"), "write it as KEY=VALUE"),
         (("--bucket", "1us"), "is not a duration"),
-        (("--format", "delta"), "give that, too"),
+        (("--format", "delta"), "--format needs --save"),
         (("-o", "jsonl"), "-o jsonl is for --sql; an analysis"),
         (("--master", "local", "--remote", "sc://localhost"), "give one of them"),
     ],
@@ -414,7 +414,7 @@ def test_what_only_spark_can_read_is_left_to_it(tmp_path: Path) -> None:
         assert looked.elsewhere == elsewhere
         assert bool(looked.segments) == (there not in elsewhere)
     for here, path in ((True, nowhere), (False, f"file:{nowhere}")):
-        with pytest.raises(TraceError, match="is not a folder"):
+        with pytest.raises(TraceError, match="there is no folder"):
             look([path], here=here)
 
 

@@ -175,8 +175,6 @@ def _check(request: CaptureRequest) -> None:
         raise InputError(
             "--internal-stats has no names: give the stats of the same broker with --stats, too"
         )
-    if request.seconds is not None and not request.is_live:
-        raise InputError("--for ends a live capture, and a file has its own end; leave it out")
     if PIPE in request.files and len(request.files) > 1:
         raise InputError("give either `-` (a pipe) or files")
     if request.changes and not request.is_live and request.fail_on == "never":
