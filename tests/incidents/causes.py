@@ -279,6 +279,9 @@ def _has_hole(moment: Moment) -> bool:
 
 
 def is_right(said: Cause, true: frozenset[Cause]) -> bool:
-    """Whether what was said is among it. Who is to blame counts where both name somebody."""
-    code, who = said
+    """Whether what was said is among it. Who is to blame counts where both name somebody.
+
+    By name: what is true has no address, which the label of one of several namesakes has.
+    """
+    code, who = said[0], said[1] and said[1].partition(" at ")[0]
     return any(code == known and (who == whom or None in (who, whom)) for known, whom in true)
