@@ -402,3 +402,11 @@ def test_what_helps_is_advised_beside_a_suspect_with_a_process_that_was_examined
 def test_a_finding_beside_a_suspect_is_named() -> None:
     beside = replace(suspected(), findings=(finding("exclusive-zombie"),))
     assert "(1 more cause: exclusive-zombie of" in " ".join(drawn(beside, 200))
+
+
+def test_options_are_added_behind_a_name_that_looks_like_a_comment() -> None:
+    pen = Pen(GatedConsole(file=io.StringIO()), saved="before.gz", reach="--admin-url http://b:1")
+    line = "pulsar-doctor stall-check orders -s 'a  # b'"
+    assert pen.reaching(line) == f"{line} --admin-url http://b:1"
+    after = f"{line} --admin-url http://b:1 --after before.gz  # it is gone"
+    assert pen.compared(f"{line}  # it is gone") == after

@@ -40,13 +40,16 @@ class Pen:
 
     def compared(self, check: str) -> str:
         """A check that compares with what this one saved."""
-        if self.saved is None or not check.startswith("pulsar-doctor stall-check "):
-            return self.reaching(check)
-        return _with(self.reaching(check), f"--after {quoted(self.saved)}")
+        before, expects, expect = check.rpartition(EXPECT)
+        line, expect = (before, expect) if expects else (check, "")
+        line = self.reaching(line)
+        if self.saved is not None and line.startswith("pulsar-doctor stall-check "):
+            line += f" --after {quoted(self.saved)}"
+        return f"{line}{expects}{expect}"
 
     def reaching(self, line: str) -> str:
-        """A line for a shell; one of ours asks the cluster that this call was told of."""
-        return _with(line, self.reach) if self.reach and OURS.match(line) else line
+        """A line for a shell without a comment; one of ours asks the cluster of this call."""
+        return f"{line} {self.reach}" if self.reach and OURS.match(line) else line
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""
@@ -87,11 +90,6 @@ class ScreenRow:
     def whole(self) -> str:
         """In one line, however long, with its comment."""
         return f"{self.shown}{EXPECT}{self.remark}" if self.comment else str(self.shown)
-
-
-def _with(line: str, options: str) -> str:
-    line, expects, expect = line.partition(EXPECT)
-    return f"{line} {options}{expects}{expect}"
 
 
 def print_named(pen: Pen, named: Iterable[NamedText]) -> None:
