@@ -263,10 +263,12 @@ def _not_new(view: SubscriptionView, each: ConsumerView, within: float) -> int:
     if view.watched:  # of a long window a part is as old as that
         share = min(1.0, within / view.watched_seconds) if view.watched_seconds else 1.0
         held -= math.ceil((each.delivered or 0) * share)
+    if held <= 0:
+        return 0
     sent = each.since_last_delivery
     long_ago = sent is not None and sent.seconds >= FIRST_ACK_WITHIN.default
     old = long_ago or held >= FORGETS_FROM or stood_for(view) >= within
-    return max(0, held) if old or _older(view, each, within) > 0 else 0
+    return held if old or _older(view, each, within) > 0 else 0
 
 
 def sent_in_silence(view: SubscriptionView, each: ConsumerView, within: float, kept: int) -> bool:
