@@ -26,10 +26,12 @@ is above its default.
 
 A consumer that has acknowledged before is suspected if its last ack is five minutes old, it holds
 more than 16 messages that are not new, and it is sent more; after a minute if it acknowledged only
-in the first third of its life. Beside others that acknowledge all the time it is suspected after a
-silence of `first_ack` and ten times as long as theirs. After `silent_for`, with 50 messages or
-more, that is a stall. So it is, whoever is beside it, if its last ack and FLOW are older than
-`silent_for`, it was sent messages all that time, and holds about as many as came.
+in the first third of its life. If it sent a FLOW since then, it takes them: with 50 or more that is
+a warning after `silent_for`, or after as long as it was there before its last ack, which a sink may
+need again, but after twice `silent_for` at most. Beside others that acknowledge all the time it is
+suspected after a silence of `first_ack` and ten times as long as theirs. After `silent_for`, with
+50 messages or more, that is a stall. So it is, whoever is beside it, if its last ack and FLOW are
+older than `silent_for`, it was sent messages all that time, and holds about as many as came.
 
 Readers, other non-durable subscriptions and standbys are not judged. On Exclusive and Failover only
 the internal stats show what a consumer holds. Without acknowledgements within batches
@@ -109,9 +111,9 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
             certain = several or consumer.quiet_at_least(limits["longest_job"])
             yield _finding(view, consumer, None if certain else limits["longest_job"])
         elif consumer.number in beside and _held(view, consumer) >= FORGETS_FROM:
-            yield _beside_finding(view, consumer, beside[consumer.number])
+            yield _moving_finding(view, consumer, beside[consumer.number], "stalled")
         elif text := _in_traffic(view, consumer, limits):
-            yield _beside_finding(view, consumer, text)
+            yield _moving_finding(view, consumer, text, "stalled")
         elif _never_acks(view, consumer) and not (consumer.without_permits and (silent or full)):
             yield from _none_of_many(view, consumer, limits)
         elif consumer.number in rest:
@@ -149,14 +151,28 @@ def _passed_over(view: SubscriptionView, consumer: ConsumerView) -> bool:
     return held <= IN_HAND.default or 2 * hole.ranges >= held
 
 
-def _ended(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> SilentHolder | None:
-    """That one which may receive acknowledges no more, though it holds many older messages."""
+def _ended(
+    view: SubscriptionView, consumer: ConsumerView, limits: Limits
+) -> Finding | SilentHolder | None:
+    """That one which may receive acknowledges no more, though it holds many older messages.
+
+    A FLOW that came since shows that it takes them. A sink of a steady period is silent for no
+    longer than it was there before its last ack.
+    """
     compacted = view.hole is not None and view.hole.compacted
     if not _may_receive(consumer) or compacted or _passed_over(view, consumer):
         return None
     first = max(limits["first_ack"], FIRST_ACK_WITHIN.default)
     within = acks_again(view, consumer, first)
-    return acks_stopped(view, consumer, within, int(IN_HAND.default))
+    still = acks_stopped(view, consumer, within, int(IN_HAND.default))
+    acked, flow, silent = consumer.since_last_ack, consumer.since_last_flow, limits["silent_for"]
+    if still is None or acked is None or flow is None or not flow.ms < acked.ms:
+        return still
+    period = 2 * silent if consumer.acked_for is None else consumer.acked_for
+    if _held(view, consumer) < FORGETS_FROM or acked.seconds < max(silent, min(2 * silent, period)):
+        return still
+    text = say("{}, and takes more{}", still.reason, _proof(consumer))
+    return _moving_finding(view, consumer, text, "warning")
 
 
 def _in_traffic(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -> Sentence | None:
@@ -316,13 +332,16 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, longest: float | No
     return _found(view, consumer, summary, evidence, "warning")
 
 
-def _beside_finding(view: SubscriptionView, consumer: ConsumerView, how: Sentence) -> Finding:
+def _moving_finding(
+    view: SubscriptionView, consumer: ConsumerView, how: Sentence, severity: Severity
+) -> Finding:
+    """A finding on one that is sent more, or beside others that work."""
     evidence = (
         *consumer.measure("available_permits", "unacked_messages"),
         measured("since_work", consumer.since_work),
     )
     summary = say("{}: {}", how, verdict(consumer))
-    return _found(view, consumer, summary, evidence, "stalled")
+    return _found(view, consumer, summary, evidence, severity)
 
 
 def _found(
