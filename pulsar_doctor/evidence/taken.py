@@ -17,6 +17,7 @@ from pulsar_doctor.broker.stats.window import MINUTE
 from pulsar_doctor.evidence.in_hand import InHand
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.evidence.stats_queue import most_queue_size
+from pulsar_doctor.evidence.stats_rhythm import BURSTS_SECONDS, may_fit
 from pulsar_doctor.ledger.balance import BUCKET_NS, Ledger
 
 
@@ -88,11 +89,14 @@ def _acks(consumer: ConsumerWindow) -> tuple[int, float] | None:
     """Messages that were finished, and in how many seconds: of the window or the last minute.
 
     One acknowledgement of a single active consumer may be of many messages: its rate tells nothing.
+    Nor does that of a sink, which may have split its last acks between two minutes and rests since.
     """
     done, span_ms = consumer.finished, consumer.observed.window.span_ms
     if done and done > 0 and span_ms and consumer.acked:
         return done, span_ms / 1000
-    rate = 0 if consumer.unacked is None else consumer.now.message_ack_rate or 0
+    acked = consumer.since(consumer.now.last_acked_timestamp_ms)
+    rests = acked is not None and acked.seconds >= BURSTS_SECONDS and not may_fit(consumer)
+    rate = 0 if consumer.unacked is None or rests else consumer.now.message_ack_rate or 0
     minute = round(rate * MINUTE)
     return (minute, MINUTE) if minute > 0 else None
 
