@@ -15,12 +15,13 @@ night), it is silent. If mark-delete has not moved since the topic was loaded, t
 the oldest consumer's connection. In a trace, the entry itself was delivered `hole_after` ago. A
 message that takes longer than that, or is given back again and again, is reported as well.
 
-If a message was skipped at pace, it is a warning from `given_back_within` on: those who hold it
-have acknowledged `passed_by` later ones or more, and ten times as many as they hold. From
-`skipped_after` on it is unknown: the application may have given the message back. By default a
-client reports a negative acknowledgement after 60 s, and up to a third later than that. It is
-unknown from then on as well if more than 16 messages for each consumer are left out: workers do not
-have so many in hand, but a sink may acknowledge in groups that take up to `hole_after`.
+If a message was skipped at pace, it is unknown from `skipped_after` on: those who hold it have
+acknowledged `passed_by` later ones or more, and ten times as many as they hold. It may be one long
+job, or the application has given it back: by default a client reports a negative acknowledgement
+after 60 s, and up to a third later than that. It is unknown from then on as well if more than 16
+messages for each consumer are left out: workers do not have so many in hand, but a sink may
+acknowledge in groups that take up to `hole_after`. Both together are a warning from
+`given_back_within` on, and so is one that is sent again and again.
 
 From `young_after` on it is information: the message may be in work, given back with a delay, or
 forgotten. It is silent while delayed messages wait, as they leave gaps until they are due, and on
@@ -151,10 +152,11 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     elif hole.in_part:
         return
     elif stood is not None and _skipped(hole, stood.seconds, limits):
-        if stood.seconds >= limits["given_back_within"]:
+        not_in_work = _leaves_out_many(view, hole, stood.seconds, limits) or _again(view)
+        if stood.seconds >= limits["given_back_within" if not_in_work else "hole_after"]:
             yield _finding(view, hole, stood, "warning", 0.6)
         else:
-            yield _given_back_or_skipped(stood, limits)
+            yield _skipped_or_in_work(stood, limits)
     elif stood is not None and _leaves_out_many(view, hole, stood.seconds, limits):
         yield Rests(
             say(
@@ -182,12 +184,11 @@ def _stopped_within(view: SubscriptionView, stood: Age | None, limits: Limits) -
     return long and stood.seconds <= (view.watched_seconds or 0)
 
 
-def _given_back_or_skipped(stood: Age, limits: Limits) -> Unknown:
-    return Unknown(
+def _skipped_or_in_work(stood: Age, limits: Limits) -> Rests:
+    return Rests(
         f"a message has not been acknowledged for {duration(stood.seconds)} while later ones were: "
-        "its client may have given it back and be waiting for it to be delivered again; check "
-        "again when the gap is "
-        f"{duration(limits['given_back_within'])}"
+        "its client may have given it back and be waiting for it to be delivered again, or works "
+        f"on it for so long; check again when the gap is {duration(limits['hole_after'])}"
     )
 
 
