@@ -164,12 +164,22 @@ def _backlog_in(sample: Sample, name: str) -> int | None:
 
 
 def _oldest_seconds(observed: Observed) -> int | None:
-    """None where the oldest message of the topic is that of another subscription."""
-    topic, published = observed.window.last.topic, observed.now.earliest_msg_publish_time_in_backlog
-    if published and (age := observed.window.last.age(published)):
-        return int(age.seconds)
-    own = topic.oldest_backlog_message_subscription_name == observed.subscription
-    return topic.oldest_backlog_message_age_seconds if own else None
+    """By the last sample, or an earlier one, where mark-delete has not moved since.
+
+    None where the oldest message of the topic is that of another subscription.
+    """
+    last = observed.window.last
+    seen = [*zip(observed.window.samples, observed.course.values, strict=True)]
+    passed = observed.course.passed("last_mark_delete_advanced_timestamp_ms")
+    stood = passed is False and not observed.mark_delete_moved
+    for sample, now in reversed(seen if stood else seen[-1:]):
+        published, topic = now.earliest_msg_publish_time_in_backlog if now else None, sample.topic
+        if published and (age := last.age(published)):
+            return int(age.seconds)
+        own = topic.oldest_backlog_message_subscription_name == observed.subscription
+        if own and topic.oldest_backlog_message_age_seconds is not None:
+            return topic.oldest_backlog_message_age_seconds
+    return None
 
 
 def _rate(now: SubscriptionStats, name: str) -> float | None:

@@ -122,10 +122,29 @@ def test_the_age_of_the_oldest_message_is_asked_for_once_where_mark_delete_stand
 ):
     told = stats(backlog=5)
     told["subscriptions"]["s"] |= standing
-    with cluster({"x/stats": told, "x/internalStats": INTERNAL}) as broker:
+    whole = {"x/stats": told, "x/internalStats": INTERNAL}
+
+    def answer(asked: Asked) -> Reply:
+        tells = "getEarliestTimeInBacklog=true" in asked.path
+        published = DATE_MS - 500_000 if tells else 0
+        told["subscriptions"]["s"]["earliestMsgPublishTimeInBacklog"] = published
+        return Cluster(whole)(asked)
+
+    with serving(answer) as broker:
         read(broker.url, "t/n/x", plan=plan)
     wanted = [each.path for each in broker.asked if "getEarliestTimeInBacklog=true" in each.path]
     assert len(wanted) == int(asked)
+
+
+def test_the_age_of_the_oldest_message_is_asked_for_again_where_the_broker_did_not_tell_it():
+    told = stats(backlog=5, sent=9)
+    told["subscriptions"]["s"] |= {"lastMarkDeleteAdvancedTimestamp": 0}
+    with cluster({"x/stats": told, "x/internalStats": INTERNAL}) as broker:
+        read(broker.url, "t/n/x", plan=SOON)
+    paths = [each.path for each in broker.asked if "x/stats" in each.path]
+    asked = ["getEarliestTimeInBacklog=true" in path for path in paths]
+    assert asked.count(True) == 2
+    assert asked[-1]
 
 
 def test_a_broker_that_cannot_read_the_oldest_message_is_judged_without():

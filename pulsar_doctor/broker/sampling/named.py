@@ -48,12 +48,12 @@ class NamedTopic:
         if partitions is None:
             self.parts[str(name)] = SampledPart(name, [])
 
-    async def read(self, *, internal: bool, last: bool = False) -> list[StatsAnswer]:
+    async def read(self, *, internal: bool, oldest: bool = False) -> list[StatsAnswer]:
         """One reading of each part. internal: with ledgers and cursors, where they may be read.
 
-        last: of the window, with the age of the oldest messages, where that can matter.
+        oldest: with the age of the oldest messages, where that can matter and no sample has it.
         """
-        oldest = last and any(part.wants_oldest for part in self.parts.values())
+        oldest = oldest and any(part.wants_oldest for part in self.parts.values())
         try:
             answer, ledgers = await self._ask(internal and self._internal_failure is None, oldest)
             stats = self._of_each(answer.document)
@@ -71,12 +71,12 @@ class NamedTopic:
             self.parts[full].lose(NotFound(""))
         return [reading for reading in readings if reading is not None]
 
-    async def read_first(self, *, last: bool) -> list[StatsAnswer]:
+    async def read_first(self) -> list[StatsAnswer]:
         """The first reading; where ledgers and cursors matter, both anew, of the same moment."""
         readings = await self.read(internal=False)
         if not self.wants_internal:
             return readings
-        together = await self.read(internal=True, last=last)
+        together = await self.read(internal=True, oldest=True)
         for part in self.parts.values():
             part.only_newest()
         return together or readings

@@ -71,13 +71,20 @@ class SampledPart:
 
     @property
     def wants_oldest(self) -> bool:
-        """Whether messages wait, and mark-delete has not moved for long: then their age counts."""
+        """Whether messages wait, and mark-delete has not moved for long: then their age counts.
+
+        One that a sample has already told counts on.
+        """
         last = self.samples[-1] if self.samples else None
         return last is not None and any(
             MARK_DELETED in each.never or _stood(last, each) >= STILL_SECONDS
-            for each in self._subscriptions()
-            if not is_empty(each) and each.msg_out_counter
+            for name, each in (last.topic.subscriptions or {}).items()
+            if not is_empty(each) and each.msg_out_counter and not self._knows_oldest(name)
         )
+
+    def _knows_oldest(self, name: str) -> bool:
+        told = (sample.subscription(name) for sample in self.samples)
+        return any(each and each.earliest_msg_publish_time_in_backlog for each in told)
 
     @property
     def wants_limits(self) -> bool:

@@ -127,15 +127,15 @@ class _Run:
             if not named.finished:
                 named.finished = await self._is_enough_before(self._beat_after(began))
         if self._enough.is_set() and named.lacks_internal:
-            self._keep(await named.read(internal=True, last=True))
+            self._keep(await named.read(internal=True, oldest=True))
         self._tell(named, self._plan.samples)
 
     async def _read(self, named: NamedTopic, began: float) -> list[StatsAnswer]:
-        last = self._is_end(began)
         if not named.is_read:
-            readings = await named.read_first(last=last)
+            readings = await named.read_first()
         else:
-            readings = await named.read(internal=self._internal_now(named, began), last=last)
+            internal, last = self._internal_now(named, began), self._is_end(began)
+            readings = await named.read(internal=internal, oldest=last)
         if named.wants_limits:
             self._limits.ask(str(named.name.of_all_partitions))
         return readings
