@@ -137,7 +137,8 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
 
     If mark-delete has not moved since, and nothing after it is acknowledged, the backlog is all
     that can have been sent. Else it is that and what was published, and what was acknowledged of
-    older messages is not counted. While nobody was sent any, bytes are compared.
+    older messages is not counted. While nobody was sent any, bytes are compared: those of all that
+    was published, where the whole backlog was published since.
     """
     now, backlog = observed.now, observed.backlog.entries
     ever, present = now.msg_out_counter, _sum(now.consumers or (), "msg_out_counter")
@@ -148,12 +149,12 @@ def _rounds(observed: Observed, batch: int) -> Rounds | None:
         return None
     sent = (ever or 0) - (present or 0)
     times = sent // max(1, (published or 0) + backlog * batch)
-    topic, came = (
-        observed.window.last.topic,
-        0 if sure else observed.window.last.topic.bytes_in_counter,
-    )
-    if not present and came is not None and (size := _backlog_bytes(topic, now)):
-        times = (now.bytes_out_counter or 0) // (came + SKEWED * size)
+    topic = observed.window.last.topic
+    came, size = topic.bytes_in_counter, _backlog_bytes(topic, now)
+    if not present and size and (sure or came is not None):
+        whole = sure and came and (topic.msg_in_counter or 0) >= backlog
+        there = max(came or 0, size) if whole else SKEWED * size + (0 if sure else came or 0)
+        times = (now.bytes_out_counter or 0) // there
     sure = sure and _nothing_ever_acknowledged(now)
     return Rounds(times, sent, sure) if times >= ROUNDS else None
 

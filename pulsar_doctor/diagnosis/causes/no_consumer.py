@@ -13,8 +13,8 @@ minute. If somebody was there within the last five minutes, the confidence is lo
 
 After an unload or a seek the broker closes all consumers, and they come back within moments. So for
 `reconnect_wait` after them, or after the last sign of a consumer in one document (a FLOW, or
-mark-delete moved), it is unknown; so it is for `restart_wait` if who left was sent the oldest
-message and did not acknowledge it: consumers may come and go. No statistics report when the last
+mark-delete moved), it is unknown. For `restart_wait` it is silent if who left was sent the oldest
+message and did not acknowledge it: see `consumers-come-and-go`. No statistics report when the last
 one left: it may have been idle for long after that sign. A window shows for how long nobody was
 there. Readers, other non-durable subscriptions and the cursor of compaction are not judged. A
 segment that waits for its sealed parents has another cause.
@@ -87,8 +87,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         )
     elif _was_here_just_now(view, alone, limits["reconnect_wait"]):
         yield Unknown(say(JUST_NOW, alone.since_seen))
-    elif (in_vain := sent_in_vain(view, limits["restart_wait"])) is not None:
-        yield Unknown(in_vain)
+    elif sent_in_vain(view, limits["restart_wait"]) is not None:
+        return  # consumers-come-and-go speaks of these
     elif _may_come_back(alone, limits["reconnect_wait"]):
         since = "the topic was reloaded" if alone.reloaded else "the last one left just now"
         yield Unknown(f"no consumer has connected since {since}; check again in a moment")
