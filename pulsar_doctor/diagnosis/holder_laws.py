@@ -277,6 +277,7 @@ def sent_in_silence(view: SubscriptionView, each: ConsumerView, within: float, k
     What it holds is more than one batch, and about as many as came since at the rate of now; while
     it has permits, perhaps more. If it was idle before, it may have begun on a first job just now.
     Without permits it is sent none now: by what comes in, or at its rate while it was sent some.
+    Delayed messages that fall due come at once beside those that are published all the time.
     """
     worked, sent, full = each.since_work, each.since_last_delivery, each.without_permits
     rates = (view.msg_rate_in, sent_at(each)) if full else (each.msg_rate_out,)
@@ -287,6 +288,9 @@ def sent_in_silence(view: SubscriptionView, each: ConsumerView, within: float, k
     evenly = any(
         SENT_EVENLY * some < kept and not (full and SENT_EVENLY * kept > some) for some in came
     )
+    lately, usual = each.msg_rate_out or 0.0, SENT_EVENLY * (view.msg_rate_in or math.inf)
+    if not full and lately >= usual and worked.seconds > 2 * MINUTE:
+        evenly |= usual * (worked.seconds - MINUTE) < kept - lately * MINUTE
     silent = not (each.message_ack_rate or each.resting or each.closed)
     return kept > enough and evenly and silent
 
