@@ -74,7 +74,7 @@ class Diagnosis(AboutSubscription):
     deadlines: tuple[Deadline, ...] = ()  # the soonest first
     pace: SubscriptionPace | None = None  # what sets it; None: nothing tells
     oldest_seconds: int | None = None  # age of the oldest unacknowledged message, at least
-    flow_seconds: float | None = None  # to the last next FLOW of a consumer; None: not reported
+    flow_seconds: float | None = None  # to the last FLOW that is expected; None: none is
     ranges: AckedRanges | None = None  # None: not reported
     consumers: tuple[ReportedConsumer, ...] | None = None  # all, healthy or not; None: not reported
     suspects: tuple[Suspect, ...] = ()  # most likely first; if healthy: what is not ruled out

@@ -282,8 +282,7 @@ def weighed_by(
         pace=pace_of(view, balance),
         oldest_seconds=view.oldest_seconds,
         flow_seconds=max(
-            (each.seconds_until_flow or 0.0 for each in view.served if each.next_flow_after),
-            default=None,
+            (of.flow_expected for of in view.served if of.flow_expected is not None), default=None
         ),
         ranges=view.ranges,
         consumers=consumers_of(view),

@@ -307,6 +307,13 @@ class ConsumerView(Facts):
         return self._seconds(self.next_flow_after)
 
     @property
+    def flow_expected(self) -> float | None:
+        """As `seconds_until_flow`; None, too, where by its pace it would have come already."""
+        seconds, quiet = self.seconds_until_flow, self.quiet_for
+        is_late = seconds is not None and quiet is not None and quiet.seconds > seconds
+        return None if is_late else seconds
+
+    @property
     def seconds_until_sending(self) -> float | None:
         """Until the broker may send to it, at most; None where nothing tells."""
         return self._seconds(self._until_sending)
@@ -436,13 +443,11 @@ class ConsumerView(Facts):
 
     @property
     def _when(self) -> str:
-        if self.pace is None or self.pace.at_once or self.seconds_until_flow is None:
+        if self.pace is None or self.pace.at_once or self.flow_expected is None:
             return ""
-        if self.quiet_for is not None and self.quiet_for.seconds > self.seconds_until_flow:
-            return ""  # by its pace it would have come
         origin = ", as given" if self.pace.source == "as told" else ""
         each = duration(self.pace.seconds)
-        return say(", in about {} at {} each{}", duration(self.seconds_until_flow), each, origin)
+        return say(", in about {} at {} each{}", duration(self.flow_expected), each, origin)
 
     def measure(self, *names: str) -> tuple[Measure, ...]:
         """Some of its numbers as a finding reports them."""

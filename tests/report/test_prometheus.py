@@ -19,6 +19,7 @@ from pulsar_doctor.evidence.account import Account, Place, Rest
 from pulsar_doctor.evidence.hole import AckedRanges
 from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.report.stall_check.metrics import LABEL_MOST, METRICS, SERIES_MOST, Metrics
+from tests.made.states import judged, recorded
 from tests.report.checkups import (
     ANOTHER,
     DEADLINES,
@@ -125,6 +126,19 @@ def test_the_series_of_one_subscription() -> None:
         "subscription_growth_messages_per_second": 80,
         "subscription_rest_seconds": 61.5,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("permits-exhausted-shared-hung", []),
+        ("permits-exhausted-exclusive-after-acks", []),
+        ("prefetch-hogging", [1503.872]),
+    ],
+)
+def test_a_consumer_that_hangs_has_no_next_flow(name: str, seconds: list[float]) -> None:
+    found = page([judged(name, recorded("4.0.8", name))])
+    assert [v for _, v in of(found, "subscription_next_flow_seconds")] == seconds
 
 
 def test_what_is_not_reported_has_no_series() -> None:
