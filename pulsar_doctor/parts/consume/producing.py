@@ -151,6 +151,14 @@ def visit(settings: Settings, topic: str, *, existing: bool) -> Left | None:
     return None if existing else Left(found.topic)
 
 
+def is_there(settings: Settings, topic: str) -> bool:
+    """Whether a topic to which nothing was sent exists; True where the REST API does not tell."""
+    try:
+        return look(settings, Plan("producer", topic, "")).topic.exists
+    except DoctorError:
+        return True
+
+
 def subscribe(settings: Settings, topic: str, subscription: str) -> None:
     """Creates a subscription that keeps all messages from here on; asks for none of them."""
     from pulsar_doctor.parts.consume import receiver

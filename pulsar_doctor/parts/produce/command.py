@@ -132,7 +132,7 @@ def command(request: ProduceRequest) -> int:
         _send(where, request, sending, sent)
     finally:
         _show(where, request, sent, time.monotonic() - began)
-        if made is not None:
+        if made is not None and (sent.acknowledged or producing.is_there(where, made.topic)):
             warn(made.sentence)
     return 0
 

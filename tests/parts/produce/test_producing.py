@@ -93,3 +93,10 @@ def test_ctrl_c_says_how_many_messages_the_broker_has(broker, admin, topic):
     assert error.startswith("interrupted after ")
     there = stats(admin, topic)["msgInCounter"]
     assert int(out.partition(" of 1000 messages acknowledged")[0]) in (there - 1, there)
+
+
+def test_a_topic_that_could_not_be_created_is_not_left_behind(broker):
+    ran = answered("produce", "faces-nobody/nowhere/orders", "-n", "1", broker=broker)
+    assert ran.returncode == 3
+    assert "cannot send messages to faces-nobody/nowhere/orders" in ran.stderr
+    assert "left behind" not in ran.stderr
