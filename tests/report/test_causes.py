@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pulsar_doctor.diagnosis.answers import Rests
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.stall_check.formats import write
 from tests.report.checkups import checkup, finding, suspected, verdict, written
@@ -71,6 +72,16 @@ def test_a_group_is_a_row_among_many(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = table(*dead(40), *others)
     at = narrow.index("▲ WARNING 40 subscriptions: dead-39, dead-38, dead-37 and 37 more")
     assert narrow[at + 1] == "no-consumer, backlog 7800 in all, growing by 39 a minute"
+
+
+def test_a_sentence_among_many_names_no_consumer_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    rests = suspected("rests", 0.01, unknown=(Rests("w0 has taken nothing for 4 min"),))
+    others = [verdict("stalled", f"s{at}", findings=(finding(f"cause-{at}"),)) for at in range(6)]
+    lines = table(rests, suspected("stuck"), *others)
+    assert "w0 has taken nothing for 4 min, backlog 498" in lines
+    assert "likely key-shared-blocked of ks-stuck (70%), backlog 498" in lines
+    assert "cause-0 of worker-3, backlog 498" in lines
 
 
 def test_one_name_on_many_topics_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

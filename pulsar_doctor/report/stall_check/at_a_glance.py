@@ -100,8 +100,8 @@ def _print_lines(pen: Pen, rows: Sequence[Alike]) -> None:
     for group in rows:
         where = group.subscriptions if group.count > 1 else f"{group.where}{_milder(group)}"
         pen.console.print(Text.assemble(pen.badge(group.status), "  ", where))
-        who = f" of {_who(group)}" if _who(group) else ""
-        print_beside(pen.console, "  ", f"{group.cause(with_name=False)}{who}, {group.cost}")
+        cause = group.cause(with_name=group.count == 1)
+        print_beside(pen.console, "  ", f"{cause}, {group.cost}")
 
 
 def _print_remedies(pen: Pen, groups: Sequence[Alike]) -> None:
