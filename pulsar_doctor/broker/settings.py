@@ -1,11 +1,11 @@
-"""Finds the broker's address and credentials: option, context, environment, client.conf, "
-"default."""
+"""Finds the broker's address and credentials: option, context, environment, client.conf."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pulsar_doctor.broker import contexts
 from pulsar_doctor.broker.contexts import ClusterContext
 from pulsar_doctor.broker.input_files import require_files, text_of
 from pulsar_doctor.errors import InputError
+from pulsar_doctor.wording.spelling import near
 
 PREFIX = "PULSAR_DOCTOR_"
 
@@ -32,6 +33,16 @@ CLIENT_CONF_KEYS = {
     "tls_key": "tlsKeyFilePath",
     "tls_allow_insecure": "tlsAllowInsecureConnection",
 }
+OTHER_KEYS = (  # of the client.conf of Pulsar 2 to 5, and not used here
+    "useTls", "tlsEnableHostnameVerification", "useKeyStoreTls", "tlsTrustStoreType",
+    "tlsTrustStorePath", "tlsTrustStorePassword", "tlsKeyStoreType", "tlsKeyStorePath",
+    "tlsKeyStorePassword", "webserviceTlsProvider", "proxyServiceUrl", "proxyProtocol",
+    "sslFactoryPlugin", "sslFactoryPluginParams",
+)  # fmt: skip
+PULSARS_KEYS = {key.lower(): key for key in (*CLIENT_CONF_KEYS.values(), *OTHER_KEYS)}
+CONF_LINE = re.compile(r"(?:\\\n|.)+")  # one that ends in a backslash goes on in the next one
+PAIR = re.compile(r"([\w.-]+)\s*[=:](.*)", re.ASCII | re.DOTALL)
+MISSPELT = 0.85  # of difflib: webServicUrl, and not sslProvider beside webserviceTlsProvider
 INHERITED = re.compile(  # by a process of ours: what Python and OpenSSL look for
     r"PATH|HOME|LANG|LC_[A-Z]+|TZ|TZDIR|TMPDIR|TEMP|TMP|SYSTEMROOT|(DY)?LD_LIBRARY_PATH"
     r"|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PYTHON[A-Z0-9]+|COVERAGE_PROCESS_START"
@@ -215,14 +226,26 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def read_client_conf(path: Path) -> dict[str, str]:
-    """The keys and values of a client.conf: Java properties, `key=value` or `key: value` a line."""
-    text = text_of(path, "client.conf")
-    pairs: dict[str, str] = {}
-    for raw in text.replace("\\\n", "").splitlines():
-        line = raw.strip()
+    """The keys and values of a client.conf: Java properties, `key=value` or `key: value` a line.
+
+    Raises InputError for a line that is not that, a key that is misspelt, and if no key is one of
+    Pulsar's. The text is not repeated: it may be a secret. Pulsar's own tools ignore other keys.
+    """
+    text, pairs = text_of(path, "client.conf"), dict[str, str]()
+    for at in CONF_LINE.finditer(text):
+        line = at[0].replace("\\\n", "").strip()
         if not line or line[0] in "#!":
             continue
-        cut = min((at for at in (line.find("="), line.find(":")) if at > 0), default=-1)
-        if cut > 0:
-            pairs[line[:cut].strip()] = line[cut + 1 :].strip()
+        pair = PAIR.fullmatch(line)
+        if pair is None:
+            where = f"line {text.count(chr(10), 0, at.start()) + 1} of client.conf {path}"
+            raise InputError(f"{where} is not KEY=VALUE, such as webServiceUrl=http://broker:8080")
+        pairs[pair[1]] = pair[2].strip()
+    others = pairs.keys() - PULSARS_KEYS.values()
+    for key in others:
+        if alike := get_close_matches(key.lower(), PULSARS_KEYS, 1, MISSPELT):
+            meant = near(key, alike, shown=PULSARS_KEYS)
+            raise InputError(f"client.conf {path} has no setting {key}: {meant}")
+    if pairs and len(others) == len(pairs):
+        raise InputError(f"client.conf {path} has no setting of Pulsar, such as webServiceUrl")
     return pairs

@@ -63,6 +63,38 @@ def test_a_client_conf_that_is_not_there_is_an_error(tmp_path):
         read_client_conf(tmp_path / "nothing.conf")
 
 
+NO_PAIR = "line {} of client.conf {} is not KEY=VALUE, such as webServiceUrl=http://broker:8080"
+REFUSED = {
+    "secret-token\n": NO_PAIR.format(1, "{}"),
+    "# ours\nauthPlugin=a\\\n b\nsecret token": NO_PAIR.format(4, "{}"),
+    "webServiceUrl http://secret:8080": NO_PAIR.format(1, "{}"),
+    '{"webServiceUrl": "secret"}': NO_PAIR.format(1, "{}"),
+    "x=1\nwebServiceUlr=secret": "client.conf {} has no setting webServiceUlr: "
+    "did you mean webServiceUrl?",
+    "webserviceURL=secret": "client.conf {} has no setting webserviceURL: "
+    "did you mean webServiceUrl?",
+    "secret=1\nadmin-url: secret": "client.conf {} has no setting of Pulsar, such as webServiceUrl",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_no_client_conf_is_refused_and_not_repeated(text: str, tmp_path: Path) -> None:
+    conf = tmp_path / "client.conf"
+    conf.write_text(text)
+    with pytest.raises(InputError) as refused:
+        load({"client_conf": conf}, {})
+    assert str(refused.value) == REFUSED[text].format(conf)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "! nothing\n\n", "useKeyStoreTls=true", "tlsCiphers = x\nauthPlugin =\\\n tls\n"]
+)
+def test_what_pulsars_own_tools_take_is_taken(text: str, tmp_path: Path) -> None:
+    conf = tmp_path / "client.conf"
+    conf.write_text(text)
+    assert read_client_conf(conf).get("authPlugin", "tls") == "tls"
+
+
 def test_a_flag_that_is_neither_true_nor_false_is_an_error():
     with pytest.raises(InputError, match="takes true or false"):
         load({}, {"PULSAR_DOCTOR_TLS_ALLOW_INSECURE": "perhaps"})
