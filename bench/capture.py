@@ -47,20 +47,10 @@ class Counting:
     def __init__(self) -> None:
         self.count = 0
 
-    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        """Not counted; nor are the next four, but for frames."""
-
-    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Nothing."""
-
-    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """Nothing."""
-
-    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """Nothing."""
-
-    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
-        """Nothing."""
+    def event(
+        self, conn_id: int, command: str, now_ns: int, way: int | None = None, **columns: object
+    ) -> None:
+        """Not counted."""
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there."""

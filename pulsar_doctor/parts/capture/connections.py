@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pulsar_doctor.parts.capture.boundaries import Boundaries, Footing
+from pulsar_doctor.parts.capture.boundaries import BEGINNING, Boundaries, Footing
 from pulsar_doctor.parts.capture.holding import Holding
 from pulsar_doctor.parts.capture.listening import CaptureListener
 from pulsar_doctor.parts.capture.packets import ACK, FIN, RST, SYN, TcpSegment, address_text
 from pulsar_doctor.parts.capture.silences import Quiet
 from pulsar_doctor.parts.capture.streams import WAIT_NS, WRAP, Hole, Stream
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, RETRACTED, UNPARSED
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, Frames
 
 TO_BROKER, TO_CLIENT = 0, 1  # indexes of journal.DIRECTIONS
@@ -286,14 +287,15 @@ class CapturedConnection:
         if self.conn_id is None:
             self.conn_id = next(self._ids)
             client, broker = self.sides
-            where = address_text(broker) if broker[1] else ""
-            self._out.opened(self.conn_id, address_text(client), where, now_ns)
+            where = address_text(broker) if broker[1] else None
+            columns = {"client_addr": address_text(client), "broker_addr": where}
+            self._out.event(self.conn_id, OPEN, now_ns, None, **columns, known_by=BEGINNING)
 
     def _say_joined(self, way: int, now_ns: int) -> None:
         bounds = self.bounds[way]
         if self.conn_id is not None and self._resumed[way] != bounds.resumed:
             self._resumed[way] = bounds.resumed
-            self._out.joined(self.conn_id, way, bounds.known_by, now_ns)
+            self._out.event(self.conn_id, JOINED, now_ns, way, known_by=bounds.known_by)
 
     def _say_retracted(self, way: int, now_ns: int) -> None:
         """Tells that what was likely is not so, where that is news."""
@@ -303,7 +305,8 @@ class CapturedConnection:
         self._retracted[way] = bounds.retracted
         self.restless = True
         if self.conn_id is not None:
-            self._out.retracted(self.conn_id, way, bounds.why_retracted, now_ns)
+            why = bounds.why_retracted
+            self._out.event(self.conn_id, RETRACTED, now_ns, way, error_message=why)
         self._unparsed(way, bounds.why_retracted, now_ns)
 
     def _learn(self, frames: Frames) -> None:
@@ -319,7 +322,7 @@ class CapturedConnection:
 
     def _unparsed(self, way: int, why: str, now_ns: int) -> None:
         if self.conn_id is not None:
-            self._out.unparsed(self.conn_id, way, why, now_ns)
+            self._out.event(self.conn_id, UNPARSED, now_ns, way, error_message=why)
 
     def _is_over(self, now_ns: int) -> bool:
         ended = [stream.ended for stream in self.streams]
@@ -341,7 +344,7 @@ class CapturedConnection:
         for bounds in self.bounds:
             bounds.finish()
         if self.conn_id is not None and why != CAPTURE_ENDS:
-            self._out.closed(self.conn_id, why, now_ns)
+            self._out.event(self.conn_id, CLOSE, now_ns, error_message=why)
 
 
 def _words(hole: Hole) -> str:

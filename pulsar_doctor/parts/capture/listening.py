@@ -10,20 +10,16 @@ from pulsar_doctor.wire.framing import Frames
 class CaptureListener(Protocol):
     """Where what happened is written: see writing.TraceWriter."""
 
-    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        """A connection, before its first frames."""
+    def event(
+        self, conn_id: int, command: str, now_ns: int, way: int | None = None, **columns: object
+    ) -> None:
+        """A row that is no frame. way: the direction that it is of. columns: of the trace.
 
-    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Where its frames begin is known: before the first ones, and again behind an UNPARSED."""
-
-    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """What was passed on for one direction since `joined`, as likely, is taken back."""
+        OPEN: before the first frames. JOINED: where its frames begin is known, before the first
+        ones, and again behind an UNPARSED. RETRACTED: what was passed on since then, as likely, is
+        taken back. UNPARSED: from here on the ledgers of its consumers are not known. CLOSE: its
+        end. STATS: what the broker reports of a consumer.
+        """
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there."""
-
-    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """From here on the ledgers of this connection's consumers are not known."""
-
-    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
-        """The end of a connection."""

@@ -39,11 +39,19 @@ from pulsar_doctor.parts.capture.moves import (
 )
 from pulsar_doctor.parts.capture.packets import address_text
 from pulsar_doctor.parts.capture.reported import ConsumerSample, StatsConsumer, plain_address
-from pulsar_doctor.wire.columns import LIKELY_BY, MISTAKEN
+from pulsar_doctor.wire.columns import (
+    CLOSE,
+    JOINED,
+    LIKELY_BY,
+    MISTAKEN,
+    OPEN,
+    RETRACTED,
+    STATS,
+    UNPARSED,
+)
 from pulsar_doctor.wire.framing import Frames
 
 SHARING = ("Shared", "Key_Shared")
-Tell = Callable[[int, dict[str, Any], int], object]
 CONTRADICTED = "the broker's statistics contradict it"
 
 
@@ -52,10 +60,10 @@ class ContradictionError(Exception):
 
 
 class Naming:
-    """Names consumers, passes all on to `out`; changes in place. tell: takes a STATS's columns."""
+    """Names consumers, passes all on to `out`; changes in place."""
 
-    def __init__(self, out: CaptureListener, tell: Tell) -> None:
-        self._out, self._tell = out, tell
+    def __init__(self, out: CaptureListener) -> None:
+        self._out = out
         self._seen: dict[int, SeenConnection] = {}
         self._samples: list[ConsumerSample] = []
         self._standing: list[ConsumerSample] = []
@@ -64,15 +72,21 @@ class Naming:
         self._began_ns: int | None = None
         self.mistaken = 0  # names that were taken back
 
-    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        """See CaptureListener; so are the next four."""
-        self._seen[conn_id] = SeenConnection()
-        self._out.opened(conn_id, client, broker, now_ns)
-
-    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Joins a connection: its frames are read from here on."""
-        self._seen[conn_id].likely[direction] = known_by in LIKELY_BY
-        self._out.joined(conn_id, direction, known_by, now_ns)
+    def event(
+        self, conn_id: int, command: str, now_ns: int, way: int | None = None, **columns: object
+    ) -> None:
+        """See CaptureListener."""
+        if command == OPEN:
+            self._seen[conn_id] = SeenConnection()
+        elif command == JOINED:
+            self._seen[conn_id].likely[way or 0] = columns["known_by"] in LIKELY_BY
+        elif command == RETRACTED:
+            self._forget_likely(conn_id, now_ns)
+        elif command == UNPARSED:
+            self._seen[conn_id].forget_moves()
+        elif command == CLOSE:
+            self._seen.pop(conn_id, None)
+        self._out.event(conn_id, command, now_ns, way, **columns)
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there."""
@@ -82,7 +96,7 @@ class Naming:
                 move(seen, frame, now_ns, likely=seen.likely[direction])
         self._out.frames(conn_id, direction, frames, now_ns)
 
-    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
+    def _forget_likely(self, conn_id: int, now_ns: int) -> None:
         """Numbers that were only likely are nobody's, and so are their names."""
         seen = self._seen[conn_id]
         for number in [n for n, moves in seen.numbers.items() if moves.likely]:
@@ -90,17 +104,6 @@ class Naming:
             named = seen.named.pop(number, None)
             if named is not None:
                 self._take_name(conn_id, seen, named, now_ns)
-        self._out.retracted(conn_id, direction, why, now_ns)
-
-    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """From here on its ledgers are not known."""
-        self._seen[conn_id].forget_moves()
-        self._out.unparsed(conn_id, direction, why, now_ns)
-
-    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
-        """The end of a connection."""
-        self._seen.pop(conn_id, None)
-        self._out.closed(conn_id, why, now_ns)
 
     def sample(self, sample: ConsumerSample) -> None:
         """What the broker says at one moment."""
@@ -202,7 +205,7 @@ class Naming:
                     "last_sign": consumer.last_sign_us,
                     "last_sent": consumer.last_sent_us,
                 }
-                self._tell(conn_id, columns | (numbers or {}), now_ns)
+                self._out.event(conn_id, STATS, now_ns, **columns | (numbers or {}))
                 seen.reported.add(consumer.identity)
                 if moves and number is not None:
                     moves.named = True
@@ -236,7 +239,7 @@ class Naming:
     def _take_name(self, conn_id: int, seen: SeenConnection, named: Named, now_ns: int) -> None:
         seen.reported.discard(named.identity)
         self.mistaken += 1
-        self._tell(conn_id, {**named.columns, "known_by": MISTAKEN}, now_ns)
+        self._out.event(conn_id, STATS, now_ns, **named.columns | {"known_by": MISTAKEN})
 
 
 def _require_room(seen: SeenConnection, consumers: Sequence[StatsConsumer]) -> None:

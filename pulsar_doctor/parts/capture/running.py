@@ -39,7 +39,7 @@ class RunningCapture:
     ) -> None:
         self._samples = samples
         self._whole_topics = whole_topics
-        self._naming = None if samples is None else Naming(writer, writer.stats)
+        self._naming = None if samples is None else Naming(writer)
         self.following = follow(self._naming or writer)  # what became of the packets
         self.before_end: Callable[[], object] | None = None  # before the last samples are read
         self._finished = False

@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.capture.boundaries import BEGINNING
 from pulsar_doctor.parts.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits
 from pulsar_doctor.trace import ring
 from pulsar_doctor.trace.folder import Meta, take_relay_lock
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer
-from pulsar_doctor.wire.columns import CLOSE, JOINED, OPEN, RETRACTED, STATS, UNPARSED
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import DIRECTIONS, NO_CONNECTION, pack_block, pack_event
 from pulsar_doctor.wire.masking import Mask
@@ -126,37 +124,17 @@ class TraceWriter:
         """What _meta.json says of the capture, now that it is known."""
         replace(self._meta, capture=dict(capture)).write(self._folder)
 
-    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        """A connection, before its first frames."""
-        event = pack_event(OPEN, client_addr=client, broker_addr=broker or None, known_by=BEGINNING)
-        self._add([event], 1, conn_id, 0, now_ns)
-
-    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        """Joins a connection: its frames are read from here on, though not from its beginning."""
-        event = pack_event(JOINED, direction=DIRECTIONS[direction], known_by=known_by)
-        self._add([event], 1, conn_id, direction, now_ns)
-
-    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """What was likely of it since `joined` is taken back."""
-        event = pack_event(RETRACTED, direction=DIRECTIONS[direction], error_message=why)
-        self._add([event], 1, conn_id, direction, now_ns)
-
-    def stats(self, conn_id: int, reported: Mapping[str, Any], now_ns: int) -> None:
-        """What the broker reports of a consumer. reported: columns of the trace."""
-        self._add([pack_event(STATS, **reported)], 1, conn_id, 0, now_ns)
+    def event(
+        self, conn_id: int, command: str, now_ns: int, way: int | None = None, **columns: object
+    ) -> None:
+        """See CaptureListener."""
+        if way is not None:
+            columns = {"direction": DIRECTIONS[way], **columns}
+        self._add([pack_event(command, **columns)], 1, conn_id, way or 0, now_ns)
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         """Frames that are all there, masked."""
         self._add(self._mask.pack_all(frames), len(frames), conn_id, direction, now_ns)
-
-    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        """From here on the ledgers of this connection's consumers are not known."""
-        event = pack_event(UNPARSED, direction=DIRECTIONS[direction], error_message=why)
-        self._add([event], 1, conn_id, direction, now_ns)
-
-    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
-        """The end of a connection."""
-        self._add([pack_event(CLOSE, error_message=why)], 1, conn_id, 0, now_ns)
 
     def flush(self) -> None:
         """Puts on the disk what has been passed on so far."""

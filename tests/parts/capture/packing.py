@@ -7,10 +7,11 @@ import socket
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pulsar_doctor.parts.capture.files import Packet
 from pulsar_doctor.parts.capture.packets import ACK, ETHERNET, FIN, SYN
-from pulsar_doctor.wire.columns import BY_SEGMENT
+from pulsar_doctor.wire.columns import BY_SEGMENT, JOINED, OPEN, RETRACTED, STATS
 from pulsar_doctor.wire.framing import Frames
 
 
@@ -128,9 +129,23 @@ class Heard:
         self.told: list[tuple[object, ...]] = []
         self.known_by: list[str] = []
         self.frames_of: dict[tuple[int, int], list[tuple[object, ...]]] = {}
+        self.stats: list[dict[str, Any]] = []
 
-    def opened(self, conn_id: int, client: str, broker: str, now_ns: int) -> None:
-        self.told.append(("OPEN", conn_id, client, broker))
+    def event(
+        self, conn_id: int, command: str, now_ns: int, way: int | None = None, **columns: Any
+    ) -> None:
+        if command == STATS:
+            self.stats.append(columns)
+        elif command == JOINED:
+            self.known_by.append(columns["known_by"])
+            self._by[conn_id, way or 0] = columns["known_by"]
+        elif command == RETRACTED:
+            self.taken_back += self.likely_of.pop((conn_id, way or 0), [])
+        elif command == OPEN:
+            where = columns["client_addr"], columns["broker_addr"] or ""
+            self.told.append(("OPEN", conn_id, *where))
+        else:
+            self.told.append((command, conn_id, *(() if way is None else (way,))))
 
     def frames(self, conn_id: int, direction: int, frames: Frames, now_ns: int) -> None:
         for frame in frames:
@@ -140,19 +155,6 @@ class Heard:
                 continue
             self.frames_of.setdefault((conn_id, direction), []).append(each)
             self.told.append((frame.code, conn_id, direction))
-
-    def joined(self, conn_id: int, direction: int, known_by: str, now_ns: int) -> None:
-        self.known_by.append(known_by)
-        self._by[conn_id, direction] = known_by
-
-    def retracted(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        self.taken_back += self.likely_of.pop((conn_id, direction), [])
-
-    def unparsed(self, conn_id: int, direction: int, why: str, now_ns: int) -> None:
-        self.told.append(("UNPARSED", conn_id, direction))
-
-    def closed(self, conn_id: int, why: str, now_ns: int) -> None:
-        self.told.append(("CLOSE", conn_id))
 
     @property
     def both(self) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:

@@ -42,11 +42,11 @@ class Named:
     """A conversation, and samples between its packets."""
 
     def __init__(self, *, joined: bool = True) -> None:
-        self.stats: list[dict[str, object]] = []
         self.talk = Talk().open()
         for way, data, _ in BEGINNING[:2] if joined else BEGINNING:
             self.talk.say(way, data)
-        self.naming = Naming(Heard(), lambda _, columns, now_ns: self.stats.append(columns))
+        heard = Heard()
+        self.stats, self.naming = heard.stats, Naming(heard)
         self.following = CaptureFollowing(self.naming, [6650])
         self.samples: SimpleQueue[object] = SimpleQueue()
 
