@@ -179,6 +179,11 @@ def say(text: str) -> None:
         warn(text)
 
 
+def talk() -> Callable[[str], object]:
+    """The same for any thread: click's context belongs to one."""
+    return (lambda text: None) if is_given("quiet") else warn
+
+
 def say_more(text: str) -> None:
     """Talk that only --verbose wants to hear."""
     if is_given("verbose"):

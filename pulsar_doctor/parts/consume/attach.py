@@ -34,7 +34,8 @@ class PulsarClient:
 
     def subscribe(self, plan: Plan) -> PulsarConsumer:
         """Raises DoctorError where it is refused."""
-        if not plan.receiver_queue_size and self._partitioned(plan):
+        partitions = () if plan.receiver_queue_size else self.partitions_of(plan.topic)
+        if is_partitioned(plan.topic, partitions):
             raise zero_queue_on_partitions(plan.topic)
         try:
             consumer = self.client.subscribe(
@@ -51,12 +52,12 @@ class PulsarClient:
             raise refused(error, plan) from error
         return PulsarConsumer(consumer, zero_queue=not plan.receiver_queue_size)
 
-    def _partitioned(self, plan: Plan) -> bool:
-        return is_partitioned(plan.topic, self.partitions_of(plan.topic))
-
     def partitions_of(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic alone where it has none."""
-        return partitions_of(self.client, topic)
+        try:
+            return [str(name) for name in self.client.get_topic_partitions(topic)]
+        except _pulsar.PulsarException as error:
+            raise DoctorError(f"the broker says nothing of {topic}: {error}") from error
 
     def close(self) -> None:
         """The client is closed by whoever made it."""
@@ -159,14 +160,6 @@ def authentication(settings: Settings) -> Any:
     if name == "oauth2":
         return pulsar.AuthenticationOauth2(params)
     raise InputError(f"authentication {plugin!r} is not supported; token, basic and oauth2 are")
-
-
-def partitions_of(client: Any, topic: str) -> list[str]:
-    """The names of a topic's partitions; the topic alone where it has none."""
-    try:
-        return [str(name) for name in client.get_topic_partitions(topic)]
-    except _pulsar.PulsarException as error:
-        raise DoctorError(f"the broker says nothing of {topic}: {error}") from error
 
 
 def produce(client: Any, topic: str, messages: int, *, keys: int = 0) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+PULSAR_CLIENT, WIRE = "pulsar-client", "wire"  # the two engines, as the user names them
 SHARING = frozenset({"shared", "key_shared"})  # types with several active consumers
 
 

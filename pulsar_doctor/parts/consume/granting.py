@@ -18,7 +18,7 @@ QUIET_SECONDS = 1.0  # after the last line and the last message it is over
 class Hand:
     """Reads lines in a thread of its own and grants what they say. say: for what is no number."""
 
-    def __init__(self, worker: Worker, lines: Iterable[str], say: Callable[[str], None]) -> None:
+    def __init__(self, worker: Worker, lines: Iterable[str], say: Callable[[str], object]) -> None:
         self._worker = worker
         self._lines = lines
         self._say = say

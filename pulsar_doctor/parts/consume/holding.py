@@ -32,72 +32,43 @@ def now_ms() -> float:
     return time.time_ns() / 1e6
 
 
-class Passed:
-    """An Attached that passes everything on; what others build upon."""
+class Head:
+    """The queue of a library consumer: each message is counted as taken when it is received.
 
-    def __init__(self, inner: Attached) -> None:
-        self._inner = inner
+    taken: called with it, at once. plan: until when it is held back then; None: not at all.
+    """
 
-    def receive(self, seconds: float | None) -> Message | None:
-        return self._inner.receive(seconds)
-
-    def acknowledge(self, message: Message) -> None:
-        self._inner.acknowledge(message)
-
-    def acknowledge_cumulative(self, message: Message) -> None:
-        self._inner.acknowledge_cumulative(message)
-
-    def negative_acknowledge(self, message: Message) -> None:
-        self._inner.negative_acknowledge(message)
-
-    def grant(self, permits: int) -> None:
-        """Where its permits are manual."""
-        cast(Granting, self._inner).grant(permits)
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-class CountedDeliveries(Passed):
-    """Tells each message that is received, as soon as it is. taken: called with it."""
-
-    def __init__(self, inner: Attached, taken: Callable[[Message], None]) -> None:
-        super().__init__(inner)
-        self._taken = taken
-
-    def receive(self, seconds: float | None) -> Message | None:
-        message = self._inner.receive(seconds)
-        if message is not None:
-            self._taken(message)
-        return message
-
-
-class HeadHeld(Passed):
-    """Holds the head of the library's queue until it is due."""
-
-    def __init__(self, inner: Attached, plan: Plan) -> None:
-        super().__init__(inner)
-        self._plan = plan
-        self._head: tuple[Message, float] | None = None  # and when it is due
+    def __init__(
+        self, inner: Attached, taken: Callable[[Message], None], plan: Plan | None
+    ) -> None:
+        self._inner, self._taken, self._plan = inner, taken, plan
+        self._held: tuple[Message, float] | None = None  # and when it is due
         self._closed = threading.Event()
+        self.acknowledge = inner.acknowledge
+        self.acknowledge_cumulative = inner.acknowledge_cumulative
+        self.negative_acknowledge = inner.negative_acknowledge
 
     def receive(self, seconds: float | None) -> Message | None:
+        """See Attached. What is not due in time waits for the next call."""
         until = None if seconds is None else now_ms() + seconds * 1000
-        if self._head is None:
+        if self._held is None:
             message = self._inner.receive(seconds)
             if message is None:
                 return None
-            self._head = message, self._due(message)
-        message, due = self._head
+            self._taken(message)
+            if self._plan is None:
+                return message
+            self._held = message, self._due(message, self._plan)
+        message, due = self._held
         if not self._sleep(due if until is None else min(due, until)):
             raise Closed
         if now_ms() < due:
             return None
-        self._head = None
+        self._held = None
         return message
 
-    def _due(self, message: Message) -> float:
-        return due_ms(self._plan, message.published_ms, message.entry_id, now_ms())
+    def _due(self, message: Message, plan: Plan) -> float:
+        return due_ms(plan, message.published_ms, message.entry_id, now_ms())
 
     def _sleep(self, until_ms: float) -> bool:
         while (left := until_ms - now_ms()) > 0:
@@ -105,9 +76,13 @@ class HeadHeld(Passed):
                 return False
         return not self._closed.is_set()
 
+    def grant(self, permits: int) -> None:
+        """Where its permits are manual."""
+        cast(Granting, self._inner).grant(permits)
+
     def close(self) -> None:
         self._closed.set()
-        super().close()
+        self._inner.close()
 
 
 class Heads:
@@ -117,7 +92,7 @@ class Heads:
     was taken.
     """
 
-    def __init__(self, parts: dict[str, HeadHeld]) -> None:
+    def __init__(self, parts: dict[str, Head]) -> None:
         self._parts = parts
         self._due: queue.Queue[tuple[Message, threading.Event]] = queue.Queue()
         self._closed = threading.Event()
@@ -129,7 +104,7 @@ class Heads:
         for thread in self._threads:
             thread.start()
 
-    def _wait_at(self, part: HeadHeld) -> None:
+    def _wait_at(self, part: Head) -> None:
         try:
             while not self._closed.is_set():
                 message = part.receive(LOOK_SECONDS)

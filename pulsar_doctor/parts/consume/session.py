@@ -22,11 +22,9 @@ from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.diagnosis.weighing import CauseLimits, diagnose_wire
 from pulsar_doctor.ledger.consumers import Consumer, Subscription
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.parts.consume.engines import Engine, Message, Plan
-from pulsar_doctor.parts.consume.planning import PULSAR_CLIENT, WIRE
+from pulsar_doctor.parts.consume.engines import PULSAR_CLIENT, WIRE, Engine, Message, Plan
 from pulsar_doctor.parts.consume.tallies import (
     AckCommands,
-    AckTotals,
     Handed,
     RunTotals,
     delay_totals,
@@ -67,7 +65,7 @@ class Session(Watcher):
     workers: list[Worker] = field(default_factory=list)
     batch_refused: str | None = None  # who stopped at a batch that its zero queue met
     handed_out: Handed = field(default_factory=Handed)  # what a receiver delay costs
-    say: Callable[[str], None] = lambda text: None
+    say: Callable[[str], object] = lambda text: None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -150,14 +148,14 @@ class Session(Watcher):
     def totals(self, plans: Sequence[Plan]) -> RunTotals:
         """What the run adds up to, as of now."""
         workers = self.workers
-        acks = AckTotals(
+        seen = deepcopy(self.handed_out.all)
+        return RunTotals(
             sum(worker.acknowledged for worker in workers),
             sum(worker.refused for worker in workers),
             sum(worker.corrupt for worker in workers),
             replace(self.acks),
+            delay_totals(plans[0], len(plans), seen, own_queue=self.own_queue),
         )
-        seen = deepcopy(self.handed_out.all)
-        return RunTotals(acks, delay_totals(plans[0], len(plans), seen, own_queue=self.own_queue))
 
     def subscriptions(self) -> list[Subscription]:
         """What there is to judge, as of now: silence up to this moment counts."""

@@ -93,16 +93,6 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class AckTotals:
-    """What the application requested, in messages, beside what went over the wire."""
-
-    acknowledged: int
-    refused: int
-    corrupt: int
-    wire: AckCommands
-
-
-@dataclass(frozen=True, slots=True)
 class DelayTotals:
     """How late messages were handed out, and what was expected. Rates: messages per second."""
 
@@ -117,10 +107,13 @@ class DelayTotals:
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """Totals of all consumers of one run."""
+    """What the applications of one run requested, in messages, beside what went over the wire."""
 
-    acks: AckTotals
-    delay: DelayTotals | None  # None: without a receiver delay
+    acknowledged: int
+    refused: int
+    corrupt: int
+    wire: AckCommands
+    delay: DelayTotals | None = None  # None: without a receiver delay
 
 
 def delay_totals(

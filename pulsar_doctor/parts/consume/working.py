@@ -18,7 +18,7 @@ from pulsar_doctor.parts.consume.engines import (
     Plan,
     is_partitioned,
 )
-from pulsar_doctor.parts.consume.holding import CountedDeliveries, HeadHeld, Heads, now_ms
+from pulsar_doctor.parts.consume.holding import Head, Heads, now_ms
 
 RECEIVE_SECONDS = 0.2  # how long a worker waits before it checks whether to stop
 JOIN_SECONDS = 15
@@ -88,17 +88,15 @@ class Worker:
 
     def start(self, engine: Engine) -> None:
         """Subscribes, then works in the background. Raises DoctorError where it is refused."""
-        if self._hold:
-            self._attached = self._holding(engine)
-        else:
-            self._attached = CountedDeliveries(engine.subscribe(self.plan), self._taken)
+        self._attached = self._subscribed(engine)
         self._thread.start()
 
-    def _holding(self, engine: Engine) -> Attached:
-        names = engine.partitions_of(self.plan.topic)
-        if not is_partitioned(self.plan.topic, names) or not self.plan.receiver_queue_size:
+    def _subscribed(self, engine: Engine) -> Attached:
+        apart = self._hold and self.plan.receiver_queue_size
+        names = engine.partitions_of(self.plan.topic) if apart else ()
+        if not is_partitioned(self.plan.topic, names):
             return self._head(engine, self.plan.topic)
-        heads: dict[str, HeadHeld] = {}
+        heads: dict[str, Head] = {}
         try:
             for name in names:
                 heads[name] = self._head(engine, name)
@@ -108,9 +106,9 @@ class Worker:
             raise
         return Heads(heads)
 
-    def _head(self, engine: Engine, topic: str) -> HeadHeld:
+    def _head(self, engine: Engine, topic: str) -> Head:
         plan = replace(self.plan, topic=topic)
-        return HeadHeld(CountedDeliveries(engine.subscribe(plan), self._taken), plan)
+        return Head(engine.subscribe(plan), self._taken, plan if self._hold else None)
 
     @property
     def working(self) -> bool:

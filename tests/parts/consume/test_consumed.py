@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pulsar_doctor.parts.consume.deferring import Lateness
 from pulsar_doctor.parts.consume.engines import Plan
 from pulsar_doctor.parts.consume.report import summary as consumed
 from pulsar_doctor.parts.consume.report.live import fitting
-from pulsar_doctor.parts.consume.tallies import AckCommands, AckTotals, RunTotals, delay_totals
+from pulsar_doctor.parts.consume.tallies import AckCommands, RunTotals, delay_totals
 from pulsar_doctor.trace.sealing import open_trace
 from tests.report.checkups import finding
 from tests.support.documented import trace
@@ -73,16 +74,16 @@ ACKS = {
 }
 
 
-def acknowledged() -> AckTotals:
+def acknowledged() -> RunTotals:
     wire = AckCommands(
         False, individual=7, individual_ids=16, cumulative=9, back=2, errors=4, returned=11,
         returned_all=1,
     )  # fmt: skip
-    return AckTotals(21, 13, 5, wire)
+    return RunTotals(21, 13, 5, wire)
 
 
-def nothing() -> AckTotals:
-    return AckTotals(0, 0, 0, AckCommands(False))
+def nothing() -> RunTotals:
+    return RunTotals(0, 0, 0, AckCommands(False))
 
 
 def told(totals: RunTotals) -> dict[str, Any]:
@@ -118,8 +119,8 @@ def test_the_whole_document(tmp_path: Path) -> None:
         list(timeline.living),
         [diagnosis],
         now_ns=timeline.now_ns,
-        totals=RunTotals(
-            acknowledged(), delay_totals(plan(5.0, 1.0), 2, deferred(), own_queue=True)
+        totals=replace(
+            acknowledged(), delay=delay_totals(plan(5.0, 1.0), 2, deferred(), own_queue=True)
         ),
     )
     assert json.loads(json.dumps(document)) == {
@@ -150,7 +151,7 @@ def test_the_whole_document(tmp_path: Path) -> None:
 
 
 def test_the_whole_of_what_acks_add_up_to() -> None:
-    totals = RunTotals(acknowledged(), None)
+    totals = acknowledged()
     assert told(totals)["acknowledgements"] == ACKS
     assert told(totals)["receiver_delay"] is None
     assert list(consumed.lines(totals)) == [
@@ -164,7 +165,7 @@ def test_the_whole_of_what_acks_add_up_to() -> None:
 
 def test_the_whole_of_what_is_told_of_a_receiver_delay() -> None:
     delay = delay_totals(plan(5.0, 1.0), 2, deferred(), own_queue=True)
-    totals = RunTotals(nothing(), delay)
+    totals = replace(nothing(), delay=delay)
     assert told(totals)["receiver_delay"] == DELAY
     assert list(consumed.lines(totals)) == [
         "receiver delay 1 s: 2 messages, 1 within 50 ms of their time, 99 % at most 1.99 s late, "
@@ -177,7 +178,7 @@ def test_the_whole_of_what_is_told_of_a_receiver_delay() -> None:
 
 def test_without_a_delay_nothing_is_told_of_one_and_without_a_limit_no_limit() -> None:
     assert delay_totals(plan(), 1, [], own_queue=True) is None
-    totals = RunTotals(nothing(), delay_totals(plan(5.0), 1, [], own_queue=True))
+    totals = replace(nothing(), delay=delay_totals(plan(5.0), 1, [], own_queue=True))
     assert told(totals)["receiver_delay"] == {
         **DELAY, "arrival_rate": None, "handing_rate": None, "lets_through": 100.0,
         "formula": "consumers / process time = 1 / 0.01 s", "lateness_grows": None,
@@ -187,7 +188,7 @@ def test_without_a_delay_nothing_is_told_of_one_and_without_a_limit_no_limit() -
 
 def test_what_falls_behind_says_by_how_much() -> None:
     slow = Plan("c", "t", "s", receiver_delay_seconds=(1.0,), process_seconds=0.02)
-    totals = RunTotals(nothing(), delay_totals(slow, 1, deferred(), own_queue=True))
+    totals = replace(nothing(), delay=delay_totals(slow, 1, deferred(), own_queue=True))
     assert list(consumed.lines(totals))[-1] == (
         "falls behind: 100 messages/s arrive, at most 50 go through (consumers / process time = "
         "1 / 0.02 s), so each second adds 500 ms; measured 0.7453/s"

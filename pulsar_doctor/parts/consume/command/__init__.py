@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._calls import (
     accepted,
     checks,
@@ -18,19 +16,13 @@ from pulsar_doctor.cli._calls import (
     outlives,
     say,
     settings,
+    talk,
 )
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.errors import DoctorError, needing
 from pulsar_doctor.parts.consume.command.ending import last_word, shortfall
-from pulsar_doctor.parts.consume.command.options import (
-    OWN_MESSAGES,
-    SECTIONS,
-    ConsumeRequest,
-    consumer_options,
-    delay_options,
-    work_options,
-)
+from pulsar_doctor.parts.consume.command.options import OWN_MESSAGES, SECTIONS, ConsumeRequest
 from pulsar_doctor.wording.addresses import bare
 from pulsar_doctor.wording.gate import stdout, tell, tell_json, warn
 
@@ -57,10 +49,6 @@ Examples:
 
 
 @click.command(cls=sectioned(SECTIONS), epilog=EPILOG)
-@click.argument("topic", required=False, shell_complete=_completing.topics)
-@consumer_options
-@work_options
-@delay_options
 @taking(ConsumeRequest)
 @connection_options
 def command(request: ConsumeRequest) -> int:
@@ -84,7 +72,7 @@ def command(request: ConsumeRequest) -> int:
     from dataclasses import replace
     from secrets import token_hex
 
-    from pulsar_doctor.parts.consume import planning
+    from pulsar_doctor.parts.consume.command import planning
 
     end_as_with_ctrl_c()
     planning.check(request)
@@ -129,7 +117,7 @@ def _consume(where: Settings, plans: list[Plan], request: ConsumeRequest) -> int
         ):
             behind.callback(_tidy, where, visit, left)
             lines.timeline = running.timeline
-            running.say = _say_from_threads()
+            running.say = talk()
             _attach(running, plans, request.count if request.topic is None else None)
             shown = request.count if request.output == "json" else None
             in_time = _watch(running, lines, request.timeout, shown)
@@ -219,10 +207,3 @@ def _hand(running: Session) -> Any:
     if sys.stdin.isatty():
         say("type how many permits to grant, such as 1 or 10, and Enter; Ctrl-D ends")
     return Hand(first, sys.stdin, running.say)
-
-
-def _say_from_threads() -> Callable[[str], None]:
-    """Like `say`, which knows of --quiet in the main thread only."""
-    if is_given("quiet"):
-        return lambda text: None
-    return warn

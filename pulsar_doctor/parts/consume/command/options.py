@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from pulsar_doctor.cli._commands import DependentOption
+from pulsar_doctor.cli import _completing
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
+    argument,
     option,
     output_option,
     set_option,
-    together,
     trace_option,
 )
 from pulsar_doctor.cli._types import DURATION, SHARE
-from pulsar_doctor.parts.consume.planning import RunRequest
+from pulsar_doctor.parts.consume.engines import PULSAR_CLIENT, WIRE
 
 if TYPE_CHECKING:
     from pulsar_doctor.diagnosis.status import AcceptUnknown
@@ -44,11 +44,83 @@ SECTIONS = {
 }  # fmt: skip
 
 
+def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:
+    return option(
+        name, type=click.Choice(choices), default=choices[0], show_default=True, help=help, **more
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumeRequest(RunRequest):
-    """One call, as it was typed: the settings of the consumers, and of the run."""
+class ConsumeRequest:
+    """One call, as it was typed: the consumers, what they do (see Behaviour), and the run."""
 
     # fmt: off
+    topic: str | None = argument(required=False, shell_complete=_completing.topics)
+    subscription: str | None = option(
+        "-s", "--subscription", metavar="SUB",
+        help="Use this subscription; it is created if missing, and stays. Default: a temporary "
+            "one.",
+    )
+    take_messages: bool = option(
+        "--take-messages", is_flag=True,
+        help="Attach to SUB although it is in use, and consume its messages.",
+    )
+    create: bool = option("--create", is_flag=True, help="Create TOPIC if it does not exist.")
+    type: Literal["exclusive", "shared", "failover", "key_shared"] = option(
+        "--type", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
+        default="shared", show_default=True, help="Subscription type.",
+    )
+    consumers: int = option(
+        "--consumers", metavar="K", type=click.IntRange(1, 1000), default=1, show_default=True,
+        help="How many consumers to attach.",
+    )
+    zero_queue: bool = option(
+        "--zero-queue", is_flag=True,
+        help="A receiver queue of 0: request a message at each receive.",
+    )
+    queue_size: int | None = option(  # None: not given
+        "--receiver-queue-size", metavar="N", type=click.IntRange(0, QUEUE_MOST),
+        help="Default 1000.",
+    )
+    engine: Literal["pulsar-client", "wire"] = _choice(
+        "--engine", "The library, or our own consumer on the wire, which has a zero queue on "
+        "partitioned topics and with batches too.", PULSAR_CLIENT, WIRE,
+    )
+    permits: Literal["auto", "manual"] = _choice(
+        "--permits", "Who grants permits; manual: numbers that you type, each a FLOW (--engine "
+        "wire).", "auto", "manual",
+    )
+    process_seconds: float | None = option(
+        "--process-time", type=DURATION, help="How long each message is worked on, such as 2s."
+    )
+    ack: Literal["individual", "cumulative", "none"] = _choice(
+        "--ack", "How messages are acknowledged.", "individual", "cumulative", "none"
+    )
+    ack_every: int = option(
+        "--ack-every", metavar="K", type=click.IntRange(min=1), default=1, show_default=True,
+        help="Acknowledge every K-th message of a consumer: with individual the others stay "
+        "unacknowledged, which makes holes; with cumulative they are covered.",
+    )
+    batch_index_acks: bool = option(
+        "--batch-index-acks", is_flag=True, help="Acknowledge single messages of a batch."
+    )
+    nack_share: float = option(
+        "--nack-rate", type=SHARE, default=0.0,
+        help="This share is negatively acknowledged: 5% is every 20th message of a consumer.",
+    )
+    nack_delay_seconds: float = option(
+        "--nack-delay", type=DURATION, default="1s", show_default=True, needs=("nack_share",),
+        help="Redeliver them after this time; on exclusive and failover subscriptions everything "
+            "unacknowledged is redelivered with them.",
+    )
+    receiver_delay_seconds: tuple[float, ...] = option(
+        "--receiver-delay", type=DURATION, multiple=True,
+        help="Deliver a message when it is this old; several values take turns by entry.",
+    )
+    delay_from: Literal["publish", "receipt"] = _choice(
+        "--delay-from", "From when on its age is counted.", "publish", "receipt",
+        needs=("receiver_delay_seconds",),
+    )
     count: int | None = option(
         "-n", "--count", metavar="COUNT", type=click.IntRange(min=1),
         help=f"End after so many messages; without TOPIC {OWN_MESSAGES}.",
@@ -61,80 +133,3 @@ class ConsumeRequest(RunRequest):
     accept_unknown: AcceptUnknown | None = accept_unknown_option()
     output: ConsumeOutput = output_option("table", "json", "jsonl")
     # fmt: on
-
-
-def _choice(name: str, help: str, *choices: str, **more: Any) -> Any:
-    return click.option(
-        name, type=click.Choice(choices), default=choices[0], show_default=True, help=help, **more
-    )
-
-
-consumer_options = together(
-    click.option(
-        "-s", "--subscription", metavar="SUB",
-        help="Use this subscription; it is created if missing, and stays. Default: a temporary "
-            "one.",
-    ),
-    click.option(
-        "--take-messages", is_flag=True,
-        help="Attach to SUB although it is in use, and consume its messages.",
-    ),
-    click.option("--create", is_flag=True, help="Create TOPIC if it does not exist."),
-    click.option(
-        "--type", type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
-        default="shared", show_default=True, help="Subscription type.",
-    ),
-    click.option(
-        "--consumers", metavar="K", type=click.IntRange(1, 1000), default=1, show_default=True,
-        help="How many consumers to attach.",
-    ),
-    click.option("--zero-queue", is_flag=True, help="A receiver queue of 0: request a message at "
-        "each receive."),
-    click.option(
-        "--receiver-queue-size", "queue_size", metavar="N", type=click.IntRange(0, QUEUE_MOST),
-        help="Default 1000.",
-    ),
-    _choice(
-        "--engine", "The library, or our own consumer on the wire, which has a zero queue on "
-        "partitioned topics and with batches too.", "pulsar-client", "wire",
-    ),
-    _choice(
-        "--permits", "Who grants permits; manual: numbers that you type, each a FLOW (--engine "
-        "wire).", "auto", "manual",
-    ),
-)  # fmt: skip
-work_options = together(
-    click.option(
-        "--process-time", "process_seconds", type=DURATION,
-        help="How long each message is worked on, such as 2s.",
-    ),
-    _choice("--ack", "How messages are acknowledged.", "individual", "cumulative", "none"),
-    click.option(
-        "--ack-every", metavar="K", type=click.IntRange(min=1), default=1, show_default=True,
-        help="Acknowledge every K-th message of a consumer: with individual the others stay "
-        "unacknowledged, which makes holes; with cumulative they are covered.",
-    ),
-    click.option(
-        "--batch-index-acks", is_flag=True, help="Acknowledge single messages of a batch."
-    ),
-    click.option(
-        "--nack-rate", "nack_share", type=SHARE, default=0.0,
-        help="This share is negatively acknowledged: 5% is every 20th message of a consumer.",
-    ),
-    click.option(
-        "--nack-delay", "nack_delay_seconds", type=DURATION, default="1s", show_default=True,
-        cls=DependentOption, needs=("nack_share",),
-        help="Redeliver them after this time; on exclusive and failover subscriptions everything "
-            "unacknowledged is redelivered with them.",
-    ),
-)  # fmt: skip
-delay_options = together(
-    click.option(
-        "--receiver-delay", "receiver_delay_seconds", type=DURATION, multiple=True,
-        help="Deliver a message when it is this old; several values take turns by entry.",
-    ),
-    _choice(
-        "--delay-from", "From when on its age is counted.", "publish", "receipt",
-        cls=DependentOption, needs=("receiver_delay_seconds",),
-    ),
-)  # fmt: skip

@@ -81,7 +81,7 @@ class Receipts:
 class Acknowledging:
     """The acknowledgements of one consumer id. epochs: hears what need not come again."""
 
-    def __init__(self, plan: Plan, number: int, epochs: Epochs[Entry], receipts: Receipts) -> None:
+    def __init__(self, plan: Plan, number: int, epochs: Epochs, receipts: Receipts) -> None:
         self.receipts = receipts
         self._plan = plan
         self._number = number

@@ -16,7 +16,6 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.parts.consume.deferring import due_ms
@@ -26,21 +25,22 @@ from pulsar_doctor.parts.consume.receiver.brokers import Brokers
 from pulsar_doctor.parts.consume.receiver.entries import Entry
 from pulsar_doctor.parts.consume.receiver.partition import Partition
 
-T = TypeVar("T")
+FIRST_PATIENCE_SECONDS = 15.0
+Queued = tuple["Held", int]  # and the permits that it gives back
 
 
-class Waiting(Generic[T]):
-    """Lives in the engine's loop."""
+class Waiting:
+    """Messages that are here, with the permits of each. Lives in the engine's loop."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._heap: list[tuple[float, int, T]] = []
+        self._heap: list[tuple[float, int, Queued]] = []
         self._numbers = itertools.count()
 
     def __bool__(self) -> bool:
         return bool(self._heap)
 
-    def put(self, what: T, published_ms: int, entry_id: int) -> None:
+    def put(self, what: Queued, published_ms: int, entry_id: int) -> None:
         due = 0.0
         if self._plan.receiver_delay_seconds:
             due = due_ms(self._plan, published_ms, entry_id, now_ms())
@@ -53,20 +53,17 @@ class Waiting(Generic[T]):
         due = self._heap[0][0]
         return 0.0 if not due else (due - now_ms()) / 1000
 
-    def take(self) -> T:
+    def take(self) -> Queued:
         return heapq.heappop(self._heap)[2]
 
-    def drop(self, wanted: Callable[[T], bool]) -> list[T]:
+    def drop(self, wanted: Callable[[Queued], bool]) -> list[Queued]:
         dropped = [item[2] for item in self._heap if wanted(item[2])]
         self._heap = [item for item in self._heap if not wanted(item[2])]
         heapq.heapify(self._heap)
         return dropped
 
-    def all(self) -> list[T]:
+    def all(self) -> list[Queued]:
         return [what for _, _, what in self._heap]
-
-
-FIRST_PATIENCE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class WireConsumer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.partitions: list[Partition] = []
-        self._waiting: Waiting[tuple[Held, int]] = Waiting(plan)
+        self._waiting = Waiting(plan)
         self._covering: list[Held] = []  # cumulative acks that wait for what is not due
         self._changed = asyncio.Event()
         self._failure: DoctorError | None = None

@@ -44,25 +44,15 @@ Changed in place; knows neither sockets nor time.
 from __future__ import annotations
 
 import heapq
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
-from pulsar_doctor.parts.consume.receiver.entries import Position
+from pulsar_doctor.parts.consume.receiver.entries import Entry, Position
 
 QUIET_SECONDS = 2.0  # the delay of a broker's rewind (a second) and a read
 REMEMBERED = 10_000  # positions, beside those of the receiver queue
 
 
-class Positioned(Protocol):
-    """An entry, or the chunks of one message, in order."""
-
-    @property
-    def positions(self) -> tuple[Position, ...]: ...
-
-
-E = TypeVar("E", bound=Positioned)
-
-
-class Epochs(Generic[E]):
+class Epochs:
     """What one consumer may deliver, over its incarnations."""
 
     def __init__(self, most: int) -> None:
@@ -78,8 +68,8 @@ class Epochs(Generic[E]):
 
     def stood_by(self) -> None:
         """Another consumer gets everything, or has got it."""
-        self._out: dict[Position, E] = {}  # handed out in this epoch
-        self._held: dict[Position, E] = {}  # under each of its positions
+        self._out: dict[Position, Entry] = {}  # handed out in this epoch
+        self._held: dict[Position, Entry] = {}  # under each of its positions
         self._order: list[Position] = []  # of what is held, as a heap, and of what was
         self._highest: Position = (-1, -1)  # that has come in this epoch
 
@@ -88,7 +78,7 @@ class Epochs(Generic[E]):
         """Whether anything waits to come again."""
         return bool(self._held)
 
-    def arrived(self, entry: E, epoch: int) -> list[E]:
+    def arrived(self, entry: Entry, epoch: int) -> list[Entry]:
         """What is to be handed out now, in order; without `entry`: that is not, or not yet."""
         [position] = entry.positions
         if position <= self._covered or position in self._acknowledged or position in self._out:
@@ -98,7 +88,7 @@ class Epochs(Generic[E]):
         self._hold(position, entry)
         return self._release(self._highest)  # what has been passed already
 
-    def _came(self, position: Position, entry: E) -> list[E]:
+    def _came(self, position: Position, entry: Entry) -> list[Entry]:
         self._highest = max(self._highest, position)
         due = self._release(position)
         held = self._held.get(position)
@@ -107,7 +97,7 @@ class Epochs(Generic[E]):
         self._held.pop(position, None)
         return [*due, *self._handed_out(entry)]
 
-    def again(self) -> list[E]:
+    def again(self) -> list[Entry]:
         """REDELIVER: from here on another epoch counts. What is held now, in no order."""
         self.number += 1
         held = self._held | self._out
@@ -117,7 +107,7 @@ class Epochs(Generic[E]):
                 self._hold(position, held[position])
         return list(self._held.values())
 
-    def joined(self, whole: E) -> None:
+    def joined(self, whole: Entry) -> None:
         """Chunks that were handed out one by one have become a message."""
         for position in whole.positions:
             if position in self._out:
@@ -139,18 +129,18 @@ class Epochs(Generic[E]):
             while known and (first := next(iter(known))) <= self._covered:
                 del known[first]
 
-    def overdue(self) -> list[E]:
+    def overdue(self) -> list[Entry]:
         """Every message that is held, in order, to be handed out."""
         return self._release((1 << 64, 0))
 
-    def _hold(self, position: Position, entry: E) -> None:
+    def _hold(self, position: Position, entry: Entry) -> None:
         if position not in self._held:  # the one before knows what of it is acknowledged
             self._held[position] = entry
             heapq.heappush(self._order, position)
             _forget(self._held, self._most)
 
-    def _release(self, before: Position) -> list[E]:
-        due: list[E] = []
+    def _release(self, before: Position) -> list[Entry]:
+        due: list[Entry] = []
         while self._order and self._order[0] < before:
             position = heapq.heappop(self._order)
             held = self._held.get(position)
@@ -158,12 +148,12 @@ class Epochs(Generic[E]):
                 due += self._release_one(held)
         return due
 
-    def _release_one(self, held: E) -> list[E]:
+    def _release_one(self, held: Entry) -> list[Entry]:
         for position in held.positions:
             self._held.pop(position, None)
         return self._handed_out(held) if held.positions[-1] > self._covered else []
 
-    def _handed_out(self, entry: E) -> list[E]:
+    def _handed_out(self, entry: Entry) -> list[Entry]:
         self._out.update(dict.fromkeys(entry.positions, entry))
         _forget(self._out, self._most)
         return [entry]

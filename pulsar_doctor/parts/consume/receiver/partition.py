@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from pulsar_doctor.errors import DoctorError
+from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.parts.consume.engines import SHARING, Plan
 from pulsar_doctor.parts.consume.receiver import entries
 from pulsar_doctor.parts.consume.receiver import spoken_pb2 as spoken
@@ -58,8 +58,7 @@ class Partition:
 
     def __init__(self, plan: Plan, topic: str, number: int, brokers: Brokers, queue: Queue) -> None:
         self.topic = topic
-        found = re.search(r"-partition-([0-9]{1,9})\Z", topic)
-        self.index = int(found[1]) if found else None
+        self.index = split_partition(topic)[1]
         self.active: bool | None = None  # None: not reported
         self.at_end = False
         self.incarnation = 0
@@ -68,7 +67,7 @@ class Partition:
         self._brokers = brokers
         self._queue = queue
         self._last: Position | None = None
-        self._epochs: Epochs[Entry] = Epochs(REMEMBERED + plan.receiver_queue_size)
+        self._epochs: Epochs = Epochs(REMEMBERED + plan.receiver_queue_size)
         self._stirred_at = 0.0  # the last MESSAGE or FLOW, in the loop's time
         self._looking: asyncio.TimerHandle | None = None
         self._begin()

@@ -8,7 +8,7 @@ from typing import Any
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.parts.consume.deferring import ON_TIME_MS, Lateness
-from pulsar_doctor.parts.consume.tallies import AckTotals, DelayTotals, RunTotals
+from pulsar_doctor.parts.consume.tallies import DelayTotals, RunTotals
 from pulsar_doctor.report.stall_check.document import finding_json, without_permits_json
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
@@ -36,7 +36,7 @@ def document(
         "topic": topic,
         "subscription": subscription,
         "consumers": [_consumer(consumer, diagnoses, now_ns) for consumer in consumers],
-        "acknowledgements": _acknowledgements(totals.acks),
+        "acknowledgements": _acknowledgements(totals),
         "receiver_delay": _receiver_delay(totals.delay),
     }
 
@@ -64,7 +64,7 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis], now_ns: int) -
     }
 
 
-def _acknowledgements(acks: AckTotals) -> dict[str, Any]:
+def _acknowledgements(acks: RunTotals) -> dict[str, Any]:
     wire = acks.wire
     return {
         "acknowledge_calls": acks.acknowledged,
@@ -113,12 +113,12 @@ def _lateness(late: Lateness, totals: DelayTotals) -> dict[str, Any]:
 
 def lines(totals: RunTotals) -> Iterator[str]:
     """A line for each thing that there is to say."""
-    yield from _ack_lines(totals.acks)
+    yield from _ack_lines(totals)
     if totals.delay is not None:
         yield from _delay_lines(totals.delay)
 
 
-def _ack_lines(acks: AckTotals) -> Iterator[str]:
+def _ack_lines(acks: RunTotals) -> Iterator[str]:
     calls, wire = acks.acknowledged, acks.wire
     if wire.cumulative:
         order = (

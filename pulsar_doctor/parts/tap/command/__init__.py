@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulsar_doctor.cli._calls import accepted, checks, connected, is_given
+from pulsar_doctor.cli._calls import accepted, checks, connected, is_given, talk
 from pulsar_doctor.cli._commands import sectioned
 from pulsar_doctor.cli._options import connection_options, taking
 from pulsar_doctor.errors import DoctorError, InputError, TraceError
@@ -226,8 +226,7 @@ def _screen(request: TapRequest) -> Screen:
     from pulsar_doctor.parts.tap.report.screens import JsonLines
 
     if request.output == "jsonl":
-        quiet = is_given("quiet")
-        return JsonLines(stdout(), lambda text: None if quiet else warn(text), warn)
+        return JsonLines(stdout(), talk(), warn)
     if request.output != "table":
         return lines_on(stderr())
     return screen_of(stderr() if request.cmd else None)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from pulsar_doctor.cli._calls import is_given
+from pulsar_doctor.cli._calls import is_given, talk
 from pulsar_doctor.wording.gate import stdout, warn
 
 if TYPE_CHECKING:
     from pulsar_doctor.parts.tap.events import Screen
 
 
-def _talk() -> Callable[[str], object]:
-    """From any thread: click's context belongs to one."""
-    return (lambda text: None) if is_given("quiet") else warn
-
-
 def lines_on(out: TextIO) -> Screen:
     """Everything as lines on one stream."""
     from pulsar_doctor.parts.tap.report.screens import Lines
 
-    return Lines(out, out, _talk(), warn)
+    return Lines(out, out, talk(), warn)
 
 
 def screen_of(changes: TextIO | None = None) -> Screen:
@@ -32,5 +26,5 @@ def screen_of(changes: TextIO | None = None) -> Screen:
 
     console = console_on(stdout())
     if console.is_terminal and not console.is_dumb_terminal and changes is None:
-        return Terminal(console, _talk(), warn, quiet=is_given("quiet"))
-    return Lines(stdout(), changes or stdout(), _talk(), warn)
+        return Terminal(console, talk(), warn, quiet=is_given("quiet"))
+    return Lines(stdout(), changes or stdout(), talk(), warn)

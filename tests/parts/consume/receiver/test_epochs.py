@@ -51,9 +51,9 @@ def ids(due: list[Piece]) -> list[int]:
     return [each.positions[-1][1] for each in due]
 
 
-def epochs_after(*entry_ids: int, most: int = 100) -> Epochs[Piece]:
+def epochs_after(*entry_ids: int, most: int = 100) -> Epochs:
     """These have been handed out and everything has been asked for again."""
-    epochs: Epochs[Piece] = Epochs(most)
+    epochs = Epochs(most)
     for entry_id in entry_ids:
         assert ids(epochs.arrived(piece(entry_id), 0)) == [entry_id]
     epochs.again()
@@ -117,14 +117,14 @@ def test_another_incarnation_or_another_active_consumer_ends_the_hold():
 
 
 def test_what_another_active_consumer_may_have_had_comes_again_in_the_same_epoch():
-    epochs: Epochs[Piece] = Epochs(100)
+    epochs = Epochs(100)
     assert ids(epochs.arrived(piece(1), 0)) == [1]
     epochs.stood_by()
     assert ids(epochs.arrived(piece(1), 0)) == [1]
 
 
 def test_a_message_of_chunks_comes_as_a_whole():
-    epochs: Epochs[Piece] = Epochs(100)
+    epochs = Epochs(100)
     first, whole = piece(1), piece(2)
     epochs.arrived(first, 0)
     epochs.arrived(whole, 0)
@@ -202,7 +202,7 @@ class Lives:
 
     def __init__(self, entries: int, queue: int) -> None:
         self.broker = Broker(entries, permits=queue)
-        self.epochs: Epochs[Piece] = Epochs(1000)
+        self.epochs = Epochs(1000)
         self.queue: list[Piece] = []
         self.working: list[Piece] = []  # taken, neither acknowledged nor refused
         self.handed_out: Counter[tuple[int, int]] = Counter()  # epoch, entry

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.parts.consume.engines import SHARING, Behaviour, Plan
+from pulsar_doctor.parts.consume.engines import SHARING, WIRE, Behaviour, Plan
 
-PULSAR_CLIENT, WIRE = "pulsar-client", "wire"
+if TYPE_CHECKING:
+    from pulsar_doctor.parts.consume.command.options import ConsumeRequest
+
 DEFAULT_QUEUE = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest(Behaviour):
-    """What the user wants of all consumers together."""
-
-    topic: str | None
-    subscription: str | None
-    take_messages: bool
-    create: bool
-    consumers: int
-    zero_queue: bool
-    queue_size: int | None  # None: not given
-    engine: Literal["pulsar-client", "wire"]
-
-
-def check(run: RunRequest) -> None:
+def check(run: ConsumeRequest) -> None:
     """Raises InputError for the first options that do not go together."""
     for wrong, sentence in _wrong(run):
         if wrong:
             raise InputError(sentence)
 
 
-def _wrong(run: RunRequest) -> Iterator[tuple[bool, str]]:
+def _wrong(run: ConsumeRequest) -> Iterator[tuple[bool, str]]:
     sized = run.queue_size is not None
     zero = run.zero_queue or run.queue_size == 0
     type_, ack = run.type, run.ack
@@ -68,7 +56,7 @@ def _wrong(run: RunRequest) -> Iterator[tuple[bool, str]]:
     )
 
 
-def _wrong_visit(run: RunRequest) -> Iterator[tuple[bool, str]]:
+def _wrong_visit(run: ConsumeRequest) -> Iterator[tuple[bool, str]]:
     yield (
         run.take_messages and (run.topic is None or run.subscription is None),
         "--take-messages takes those of a subscription: name it, TOPIC -s SUB",
@@ -76,7 +64,7 @@ def _wrong_visit(run: RunRequest) -> Iterator[tuple[bool, str]]:
     yield run.create and run.topic is None, "--create needs a TOPIC: the one to be created"
 
 
-def _wrong_acks(run: RunRequest) -> Iterator[tuple[bool, str]]:
+def _wrong_acks(run: ConsumeRequest) -> Iterator[tuple[bool, str]]:
     share, ack = run.nack_share, run.ack
     yield (
         run.ack_every > 1 and ack == "none",
@@ -89,7 +77,7 @@ def _wrong_acks(run: RunRequest) -> Iterator[tuple[bool, str]]:
     )
 
 
-def plans(topic: str, subscription: str, run: RunRequest) -> list[Plan]:
+def plans(topic: str, subscription: str, run: ConsumeRequest) -> list[Plan]:
     """One for each consumer."""
     size = DEFAULT_QUEUE if run.queue_size is None else run.queue_size
     work = {each.name: getattr(run, each.name) for each in fields(Behaviour)}
