@@ -1,13 +1,17 @@
-"""Passes on the stderr of the tap's processes without disturbing the screen.
+"""Starts the processes of a tap, and passes on their stderr without disturbing the screen.
 
 It says a few sentences in its life, fewer than a pipe holds: it never waits for us.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+from pulsar_doctor.broker.settings import for_own_processes
 
 LAST_SECONDS = 2.0
 
@@ -30,3 +34,26 @@ class Hearing:
         with self._process.stderr as lines:
             for line in lines:
                 self._say(line.decode(errors="replace").rstrip())
+
+
+def started(
+    module: str,
+    *arguments: str,
+    say: Callable[[str], object] | None,
+    pass_fds: Collection[int] = (),
+) -> tuple[subprocess.Popen[bytes], Hearing | None]:
+    """A process of ours with pipes, and who hears it. say: as Hearing has it; None: on our stderr.
+
+    It has a session of its own, and nothing of our environment but what Python needs.
+    """
+    process = subprocess.Popen(
+        # -P: whatever lies in the current folder is no part of it.
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if say else None,
+        env=for_own_processes(os.environ),
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+    return process, Hearing(process, say) if say else None

@@ -13,20 +13,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pulsar_doctor.broker.settings import for_own_processes
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.parts.tap.events import Answering, now_us
-from pulsar_doctor.parts.tap.hearing import Hearing
+from pulsar_doctor.parts.tap.hearing import started
 from pulsar_doctor.parts.tap.observer.events import (
     ASKS,
     EVENTS,
@@ -253,27 +249,12 @@ class _Process:
         events: queue.Queue[ObserverEvent | Strange],
         say: Callable[[str], object],
     ) -> None:
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "pulsar_doctor.parts.tap.observer",
-            str(trace_dir),
-            "--tell",
-        ]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=for_own_processes(os.environ),
-            start_new_session=True,
-        )
+        module, arguments = "pulsar_doctor.parts.tap.observer", (str(trace_dir), "--tell")
+        self._process, self._hearing = started(module, *arguments, say=say)
         self.pid = self._process.pid
         self.heard_at = time.monotonic()  # when it sent something; at first, when it began
         self.has_answered = False
         self.is_pinged = False  # by us, since it last sent something
-        self._hearing = Hearing(self._process, say)
         self._events = events
         self._lines: queue.Queue[bytes | None] = queue.Queue(LINES_MOST)
         self._reader = threading.Thread(target=self._read, daemon=True, name="observer-out")
@@ -298,7 +279,8 @@ class _Process:
         if self._process.poll() is None:
             self._process.kill()
         code = self._process.wait()
-        self._hearing.finish()
+        if self._hearing is not None:
+            self._hearing.finish()
         return code
 
     def _read(self) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -17,10 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pulsar_doctor.broker.settings import Settings, for_own_processes
+from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError, MissingExtra
 from pulsar_doctor.parts.tap.broker_settings import asking
-from pulsar_doctor.parts.tap.hearing import Hearing
+from pulsar_doctor.parts.tap.hearing import Hearing, started
 from pulsar_doctor.parts.tap.options import RelayOptions
 from pulsar_doctor.parts.tap.relay.events import (
     ANSWERS,
@@ -329,17 +328,8 @@ def require_extra() -> None:
 
 def start(config: Config, say: Callable[[str], object] | None) -> Started:
     """The relay's process and where it listens; DoctorError where it does not come up."""
-    # -P: whatever lies in the current folder is no part of the relay.
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pulsar_doctor.parts.tap.relay"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if say else None,
-        env=for_own_processes(os.environ),
-        start_new_session=True,
-        pass_fds=[fd for fd in (config.lock_fd, config.tally_fd) if fd is not None],
-    )
-    hearing = Hearing(process, say) if say else None
+    fds = [fd for fd in (config.lock_fd, config.tally_fd) if fd is not None]
+    process, hearing = started("pulsar_doctor.parts.tap.relay", say=say, pass_fds=fds)
     assert process.stdin is not None
     assert process.stdout is not None
     line = b""

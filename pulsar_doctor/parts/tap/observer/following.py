@@ -10,7 +10,6 @@ Ctrl-C reaches the relay too, which ends, so it is not heeded here; SIGTERM ends
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.observer.channel import Channel
 from pulsar_doctor.parts.tap.observer.events import ASKS, Begin
 from pulsar_doctor.parts.tap.observer.telling import Teller
+from pulsar_doctor.parts.tap.relay.lines import first_line
 from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wording.gate import complain
@@ -65,10 +65,7 @@ def _wait_for_relay(trace_dir: Path) -> None:
 
 def _teller() -> Teller:
     """The first line of stdin says how to work; what follows is read as it comes."""
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    begin = ASKS.of_line(line)
+    begin = ASKS.of_line(first_line())
     return Teller(Channel(0, 1), begin if isinstance(begin, Begin) else Begin())
 
 

@@ -47,7 +47,7 @@ from pulsar_doctor.parts.tap.relay.events import (
 )
 from pulsar_doctor.parts.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.parts.tap.relay.journal_file import JournalFile, moment
-from pulsar_doctor.parts.tap.relay.lines import Strange
+from pulsar_doctor.parts.tap.relay.lines import Strange, first_line
 from pulsar_doctor.parts.tap.relay.migrations import Listeners
 from pulsar_doctor.parts.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.tap.relay.targets import Targets
@@ -190,8 +190,7 @@ async def serve(config: Config) -> None:
         most = config.max_connections or CONNECTIONS_MOST
         connections = Connections(
             journal,
-            migrate=listeners.migrate,
-            stand_ins=listeners,
+            places=listeners,
             say=LineTeller(),
             most=most,
             generation=config.generation,
@@ -280,21 +279,10 @@ async def _tick(journal: JournalFile, alone: asyncio.Event) -> None:
             alone.set()
 
 
-def _first_line() -> bytes:
-    """The first line of stdin and not a byte more: what follows is for the event loop."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
-            break
-        line += byte
-    return line
-
-
 def main() -> int:
     """The process: config on stdin, address or error on stdout."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started us
-    line = _first_line()
+    line = first_line()
     if not line:
         return 0
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, cast
 
 from pulsar_doctor.errors import DoctorError
@@ -116,13 +116,29 @@ class RelayedConnection:
         while self.talk.errands:
             errand = self.talk.errands.pop(0)
             try:
-                ERRANDS[type(errand)](self, errand)
+                self._run(errand)
             except Exception as error:  # a mistake of ours
                 self.all.say(f"something could not be done for a client: {type(error).__name__}")
 
-    def _dial(self, errand: Dial) -> None:
-        self.client.wait_for(ITS_BROKER)
-        self._start(self._dialled(errand.broker))
+    def _run(self, errand: Errand) -> None:
+        match errand:
+            case Dial(broker):
+                self.client.wait_for(ITS_BROKER)
+                self._start(self._dialled(broker))
+            case Name(broker, behind=True):
+                self.dialler.targets.name_behind(broker)
+            case Name(broker):
+                self.dialler.targets.name(broker)
+            case Follow():
+                self._start(self._followed(errand))
+            case SayAloud(sentence):
+                self.all.say(sentence)
+            case Pass(data, direction):
+                self._towards(direction).write(data)
+            case EndBoth(direction):
+                self._towards(direction).write_end()
+            case Close(reset):
+                self._close(reset=reset)
 
     async def _dialled(self, target: Address | None) -> None:
         try:
@@ -137,9 +153,6 @@ class RelayedConnection:
             self.talk.unreachable(_in_words(error), moment(), of_tls=of_tls)
         self.run_errands()
 
-    def _follow(self, errand: Follow) -> None:
-        self._start(self._followed(errand))
-
     async def _followed(self, errand: Follow) -> None:
         try:
             async with self.all.following:
@@ -150,43 +163,26 @@ class RelayedConnection:
             self.talk.followed(answer, moment())
         self.run_errands()
 
-    def _name(self, errand: Name) -> None:
-        if errand.behind:
-            self.dialler.targets.name_behind(errand.broker)
-        else:
-            self.dialler.targets.name(errand.broker)
-
-    def _say(self, errand: SayAloud) -> None:
-        self.all.say(errand.sentence)
-
-    def _pass(self, errand: Pass) -> None:
-        self._towards(errand.direction).write(errand.data)
-
-    def _end(self, errand: EndBoth) -> None:
-        self._towards(errand.direction).write_end()
-
-    def _close(self, errand: Close) -> None:
+    def _close(self, *, reset: bool) -> None:
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
         for side in (self.client, self.broker):
-            side.end(reset=errand.reset)
+            side.end(reset=reset)
 
     def _towards(self, direction: int) -> Side:
         return self.broker if direction == TO_BROKER else self.client
 
     def _migrate(self, brokers: tuple[Address, ...]) -> Address | None:
-        if self.all.migrate is None:
-            return None
-        return self.all.migrate(brokers, self.client.transport, self.dialler)
+        places, client = self.all.places, self.client.transport
+        return places.migrate(brokers, client, self.dialler) if places else None
 
     def _stand_in(self, way: Way) -> Address | None:
-        if self.all.stand_ins is None:
-            return None
-        return self.all.stand_ins.stand_in(way, self.client.transport, self.dialler)
+        places, client = self.all.places, self.client.transport
+        return places.stand_in(way, client, self.dialler) if places else None
 
     def _way_to(self, broker: Address) -> Way:
-        way = self.all.stand_ins and self.all.stand_ins.way_of(broker)
+        way = self.all.places and self.all.places.way_of(broker)
         return way or self.dialler.targets.way_to(broker)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -198,17 +194,6 @@ class RelayedConnection:
 def _in_words(error: Exception) -> str:
     """Others than a DoctorError would be a mistake of ours."""
     return str(error) if isinstance(error, DoctorError) else type(error).__name__
-
-
-ERRANDS: dict[type[Errand], Callable[[RelayedConnection, Any], None]] = {
-    Dial: RelayedConnection._dial,
-    Name: RelayedConnection._name,
-    Follow: RelayedConnection._follow,
-    SayAloud: RelayedConnection._say,
-    Pass: RelayedConnection._pass,
-    EndBoth: RelayedConnection._end,
-    Close: RelayedConnection._close,
-}
 
 
 async def follow(following: Following, dialler: Dialler) -> Any:

@@ -28,19 +28,19 @@ CLOSE_POLL_SECONDS = 0.01
 FOLLOWED_AT_ONCE = 64  # connections of our own, of the whole relay
 CONNECTIONS_MOST = 10_000
 
-# Where a client finds the cluster that its topic has moved to: an address of the tap.
-MigrateConnection = Callable[
-    [tuple[Address, ...], asyncio.BaseTransport | None, Dialler], Address | None
-]
 
+class Places(Protocol):
+    """Addresses of the tap that stand for others; None where there is none."""
 
-class StandIns(Protocol):
-    """Addresses of the tap that stand for brokers."""
+    def migrate(
+        self, brokers: tuple[Address, ...], client: asyncio.BaseTransport | None, before: Dialler
+    ) -> Address | None:
+        """One for the cluster that a topic has moved to, where this client can reach it."""
 
     def stand_in(
         self, way: Way, client: asyncio.BaseTransport | None, dialler: Dialler
     ) -> Address | None:
-        """One for this broker, where this client can reach it; None where there is none."""
+        """One for this broker, where this client can reach it."""
 
     def way_of(self, address: Address) -> Way | None:
         """The broker that this address represents."""
@@ -53,8 +53,7 @@ class Connections:
         self,
         journal: JournalFile,
         *,
-        migrate: MigrateConnection | None = None,
-        stand_ins: StandIns | None = None,
+        places: Places | None = None,
         say: Callable[[str], None] = lambda sentence: None,
         most: int = CONNECTIONS_MOST,
         generation: int = 0,
@@ -63,8 +62,7 @@ class Connections:
         self.counters = RelayCounters()
         self.open: set[Side] = set()
         self.following = asyncio.Semaphore(FOLLOWED_AT_ONCE)
-        self.migrate = migrate
-        self.stand_ins = stand_ins
+        self.places = places
         self.say = say  # a sentence, to whoever runs the tap
         self._most = most
         self.mask = Mask(os.urandom(16))

@@ -179,7 +179,7 @@ class Decisions:
         address = self._migrate(brokers)
         if address is None:
             return original
-        rewrites.migrated_to(migrated, address)
+        rewrites.stand_for(migrated, address)
         return rewrites.reframed(command, frame, original)
 
 

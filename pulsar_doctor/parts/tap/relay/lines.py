@@ -10,6 +10,7 @@ value of its own, `Strange`.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,14 @@ from typing import Any, Generic, TypeVar
 from pulsar_doctor.wording.typed_json import Misread, form_of, of_json, to_json
 
 Value = TypeVar("Value")
+
+
+def first_line() -> bytes:
+    """The first line of stdin and not a byte more: what follows is read as it comes."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+        line += byte
+    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,14 @@ STAND_INS_MOST = 256
 NAMES_MOST = 4096  # of stand-ins: clients may call the tap by several
 HANDSHAKE_SECONDS = 10.0
 BACKLOG = 1024
+MANY_CLUSTERS = (
+    f"more than {LISTENERS_MOST} clusters that topics moved to: clients of the next ones go past "
+    "the tap"
+)
+MANY_BROKERS = (
+    f"more than {STAND_INS_MOST} brokers: a client that does not name the broker it wants "
+    "(proxy_through_service_url) goes past the tap to the next ones"
+)
 
 ListenerKey = tuple[str, tuple[Address, ...]]  # where it listens, and for which cluster
 
@@ -80,23 +88,14 @@ class Listeners:
         client: whoever gets it; it is reached where it has reached the tap. before: how the cluster
         is dialled that named the new one.
         """
-        name = client.get_extra_info("sockname") if client is not None else None
-        if not name:
+        if not (name := _own_name(client)):
             return None
         known = self._migrated.get((name[0], brokers))
         if known is not None:
             self._clusters[brokers].targets.name_service()
             return _as_called(known, client)
-        if len(self._migrated) >= LISTENERS_MOST:
-            self.connections.say(
-                f"more than {LISTENERS_MOST} clusters that topics moved to: clients of the next "
-                "ones go past the tap"
-            )
-            return None
-        try:
-            sock = _bound(name)
-        except OSError as error:
-            self.connections.say(f"cannot listen for a migrated topic: {error.strerror}")
+        full = MANY_CLUSTERS if len(self._migrated) >= LISTENERS_MOST else ""
+        if (sock := self._socket(name, full, "for a migrated topic")) is None:
             return None
         if brokers not in self._clusters:
             targets = Targets(brokers, migrated_from=before.targets)
@@ -112,26 +111,28 @@ class Listeners:
 
         client: whoever gets it; it is reached where it has reached the tap.
         """
-        name = client.get_extra_info("sockname") if client is not None else None
-        if not name:
+        if not (name := _own_name(client)):
             return None
         known = self._stand_ins.get((name[0], dialler, way))
         if known is not None:
             return self._called(known, way, client)
-        if len(self._stand_ins) >= STAND_INS_MOST:
-            self.connections.say(
-                f"more than {STAND_INS_MOST} brokers: a client that does not name the broker it "
-                "wants (proxy_through_service_url) goes past the tap to the next ones"
-            )
-            return None
-        try:
-            sock = _bound(name)
-        except OSError as error:
-            self.connections.say(f"cannot listen in the place of a broker: {error.strerror}")
+        full = MANY_BROKERS if len(self._stand_ins) >= STAND_INS_MOST else ""
+        if (sock := self._socket(name, full, "in the place of a broker")) is None:
             return None
         address = self._by_name(self._begin(dialler, way, sock))
         self._stand_ins[name[0], dialler, way] = address
         return self._called(address, way, client)
+
+    def _socket(self, name: tuple[Any, ...], full: str, what: str) -> socket.socket | None:
+        """One that listens; None, and a sentence, where there are enough or none can be had."""
+        why = full
+        try:
+            if not full:
+                return _bound(name)
+        except OSError as error:
+            why = f"cannot listen {what}: {error.strerror}"
+        self.connections.say(why)
+        return None
 
     def _called(self, address: Address, way: Way, client: asyncio.BaseTransport | None) -> Address:
         called = _as_called(address, client)
@@ -176,6 +177,11 @@ def _as_called(address: Address, client: asyncio.BaseTransport | None) -> Addres
     """This address, by the host name that the client gave in TLS: the certificate is for that."""
     host = tls.requested_host(client)
     return (host, address[1]) if host else address
+
+
+def _own_name(client: asyncio.BaseTransport | None) -> Any:
+    """Where a client has reached the tap; None: it is gone."""
+    return client.get_extra_info("sockname") if client is not None else None
 
 
 def _bound(name: tuple[Any, ...]) -> socket.socket:

@@ -123,10 +123,10 @@ def behind_proxy(answer: Any) -> Address | None:
     return broker_of(answer, tls=False) or broker_of(answer, tls=True)
 
 
-def stand_for(answer: Any, stand_in: Address) -> None:
-    """Changes a LOOKUP_RESPONSE so that it names an address of the tap for the broker."""
-    answer.broker_service_url = f"pulsar://{shown(stand_in)}"
-    answer.broker_service_url_tls = f"pulsar+ssl://{shown(stand_in)}"
+def stand_for(command: Any, stand_in: Address) -> None:
+    """Has a LOOKUP_RESPONSE or TOPIC_MIGRATED name an address of the tap for the broker."""
+    command.broker_service_url = f"pulsar://{shown(stand_in)}"
+    command.broker_service_url_tls = f"pulsar+ssl://{shown(stand_in)}"
 
 
 def not_ready(request_id: int, why: str) -> Any:
@@ -148,9 +148,3 @@ def without_broker(frame: Frame, original: bytes, *, tls: bool) -> tuple[bytes, 
     for name in named:
         closing.ClearField(name)
     return reframed(command, frame, original), broker
-
-
-def migrated_to(migrated: Any, address: Address) -> None:
-    """Changes a TOPIC_MIGRATED so that it names an address of the tap."""
-    migrated.broker_service_url = f"pulsar://{shown(address)}"
-    migrated.broker_service_url_tls = f"pulsar+ssl://{shown(address)}"

@@ -145,7 +145,7 @@ async def relay(folder: Path, broker: Any, **tls: Any) -> AsyncIterator[tuple[Co
         server = await asyncio.start_server(broker, "127.0.0.1", 0, ssl=tls.get("serving"))
         place = server.sockets[0].getsockname()
         listeners = Listeners(tls.get("listening"))
-        connections = Connections(journal, migrate=listeners.migrate)
+        connections = Connections(journal, places=listeners)
         listeners.connections = connections
         dialler = Dialler(Targets([place]), tls.get("dialling"))
         tap = await listeners.listen(dialler, host="127.0.0.1", port=0)
