@@ -6,8 +6,8 @@ It is shown on a Screen, which whoever starts the tap brings along.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from pulsar_doctor.checkup.expected import Expectation
 from pulsar_doctor.diagnosis.verdict import Diagnosis
@@ -57,20 +57,21 @@ class End:
     expectations: tuple[Expectation, ...] = ()
 
 
+SayText = Callable[[str], object]
 Event = Listening | ObserverEvent | Counters | Answering | End
 
 
-class Screen(Protocol):
-    """What a tap is shown on."""
+class Screen:
+    """What a tap is shown on. Both ways to speak are for any thread.
+
+    say: talk; nothing under --quiet. warn: what a person has to know, also under --quiet.
+    """
+
+    def __init__(self, say: SayText, warn: SayText) -> None:
+        self.say, self.warn = say, warn
 
     def show(self, event: Event) -> None:
         """Something that happened, or how all consumers stand."""
-
-    def say(self, text: str, /) -> object:
-        """Talk; nothing under --quiet."""
-
-    def warn(self, text: str, /) -> object:
-        """What a person has to know, also under --quiet. From any thread, like `say`."""
 
     def look(self) -> None:
         """Called again and again: whoever reads may have another window now."""

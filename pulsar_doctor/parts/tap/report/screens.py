@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.text import Text
 
-from pulsar_doctor.parts.tap.events import Counters, Event, Listening, not_recorded
+from pulsar_doctor.parts.tap.events import Counters, Event, Listening, SayText, Screen, not_recorded
 from pulsar_doctor.parts.tap.observer.events import (
     Gap,
     Kept,
@@ -35,38 +35,29 @@ from pulsar_doctor.wording.printable import json_text, printable, printable_line
 LAST_SECONDS = 2.0  # for a reader, when the tap ends
 PIECE_BYTES = select.PIPE_BUF  # a pipe that takes anything takes so much at once
 
-SayText = Callable[[str], object]
 
-
-class JsonLines:
+class JsonLines(Screen):
     """One JSON object a line, and nothing else."""
 
     def __init__(self, out: TextIO, say: SayText, warn: SayText) -> None:
+        super().__init__(say, warn)
         self._out = _Patient(out, say)
-        self.say, self.warn = say, warn
 
     def show(self, event: Event) -> None:
         """Writes one event with everything that there is of it."""
         self._out.write(json_text(event_json(event)) + "\n")
 
-    def look(self) -> None:
-        """A line is a line, however wide."""
-
     def hurry(self) -> None:
         """Does not wait any more."""
         self._out.patience_seconds = LAST_SECONDS
 
-    def close(self) -> None:
-        """There is nothing to take away."""
 
-
-class Lines:
+class Lines(Screen):
     """The address, and then what happens; for a pipe, a file, and beside a command's own output."""
 
     def __init__(self, out: TextIO, changes: TextIO, say: SayText, warn: SayText) -> None:
-        self._out = _Patient(out, say)
-        self._changes = _Patient(changes, say)
-        self.say, self.warn = say, warn
+        super().__init__(say, warn)
+        self._out, self._changes = _Patient(out, say), _Patient(changes, say)
 
     def show(self, event: Event) -> None:
         """A verdict that changed and the like; not the consumers."""
@@ -77,15 +68,9 @@ class Lines:
         for sentence in talked(event):
             self.say(sentence)
 
-    def look(self) -> None:
-        """A line is a line, however wide."""
-
     def hurry(self) -> None:
         """Does not wait any more."""
         self._out.patience_seconds = self._changes.patience_seconds = LAST_SECONDS
-
-    def close(self) -> None:
-        """There is nothing to take away."""
 
 
 def happened(event: Event, console: GatedConsole) -> Iterator[Text]:

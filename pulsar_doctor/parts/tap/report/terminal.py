@@ -16,9 +16,9 @@ from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
-from pulsar_doctor.parts.tap.events import Event, Listening
+from pulsar_doctor.parts.tap.events import Event, Listening, SayText, Screen
 from pulsar_doctor.parts.tap.observer.events import Snapshot
-from pulsar_doctor.parts.tap.report.screens import SayText, happened, talked
+from pulsar_doctor.parts.tap.report.screens import happened, talked
 from pulsar_doctor.parts.tap.report.watching import ASCII, UNICODE, lines, title
 from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.gate import stderr
@@ -27,15 +27,17 @@ LINES_BESIDE = 2  # the title, and the line that the terminal's cursor is on
 ABOVE_MOST = 200  # lines that are drawn anew
 
 
-class Terminal:
+class Terminal(Screen):
     """One terminal. say, warn: how to speak on stderr; say is silent under --quiet."""
 
     def __init__(
         self, console: GatedConsole, say: SayText, warn: SayText, *, quiet: bool = False
     ) -> None:
+        super().__init__(
+            lambda text: None if quiet else self._speak(text, say),
+            lambda text: self._speak(text, warn),
+        )
         self._console = console
-        self._say, self._warn = say, warn
-        self._quiet = quiet
         self._live: Live | None = None
         self._snapshot: Snapshot | None = None
         self._above: deque[Text] = deque(maxlen=ABOVE_MOST)
@@ -57,15 +59,6 @@ class Terminal:
             for sentence in talked(event):
                 self.say(sentence)
 
-    def say(self, text: str, /) -> None:
-        """On stderr; above the picture where both are one terminal."""
-        if not self._quiet:
-            self._speak(text, self._say)
-
-    def warn(self, text: str, /) -> None:
-        """Warns the user, also under --quiet."""
-        self._speak(text, self._warn)
-
     def look(self) -> None:
         """Draws for another size of the terminal, once that has not changed between two checks."""
         with self._lock:
@@ -78,9 +71,6 @@ class Terminal:
             self._drawn = size
             self._draw()
 
-    def hurry(self) -> None:
-        """A terminal takes what it is given."""
-
     def close(self) -> None:
         """The last picture stays."""
         with self._lock:
@@ -89,6 +79,7 @@ class Terminal:
                 self._live = None
 
     def _speak(self, text: str, otherwise: SayText) -> None:
+        """On stderr; above the picture where both are one terminal."""
         with self._lock:
             if not stderr().isatty():
                 otherwise(text)
