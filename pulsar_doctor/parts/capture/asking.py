@@ -1,6 +1,6 @@
 """Reads the broker's statistics of the captured consumers while a capture runs.
 
-In a thread of its own, so that a slow broker holds up nothing. Which topics: those that are named;
+Which topics: those that are named;
 otherwise those that the broker has loaded and that have a consumer at an address of the capture
 (broker-stats; it needs a superuser). Of that list the broker makes a new one once a minute only: it
 is read again sooner while a client is captured that it does not name, and the last time. A
@@ -11,33 +11,39 @@ machine must agree within a second.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import aclosing
 from queue import SimpleQueue
 
-from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, Refused, topic_name
+from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, topic_name
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.broker.stats.internal import InternalStats
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.reading import internal_stats, topic_stats
 from pulsar_doctor.broker.stats.topic import TopicStats
-from pulsar_doctor.errors import DoctorError, InputError
+from pulsar_doctor.errors import InputError
 from pulsar_doctor.ledger.topics import full_name
 from pulsar_doctor.parts.capture.reported import ConsumerSample, StatsConsumer, plain_address
+from pulsar_doctor.parts.tap.broker_side import BrokerThread
 
-EVERY_SECONDS = 2.0
 LISTED_EVERY_SECONDS = 60.0
 LISTED_AGAIN_SECONDS = 5.0  # where a client is not in it; then twice as long each time
 LEDGERS_EVERY_SECONDS = 60.0
 TOPICS_MOST = 50
 SECOND_NS = 1_000_000_000
-CONCURRENCY = 4
 
 
-class BrokerPoll:
-    """The thread that asks. samples: gets answers, and whether those are of all topics meant."""
+class BrokerPoll(BrokerThread):
+    """The thread that reads, and once more at the end.
+
+    samples: gets answers, and whether those are of all topics meant.
+    """
+
+    every_seconds = 2.0
+    at_end = True
+    refused = "the broker's list of consumers is not read"
+    failed = "the broker's list of consumers cannot be read"
 
     def __init__(
         self,
@@ -47,46 +53,21 @@ class BrokerPoll:
         samples: SimpleQueue[ConsumerSample],
         say: Callable[[str], object],
     ) -> None:
-        self._samples = samples
-        self._settings, self._named, self._say = settings, sorted(set(topics)), say
-        self._addresses = addresses
+        self._samples, self._named, self._addresses = samples, sorted(set(topics)), addresses
         self._parts: list[str] = []
         self._listed: list[tuple[str, frozenset[str]]] = []
         self._listed_at = float("-inf")
         self._unlisted: set[str] = set()
         self._ledgers_due: dict[str, float] = {}
         self._pause = LISTED_AGAIN_SECONDS
-        self._over = threading.Event()
-        self._shown: set[str] = set()
-        self._thread = threading.Thread(target=self._work, daemon=True, name="capture-broker")
-        self._thread.start()
+        super().__init__(settings, say)
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Asks once more, and no longer than this."""
-        self._over.set()
-        self._thread.join(seconds)
+        """Reads once more, and no longer than this."""
+        super().stop(seconds)
 
-    def _work(self) -> None:
-        try:
-            asyncio.run(self._ask_on())
-        except DoctorError as error:
-            self._say_once(f"the broker's list of consumers is not read: {error}")
-
-    async def _ask_on(self) -> None:
-        async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
-            while True:
-                last = self._over.is_set()
-                try:
-                    await self._look(admin)
-                except Refused:
-                    raise
-                except (AdminError, InputError) as error:
-                    self._say_once(f"the broker's list of consumers cannot be read: {error}")
-                if last:
-                    return
-                await asyncio.to_thread(self._over.wait, EVERY_SECONDS)
-
-    async def _look(self, admin: Admin) -> None:
+    async def read(self, admin: Admin) -> None:
+        """The consumers of the topics that are meant, as of now."""
         if self._named and not self._parts:
             self._parts = [part for topic in self._named for part in await _parts(admin, topic)]
         topics = self._parts or await self._of_addresses(admin)
@@ -138,11 +119,6 @@ class BrokerPoll:
             return age_seconds > LISTED_EVERY_SECONDS
         self._pause = min(2 * self._pause, LISTED_EVERY_SECONDS)
         return True
-
-    def _say_once(self, sentence: str) -> None:
-        if sentence not in self._shown:
-            self._shown.add(sentence)
-            self._say(sentence)
 
 
 async def _parts(admin: Admin, topic: str) -> list[str]:

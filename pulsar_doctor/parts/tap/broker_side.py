@@ -1,8 +1,6 @@
 """Reads the broker's statistics of each consumer on the tap, about once a second.
 
-Only topics that have a consumer on the tap are read: they are loaded anyway. It works in a thread
-of its own, so that a slow broker holds up nothing. Where the broker cannot be reached, that is
-reported in one sentence; where it refuses, it is not tried again.
+Only topics that have a consumer on the tap are read: they are loaded anyway.
 """
 
 from __future__ import annotations
@@ -21,20 +19,78 @@ from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.observer.events import Compare
 
-EVERY_SECONDS = 1.0
-AFTER_FAILURE_SECONDS = 10.0
 MARGIN_SECONDS = 0.2  # on the way between tap and broker
+CONCURRENCY = 4
 LIMIT_SECONDS = 60.0  # a limit that was read is read again after this long
 TOPICS_AT_ONCE = 50  # more are read in turns
-CONCURRENCY = 4
 
 
-class BrokerSide:
-    """The asking thread.
+class BrokerThread:
+    """Reads the broker again and again, in a thread, so that a slow broker holds up nothing.
+
+    It begins with what is made of this class: fields of its own come first. Where the broker cannot
+    be reached, that is reported in one sentence; where it refuses, it is not tried again.
+    """
+
+    every_seconds = 1.0  # from one reading to the next; of slow ones, half of it lies between two
+    more_seconds = 0.0  # after a failure
+    at_end = False  # it is read once more then
+    refused, failed = "", ""  # begin the sentences: not any more; not now
+
+    def __init__(self, settings: Settings, say: Callable[[str], object]) -> None:
+        self._settings, self._say = settings, say
+        self._over = threading.Event()
+        self._shown: set[str] = set()
+        self._thread = threading.Thread(target=self._work, daemon=True, name="broker")
+        self._thread.start()
+
+    def stop(self, seconds: float = 0.0) -> None:
+        """No more questions, but for the last. seconds: how long that is waited for, at most."""
+        self._over.set()
+        self._thread.join(seconds)
+
+    async def read(self, admin: Admin) -> None:
+        """One reading."""
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._read_on())
+        except DoctorError as error:
+            if self.at_end or not self._over.is_set():
+                self._say(f"{self.refused}: {error}")
+
+    async def _read_on(self) -> None:
+        async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
+            while self.at_end or not self._over.is_set():
+                last, due = self._over.is_set(), time.monotonic() + self.every_seconds
+                try:
+                    await self.read(admin)
+                except Refused:
+                    raise
+                except (AdminError, InputError) as error:
+                    self._say_once(f"{self.failed}: {error}")
+                    due += self.more_seconds
+                if last:
+                    return
+                rest = max(self.every_seconds / 2, due - time.monotonic())
+                await asyncio.to_thread(self._over.wait, rest)
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._shown:
+            self._shown.add(sentence)
+            self._say(sentence)
+
+
+class BrokerSide(BrokerThread):
+    """The thread that reads.
 
     topics: full names of the topics that have living consumers. settled: returns once everything
     that has passed the tap is in the journal. tell: takes the answers of one round.
     """
+
+    more_seconds = 9.0
+    refused = "the broker's permits are not compared"
+    failed = "the broker's permits cannot be compared now"
 
     def __init__(
         self,
@@ -45,41 +101,13 @@ class BrokerSide:
         tell: Callable[[Compare], object],
         say: Callable[[str], object],
     ) -> None:
-        self._settings = settings
-        self._topics, self._settled, self._tell, self._say = topics, settled, tell, say
-        self._over = threading.Event()
-        self._shown: set[str] = set()
+        self._topics, self._settled, self._tell = topics, settled, tell
         self._last_topic = ""
         self._limits: dict[str, tuple[float, int | None]] = {}
-        self._thread = threading.Thread(target=self._work, daemon=True, name="compare-broker")
-        self._thread.start()
+        super().__init__(settings, say)
 
-    def stop(self) -> None:
-        """No more questions; does not wait for an answer."""
-        self._over.set()
-
-    def _work(self) -> None:
-        try:
-            asyncio.run(self._ask_on())
-        except DoctorError as error:
-            if not self._over.is_set():
-                self._say(f"the broker's permits are not compared: {error}")
-
-    async def _ask_on(self) -> None:
-        async with Admin(self._settings, concurrency=CONCURRENCY) as admin:
-            while not self._over.is_set():
-                began, pause = time.monotonic(), EVERY_SECONDS
-                try:
-                    await self._look(admin)
-                except Refused:
-                    raise
-                except (AdminError, InputError) as error:
-                    self._say_once(f"the broker's permits cannot be compared now: {error}")
-                    pause = AFTER_FAILURE_SECONDS
-                left = began + pause - time.monotonic()
-                await asyncio.to_thread(self._over.wait, max(0.0, left))
-
-    async def _look(self, admin: Admin) -> None:
+    async def read(self, admin: Admin) -> None:
+        """The next topics. Their answers wait for what is on the way between tap and broker."""
         topics = self._next_topics()
         found = await asyncio.gather(*(self._answer(admin, topic) for topic in topics))
         answers = tuple(look for look in found if look is not None)
@@ -115,8 +143,3 @@ class BrokerSide:
                 limit = None
             self._limits[topic] = time.monotonic(), limit
         return limit
-
-    def _say_once(self, sentence: str) -> None:
-        if sentence not in self._shown:
-            self._shown.add(sentence)
-            self._say(sentence)
