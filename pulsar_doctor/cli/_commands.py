@@ -125,8 +125,19 @@ def typed(name: str | None, ctx: click.Context | None = None) -> bool:
     return source is not None and source is not ParameterSource.DEFAULT
 
 
+def first_typed(*names: str) -> str | None:
+    """The first of these parameters that the user gave, as its option; None where none was."""
+    ctx = click.get_current_context()
+    options = _options_of(ctx.command.get_params(ctx))
+    return next((options[name] for name in names if typed(name)), None)
+
+
+def _options_of(params: Iterable[click.Parameter]) -> dict[str | None, str]:
+    return {each.name: max(each.opts, key=len) for each in params}
+
+
 def _lonely(param: DependentOption, params: Iterable[click.Parameter]) -> str:
-    named = {each.name: max(each.opts, key=len) for each in params}
+    named = _options_of(params)
     others = listed([named[name] for name in param.needs], len(named), " or ")
     return f"{named[param.name]} needs {others}; add {'it' if len(param.needs) == 1 else 'one'}"
 

@@ -21,7 +21,7 @@ from pulsar_doctor.cli._calls import (
     settings,
     write_whole,
 )
-from pulsar_doctor.cli._commands import Sections, typed
+from pulsar_doctor.cli._commands import Sections, first_typed
 from pulsar_doctor.cli._options import (
     connection_options,
     interval_option,
@@ -145,11 +145,9 @@ def _check_source(request: BundleRequest) -> None:
     """Raises InputError where neither a topic nor a file is named, or both a file and a client."""
     if not (request.topics or request.files):
         raise InputError("name a TOPIC, or give --stats FILE")
-    live = {"--capture": "capture_seconds", "--examine": "pid"}
-    live |= {"--window": "window_seconds", "--interval": "interval_seconds"}
-    for which, name in live.items() if request.files else ():
-        if typed(name):
-            raise InputError(f"{which} is of a live broker, and --stats uses none; leave one out")
+    which = first_typed("capture_seconds", "pid", "window_seconds", "interval_seconds")
+    if request.files and which:
+        raise InputError(f"{which} is of a live broker, and --stats uses none; leave one out")
 
 
 def _process(request: BundleRequest) -> InProcess | None:

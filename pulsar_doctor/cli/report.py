@@ -21,7 +21,7 @@ from pulsar_doctor.cli._calls import (
     settings,
     write_whole,
 )
-from pulsar_doctor.cli._commands import Sections, typed
+from pulsar_doctor.cli._commands import Sections, first_typed
 from pulsar_doctor.cli._options import (
     argument,
     broker_version_option,
@@ -45,11 +45,7 @@ if TYPE_CHECKING:
 GROUP = "diagnose"
 BEGIN = b"<!DOCTYPE html>"
 RECORDED = re.compile(r"^-$|\.(ptrace|gz|jsonl?|html?)/?$|^[./~]")
-# Options of one kind of source, by their fields.
-LIVE = {"for_seconds": "--for"}
-OF_RECORDINGS = {
-    "topics": "--topic", "proven_only": "--proven-only", "broker_version": "--broker-version",
-}  # fmt: skip
+OF_RECORDINGS = ("topics", "proven_only", "broker_version")  # fields that are of no live topic
 PAGE_BYTES = 2_000_000
 
 
@@ -128,10 +124,9 @@ def _incident(request: ReportRequest, judge: Judge) -> Incident:
     from pulsar_doctor.checkup.incident import of_live, of_recordings
 
     topics = [source for source in request.sources if _is_topic(source)]
-    for name, which in (OF_RECORDINGS if topics else LIVE).items():
-        if typed(name):
-            what = "a live topic" if topics else "a recording"
-            raise InputError(f"{which} has no effect on {what}; leave it out")
+    if which := first_typed(*(OF_RECORDINGS if topics else ("for_seconds",))):
+        what = "a live topic" if topics else "a recording"
+        raise InputError(f"{which} has no effect on {what}; leave it out")
     if not topics:
         with TemporaryDirectory() as room:
             return of_recordings(_recordings(request, Path(room)), judge, say, say_more)

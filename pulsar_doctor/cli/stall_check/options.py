@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,7 +10,7 @@ import click
 
 from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.cli import _completing
-from pulsar_doctor.cli._commands import DependentOption, typed
+from pulsar_doctor.cli._commands import DependentOption, first_typed
 from pulsar_doctor.cli._options import (
     accept_unknown_option,
     broker_version_option,
@@ -244,49 +243,26 @@ def refuse_contradictions(request: StallCheckRequest) -> None:
 
 def _refuse_beside_a_case(request: StallCheckRequest) -> None:
     _refuse_of_a_broker(request, "--case")
-    given = {
-        "--stats": request.files,
-        "--trace": request.trace_dir,
-        "--after": request.after,
-        "--decide": request.decide,
-    }
-    _refuse_any(given, "--case has its own numbers, and {} adds others; leave one out")
+    if which := first_typed("stats_files", "internal_files", "trace_dir", "after", "decide"):
+        raise InputError(f"--case has its own numbers, and {which} adds others; leave one out")
 
 
 def _refuse_beside_metrics(request: StallCheckRequest) -> None:
     if request.metrics_url is None:
         return
     _refuse_of_a_broker(request, "--metrics", "no more of one than its metrics")
-    given = {
-        "--stats": request.files,
-        "--trace": request.trace_dir,
-        "--case": request.case_file,
-        "--after": request.after,
-        "--decide": request.decide,
-    }
-    _refuse_any(given, "--metrics reads nothing but metrics, and {} needs more; leave one out")
+    others = "stats_files", "internal_files", "trace_dir", "case_file", "after", "decide"
+    if which := first_typed(*others):
+        raise InputError(
+            f"--metrics reads nothing but metrics, and {which} needs more; leave one out"
+        )
 
 
 def _refuse_of_a_broker(request: StallCheckRequest, source: str, uses: str = "none") -> None:
-    given = {
-        "--namespace": request.namespaces,
-        "--all": request.everything,
-        "--save": request.save,
-        "--watch": request.watch,
-    }
-    watches = request.metrics_url is not None
-    given |= {
-        "--window": typed("window_seconds") and not watches,
-        "--concurrency": typed("concurrency"),
-    }
-    _refuse_any(given, f"{{}} needs a broker, and {source} uses {uses}; leave one out")
-
-
-def _refuse_any(given: Mapping[str, object], sentence: str) -> None:
-    """Raises InputError with the first of these options that has a value."""
-    for which, value in given.items():
-        if value:
-            raise InputError(sentence.format(which))
+    watched = () if request.metrics_url else ("window_seconds",)
+    which = first_typed("namespaces", "everything", "save", "watch", *watched, "concurrency")
+    if which:
+        raise InputError(f"{which} needs a broker, and {source} uses {uses}; leave one out")
 
 
 def _refuse_the_worst(request: StallCheckRequest) -> None:

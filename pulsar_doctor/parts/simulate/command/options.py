@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from pulsar_doctor.cli._commands import first_typed
 from pulsar_doctor.cli._options import only_subscription_option, option, output_option
 from pulsar_doctor.cli._types import DURATION, RATE
 from pulsar_doctor.ledger.clients import SIMULATED
@@ -97,7 +98,8 @@ class SimulateRequest:
 def refuse_contradictions(request: SimulateRequest) -> None:
     """Raises UsageError where the options do not go together."""
     if request.trace_dir is not None:
-        _refuse_numbers(request)
+        if which := first_typed("rate", "backlog", "messages", "consumers", "type_"):
+            raise click.UsageError(f"{which} and --from-trace exclude each other")
         return
     if request.rate is None and request.backlog is None:
         raise click.UsageError(
@@ -112,16 +114,3 @@ def refuse_contradictions(request: SimulateRequest) -> None:
             f"{request.messages_in_all:,} messages are more than {MESSAGES_MOST:,}: give a smaller "
             "--messages, --duration or --rate"
         )
-
-
-def _refuse_numbers(request: SimulateRequest) -> None:
-    numbers = {
-        "--rate": request.rate,
-        "--backlog": request.backlog,
-        "--messages": request.messages,
-        "--consumers": request.consumers,
-        "--type": request.type_,
-    }
-    for which, value in numbers.items():
-        if value is not None:
-            raise click.UsageError(f"{which} and --from-trace exclude each other")
