@@ -46,19 +46,11 @@ class Packet(NamedTuple):
 
 @dataclass(slots=True)
 class FileCounts:
-    """What a file reports about itself."""
+    """What files report about themselves."""
 
-    kernel_drops: int = 0  # packets that were dropped according to its ISBs
+    kernel_drops: int = 0  # packets that were dropped according to their ISBs
     impossible_times: int = 0  # packets left out: their time cannot be right
     beyond_interfaces: int = 0  # left out: more than INTERFACES_MOST interfaces
-    cut_short: bool = False
-
-    def add(self, other: FileCounts) -> None:
-        """Adds the counts of another file."""
-        self.kernel_drops += other.kernel_drops
-        self.impossible_times += other.impossible_times
-        self.beyond_interfaces += other.beyond_interfaces
-        self.cut_short = self.cut_short or other.cut_short
 
 
 class _Interface(NamedTuple):
@@ -105,8 +97,8 @@ class _Source:
 def packets_of(chunks: Iterable[bytes], name: str, counts: FileCounts) -> Iterator[Packet]:
     """The packets of one file, in its order. chunks: its bytes; none of them is empty.
 
-    A last packet that is not all there is no error, since files are read while they are written:
-    counts.cut_short says so. Raises InputError where the file is none of these, or damaged.
+    A last packet that is not all there is no error, since files are read while they are written.
+    counts: of all files. Raises InputError where the file is none of these, or damaged.
     """
     source = _Source(chunks, name)
     magic = source.take(4)
@@ -114,7 +106,7 @@ def packets_of(chunks: Iterable[bytes], name: str, counts: FileCounts) -> Iterat
         source = _Source(_unzipped(magic, source), name)
         magic = source.take(4)
     if magic in PCAP:
-        yield from _pcap(source, *PCAP[magic], counts)
+        yield from _pcap(source, *PCAP[magic])
     elif magic == SECTION:
         yield from _pcapng(source, counts)
     elif not magic:
@@ -143,7 +135,7 @@ def _unzipped(begin: bytes, source: _Source) -> Iterator[bytes]:
             data = unzip.unconsumed_tail or source.take(65536)
 
 
-def _pcap(source: _Source, order: str, ticks: int, counts: FileCounts) -> Iterator[Packet]:
+def _pcap(source: _Source, order: str, ticks: int) -> Iterator[Packet]:
     head = source.take(20)
     if len(head) < 20:
         raise source.damaged("its header is not all there")
@@ -151,14 +143,12 @@ def _pcap(source: _Source, order: str, ticks: int, counts: FileCounts) -> Iterat
     record = struct.Struct(order + "IIII")
     while head := source.take(16):
         if len(head) < 16:
-            counts.cut_short = True
             return
         seconds, parts, size, wire_bytes = record.unpack(head)
         if size > BLOCK_BYTES_MOST or parts >= ticks:
             raise source.damaged("what should be a packet is none")
         data = source.take(size)
         if len(data) < size:
-            counts.cut_short = True
             return
         time_ns = seconds * 10**9 + parts * (10**9 // ticks)
         yield Packet(time_ns, link, data, max(wire_bytes, size))
@@ -175,7 +165,6 @@ def _pcapng(source: _Source, counts: FileCounts) -> Iterator[Packet]:
                 raise source.damaged("a section says no byte order")
             order, interfaces, declared = found, [], 0
         if len(kind_bytes) < 4 or len(rest) < 4:
-            counts.cut_short = True
             return
         kind = struct.unpack(order + "I", kind_bytes)[0]
         size = struct.unpack_from(order + "I", rest)[0]
@@ -183,7 +172,6 @@ def _pcapng(source: _Source, counts: FileCounts) -> Iterator[Packet]:
             raise source.damaged(f"a block of {size} bytes cannot be")
         body = rest[4:] + source.take(size - 8 - len(rest[4:]))
         if len(body) < size - 8:
-            counts.cut_short = True
             return
         if struct.unpack(order + "I", body[-4:])[0] != size:
             raise source.damaged("the two sizes of a block differ")

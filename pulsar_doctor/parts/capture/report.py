@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pulsar_doctor.parts.capture.files import INTERFACES_MOST, FileCounts
@@ -143,9 +143,3 @@ def _let_go(connections: dict[str, int]) -> Iterator[str]:
     if connections["too_many"]:
         count = connections["too_many"]
         yield f"connections let go since more than {CONNECTIONS_MOST:,} are open: {count}; {later}"
-
-
-def tls_lines(brokers: Collection[str]) -> Iterator[str]:
-    """What helps where nothing can be read."""
-    for broker in sorted(brokers):
-        yield TLS.format(broker)

@@ -192,16 +192,20 @@ def _follow(
 ) -> DoctorError | None:
     """Reads all packets; what is wrong with a file, behind what came before it."""
     from pulsar_doctor.parts.capture.command.watching import handlers_of, obeying
+    from pulsar_doctor.parts.capture.report import TLS
 
-    following = running.following
     named: set[str] = set()
+
+    def say_tls() -> None:
+        for broker in sorted(running.following.tls_seen - named):
+            warn(TLS.format(broker))
+            named.add(broker)
+
     try:
         with obeying(handlers_of(watching)):
             for packet in packets:
                 running.packet(packet)
-                if following.tls_seen - named:
-                    _say_tls(following.tls_seen - named)
-                    named |= following.tls_seen
+                say_tls()
     except InputError as error:
         return error
     except KeyboardInterrupt:
@@ -209,16 +213,8 @@ def _follow(
             raise
         say("the capture ends")
     running.finish()
-    if following.tls_seen - named:
-        _say_tls(following.tls_seen - named)
+    say_tls()
     return None
-
-
-def _say_tls(brokers: set[str]) -> None:
-    from pulsar_doctor.parts.capture.report import tls_lines
-
-    for line in tls_lines(brokers):
-        warn(line)
 
 
 def _report(

@@ -51,16 +51,17 @@ def source_of(request: CaptureRequest, stack: ExitStack) -> PacketSource:
 
         return PacketSource(lambda idle: _of_interface(interface, idle, seconds), dropped)
     names = [str(file) for file in request.files]
-    counts = [FileCounts() for _ in names]
     there = [stack.enter_context(_opened(file)) for file in request.files]
+    counts = FileCounts()
 
-    def counted() -> FileCounts:
-        total = FileCounts()
-        for each in counts:
-            total.add(each)
-        return total
+    def packets(idle: Idle) -> Iterator[Packet]:
+        each = [
+            packets_of(_chunks(file, name, idle, seconds), name, counts)
+            for file, name in zip(there, names, strict=True)
+        ]
+        return _by_time(each, seconds)
 
-    return PacketSource(lambda idle: _of_files(there, names, counts, idle, seconds), counted)
+    return PacketSource(packets, lambda: counts)
 
 
 def _opened(file: Path) -> FileIO:
@@ -73,20 +74,10 @@ def _opened(file: Path) -> FileIO:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _of_files(
-    files: Sequence[FileIO],
-    names: Sequence[str],
-    counts: Sequence[FileCounts],
-    idle: Idle,
-    seconds: float | None,
-) -> Iterator[Packet]:
-    """Packets of all of them, by time; of the first so many seconds."""
-    each = [
-        packets_of(_chunks(file, name, idle, seconds), name, counted)
-        for file, name, counted in zip(files, names, counts, strict=True)
-    ]
+def _by_time(files: Sequence[Iterator[Packet]], seconds: float | None) -> Iterator[Packet]:
+    """Packets of all of them; of the first so many seconds."""
     until_ns = None
-    for packet in heapq.merge(*each, key=lambda packet: packet.time_ns):
+    for packet in heapq.merge(*files, key=lambda packet: packet.time_ns):
         if seconds is not None:
             until_ns = until_ns or packet.time_ns + round(seconds * 1e9)
             if packet.time_ns > until_ns:
