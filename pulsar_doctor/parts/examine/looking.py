@@ -23,7 +23,7 @@ from pulsar_doctor.parts.examine.child import CannotAttach
 from pulsar_doctor.parts.examine.identity import Process, process
 from pulsar_doctor.parts.examine.jvm import agent
 from pulsar_doctor.parts.examine.jvm.attach import Jvm
-from pulsar_doctor.parts.examine.py_spy import PySpy
+from pulsar_doctor.parts.examine.py_spy import threads_of
 from pulsar_doctor.parts.examine.resting import kernel_threads, resting_seconds
 from pulsar_doctor.parts.examine.sockets import connections
 
@@ -132,7 +132,7 @@ class Looking:
             self._say(f"{who} cannot be asked; {hint}")
 
     def _read_python(self) -> None:
-        self._python = PySpy(self.process).threads()
+        self._python = threads_of(self.process)
 
     def _look_into_jvm(self) -> None:
         if self._jvm is None:

@@ -50,25 +50,30 @@ SELECTS = frozenset({("x86_64", 23), ("x86_64", 270), ("aarch64", 72)})
 
 def waits_in(pid: int, thread: int) -> str | None:
     """`a sleep`; None where it runs, waits in a call without a word, or may not be looked at."""
-    try:
-        words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
-        return word(platform.machine(), int(words[0]), int(words[1], 16))
-    except (OSError, ValueError, IndexError):
-        return None
+    number, first = _call(pid, thread)
+    return word(platform.machine(), number, first)
 
 
 def waits_for(pid: int, thread: int) -> str | None:
     """`a read from 10.0.0.9:8080`: the other end of the socket that it reads; None without one."""
+    number, file = _call(pid, thread)
+    if CALLS.get(platform.machine(), {}).get(number) != READ:
+        return None
     try:
-        words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
-        number, file = int(words[0]), int(words[1], 16)
-        if CALLS.get(platform.machine(), {}).get(number) != READ:
-            return None
         target = os.readlink(f"/proc/{pid}/fd/{file}")  # noqa: PTH115
-    except (OSError, ValueError, IndexError):
+    except OSError:
         return None
     ends = (one.connection for one in sockets(str(pid)) if target == f"socket:[{one.inode}]")
     return next((f"{READ} from {shown(each.remote)}" for each in ends), None)
+
+
+def _call(pid: int, thread: int) -> tuple[int, int]:
+    """The number of the call in which a thread waits, and its first argument; -1 without one."""
+    try:
+        words = Path(f"/proc/{pid}/task/{thread}/syscall").read_text().split()
+        return int(words[0]), int(words[1], 16)
+    except (OSError, ValueError, IndexError):
+        return -1, 0
 
 
 def word(machine: str, number: int, first: int) -> str | None:
@@ -82,42 +87,36 @@ ANSWER_BYTES = 16 << 20
 MISSING = "py-spy is not installed; install it with: pip install 'pulsar-doctor[examine]'"
 
 
-class PySpy:
-    """py-spy, for one process. Raises CannotAttach where it is not there, or refused."""
+def threads_of(process: Process) -> tuple[PythonThread, ...]:
+    """Each of them, and for how long it has not run, at least. Raises CannotAttach."""
+    began, pid = time.monotonic(), process.pid
+    found = _dumped(pid)
+    ids = [each["os_thread_id"] for each in found if each.get("os_thread_id")]
+    calls = {each: waits_in(pid, each) for each in ids}
+    reads = {each: waits_for(pid, each) for each in ids}
+    rests = resting_seconds(pid, ids)
+    since = time.monotonic() - began  # what has run since then may have left the place
+    rests = {each: seconds for each, seconds in rests.items() if seconds > since}
+    return tuple(
+        thread(each, rests.get(at), *((calls[at], reads[at]) if at in rests else ()))
+        for each in found
+        for at in [each.get("os_thread_id", 0)]
+    )
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
 
-    def threads(self) -> tuple[PythonThread, ...]:
-        """Each of them, and for how long it has not run, at least."""
-        began, pid = time.monotonic(), self.process.pid
-        found = self._dumped()
-        ids = [each["os_thread_id"] for each in found if each.get("os_thread_id")]
-        calls = {each: waits_in(pid, each) for each in ids}
-        reads = {each: waits_for(pid, each) for each in ids}
-        rests = resting_seconds(pid, ids)
-        since = time.monotonic() - began  # what has run since then may have left the place
-        rests = {each: seconds for each, seconds in rests.items() if seconds > since}
-        return tuple(
-            thread(each, rests.get(at), *((calls[at], reads[at]) if at in rests else ()))
-            for each in found
-            for at in [each.get("os_thread_id", 0)]
-        )
-
-    def _dumped(self) -> list[dict[str, Any]]:
-        pid = self.process.pid
-        beside = Path(sys.executable).with_name("py-spy")
-        program = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
-        if program is None:
-            raise CannotAttach(MISSING)
-        command = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
-        try:
-            return checked_threads(parsed(in_time(lambda: _output(command))))
-        except TimeoutError:
-            why = f"it takes longer than {STEP_SECONDS:g} s"
-        except (OSError, CannotAttach, Unreadable) as error:
-            why = str(error)
-        raise CannotAttach(f"py-spy could not read process {pid}: {why}")
+def _dumped(pid: int) -> list[dict[str, Any]]:
+    beside = Path(sys.executable).with_name("py-spy")
+    program = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    if program is None:
+        raise CannotAttach(MISSING)
+    command = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
+    try:
+        return checked_threads(parsed(in_time(lambda: _output(command))))
+    except TimeoutError:
+        why = f"it takes longer than {STEP_SECONDS:g} s"
+    except (OSError, CannotAttach, Unreadable) as error:
+        why = str(error)
+    raise CannotAttach(f"py-spy could not read process {pid}: {why}")
 
 
 def _output(command: list[str]) -> bytes:

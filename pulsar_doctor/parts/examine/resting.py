@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 
 from pulsar_doctor.parts.examine.identity import Process
@@ -63,7 +64,7 @@ def _clocks(cpus: set[int]) -> dict[int, float]:
         for cpu in cpus & allowed:
             os.sched_setaffinity(0, {cpu})
             os.sched_yield()
-            now = _last_ran(Path(f"/proc/self/task/{_own_thread()}/sched"))
+            now = _last_ran(Path(f"/proc/self/task/{threading.get_native_id()}/sched"))
             if now is not None:
                 clocks[cpu] = now
     except OSError:
@@ -71,12 +72,6 @@ def _clocks(cpus: set[int]) -> dict[int, float]:
     finally:
         os.sched_setaffinity(0, allowed)
     return clocks
-
-
-def _own_thread() -> int:
-    import threading
-
-    return threading.get_native_id()
 
 
 def _last_ran(file: Path) -> float | None:
