@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from measured import run, table
 
-from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
+from pulsar_doctor.parts.sandbox.lifetime import BATCH_INDEX_ACKS, Sandbox, running
 from tests.parts.examine import java_client
 from tests.parts.examine.java_client import JavaApplication, spring_boot_jar
 from tests.support import eventually
@@ -181,7 +181,7 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=4)
     options = parser.parse_args()
     rows, failed = [("program", "right", "of")], 0
-    with running(batch_index_acks=True, reuse=False) as broker:
+    with running(conf=BATCH_INDEX_ACKS, reuse=False) as broker:
         os.environ["PULSAR_DOCTOR_SERVICE_URL"] = broker.service_url
         os.environ["PULSAR_DOCTOR_ADMIN_URL"] = broker.admin_url
         os.environ["COLUMNS"] = "300"

@@ -160,10 +160,10 @@ def outside() -> None:
 
 @pytest.fixture(scope="session")
 def broker(outside: None, pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    from pulsar_doctor.parts.sandbox.lifetime import running
+    from pulsar_doctor.parts.sandbox.lifetime import BATCH_INDEX_ACKS, running
 
     version = pytestconfig.getoption("--pulsar-version")
-    with running(batch_index_acks=True, reuse=False, version=version) as sandbox:
+    with running(conf=BATCH_INDEX_ACKS, reuse=False, version=version) as sandbox:
         yield sandbox
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from pulsar_doctor.parts.sandbox.lifetime import Sandbox, running
+from pulsar_doctor.parts.sandbox.lifetime import BATCH_INDEX_ACKS, Sandbox, running
 from tests.conformance import go_driver, java_driver, tools
 from tests.conformance.behaviours import in_order
 from tests.conformance.driver import Client
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     table = Table()
-    with running(batch_index_acks=True) as broker:
+    with running(conf=BATCH_INDEX_ACKS) as broker:
         for name in options.client or CLIENTS:
             if reason := missing(name):
                 table.not_here[name] = reason

@@ -116,7 +116,6 @@ def start(request: StartRequest) -> None:
 
     started = sandbox.start(
         settings().pulsar_home,
-        batch_index_acks=request.batch_index_acks,
         conf=_settings_of(request),
         data=request.data,
         version=request.pulsar_version,
@@ -127,6 +126,7 @@ def start(request: StartRequest) -> None:
 
 def _settings_of(request: StartRequest) -> dict[str, str]:
     """The requested settings of standalone.conf, the ports too."""
+    from pulsar_doctor.parts.sandbox import lifetime as sandbox
     from pulsar_doctor.parts.sandbox.ports import PORTS, require_settable
 
     require_settable(request.conf)
@@ -134,7 +134,8 @@ def _settings_of(request: StartRequest) -> dict[str, str]:
     if request.port is not None and request.port == request.admin_port:
         raise InputError(f"--port and --admin-port are both {request.port}: they must differ")
     named = {PORTS[name][0]: str(port) for name, port in ports.items() if port is not None}
-    return request.conf | named
+    acks = sandbox.BATCH_INDEX_ACKS if request.batch_index_acks else {}
+    return acks | request.conf | named
 
 
 @command.command()

@@ -39,7 +39,6 @@ def connected(settings: Settings, say: Say = to_stderr) -> Iterator[Settings]:
 def running(
     pulsar_home: Path | None = None,
     *,
-    batch_index_acks: bool = False,
     reuse: bool = True,
     conf: Mapping[str, str] | None = None,
     data: Path | None = None,
@@ -53,7 +52,7 @@ def running(
     Pulsar, if no pulsar_home is given; by default versions.DEFAULT.
     Raises DoctorError if Pulsar or Java is missing, or the broker does not become healthy.
     """
-    wanted = _wanted(conf, batch_index_acks)
+    wanted = conf or {}
     background = _background() if reuse and data is None else None
     if background and background.fits(wanted, _named(pulsar_home, version)):
         yield background.sandbox
@@ -68,7 +67,6 @@ def running(
 def start(
     pulsar_home: Path | None = None,
     *,
-    batch_index_acks: bool = False,
     conf: Mapping[str, str] | None = None,
     data: Path | None = None,
     version: str | None = None,
@@ -78,7 +76,7 @@ def start(
 
     Raises DoctorError as `running` does, and if the one that runs has other settings.
     """
-    wanted = _wanted(conf, batch_index_acks)
+    wanted = conf or {}
     cache = cache_folder()
     with in_words(cache), alone(cache / "start.lock", lambda: say("another sandbox is starting")):
         if background := _background():
@@ -138,10 +136,6 @@ class BackgroundSandbox:
         """Whether the sandbox has these settings and, if one is given, this distribution."""
         same_home = home is None or home.absolute() == self.sandbox.home
         return same_home and wanted.items() <= self.conf.items()
-
-
-def _wanted(conf: Mapping[str, str] | None, batch_index_acks: bool) -> dict[str, str]:
-    return (BATCH_INDEX_ACKS if batch_index_acks else {}) | dict(conf or {})
 
 
 def _named(home: Path | None, version: str | None) -> Path | None:
