@@ -20,12 +20,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pulsar_doctor import __version__
-from pulsar_doctor.errors import DoctorError, TraceError
+from pulsar_doctor.errors import DoctorError, InputError, TraceError
 from pulsar_doctor.ledger.acks.persisting import Storing, storing_of
 from pulsar_doctor.owners import locked
 from pulsar_doctor.wire.columns import SCHEMA_VERSION
 
 META = "_meta.json"
+REDACTION = (
+    "payloads, properties, credentials and error details are not recorded; keys are hashed with "
+    "a salt that is not kept"
+)
 INDEX = "_segments.jsonl"
 RING = "_ring.json"
 KEPT = "_kept"
@@ -33,6 +37,7 @@ WHY_KEPT = "_kept.json"
 RELAY_LOCK = ".relay.lock"
 SEAL_LOCK = ".seal.lock"
 LOCK_RETRY_SECONDS = 0.05
+ROTATE_BYTES, JOURNAL_BYTES_MOST = 64 << 20, 4 << 30
 
 
 # Nothing of a trace is larger, and what is larger is nothing of ours.
@@ -92,6 +97,15 @@ def journals(folder: Path) -> list[int]:
     return numbers(folder, ".journal-*.pdj")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLimits:
+    """When the next journal begins, and how much there may be."""
+
+    rotate_seconds: float = 60.0  # after so long the next one begins
+    rotate_bytes: int = ROTATE_BYTES  # or after so many bytes
+    journal_bytes_most: int = JOURNAL_BYTES_MOST  # of all journals that nobody has sealed yet
+
+
 @dataclass(frozen=True, slots=True)
 class Meta:
     """What _meta.json says of a trace."""
@@ -123,6 +137,13 @@ class Meta:
         configuration = self.broker.get("configuration")
         known = configuration if isinstance(configuration, dict) else {}
         return storing_of(known, self.broker_version)
+
+    def begin(self, folder: Path, who: str) -> None:
+        """Makes the folder where it is not there. InputError where it holds something; OSError."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty: a {who} begins a trace of its own")
+        self.write(folder)
 
     def write(self, folder: Path) -> None:
         """Makes `folder` a trace; what is known later of a capture is written again."""

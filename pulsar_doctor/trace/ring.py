@@ -25,6 +25,7 @@ from typing import Self
 
 from pulsar_doctor.errors import InputError, TraceError
 from pulsar_doctor.trace import folder, keeping
+from pulsar_doctor.trace.folder import JOURNAL_BYTES_MOST, ROTATE_BYTES
 from pulsar_doctor.trace.index import Index, Part, read_index, write_index
 from pulsar_doctor.trace.keeping import in_blocks
 from pulsar_doctor.wording.durations import duration
@@ -32,8 +33,6 @@ from pulsar_doctor.wording.durations import duration
 MIB = 1 << 20
 RING_SECONDS_LEAST = 5.0
 BYTES_LEAST = 8 * MIB
-ROTATE_BYTES = 64 * MIB
-JOURNAL_BYTES_MOST = 4096 * MIB
 SEGMENTS_A_RING = 10  # so many at least, by time: it keeps at most a tenth more than it should
 JOURNALS_AT_ONCE = 8  # so many fit into the share of the journals
 OWN_BYTES = 128 * 1024  # locks, descriptions, folders, and the blocks that files do not fill
@@ -41,15 +40,12 @@ KEPT_OWN_BYTES = 64 * 1024  # of what was kept: its folder, its list, its descri
 PART_BYTES = 1024  # of a part's line in the list, which is there twice while it is written anew
 
 
-@dataclass(frozen=True, slots=True)
-class RingLimits:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingLimits(folder.JournalLimits):
     """What a ring may take. None: no limit."""
 
     ring_seconds: float | None = None  # always kept, if the bytes allow it
     max_bytes: int | None = None  # of everything
-    rotate_seconds: float = 60.0  # after so long the relay begins the next journal
-    rotate_bytes: int = ROTATE_BYTES  # or after so many bytes
-    journal_bytes_most: int = JOURNAL_BYTES_MOST  # of all journals, the relay's share
     ring_bytes_most: int | None = None  # of segments, ledgers and list, also while one is made
     kept_bytes_most: int | None = None  # of what `keep` has kept and the ring no longer has
 
@@ -76,13 +72,13 @@ def shares(
     if ring_seconds is not None:
         rotate_seconds = min(seal_every_seconds, ring_seconds / SEGMENTS_A_RING)
     if max_bytes is None:
-        return RingLimits(ring_seconds, None, rotate_seconds)
+        return RingLimits(ring_seconds=ring_seconds, rotate_seconds=rotate_seconds)
     journal_bytes = min(max_bytes // 4, JOURNAL_BYTES_MOST)
     ring_bytes = (max_bytes - journal_bytes - OWN_BYTES - KEPT_OWN_BYTES) // 2
     return RingLimits(
-        ring_seconds,
-        max_bytes,
-        rotate_seconds,
+        ring_seconds=ring_seconds,
+        max_bytes=max_bytes,
+        rotate_seconds=rotate_seconds,
         rotate_bytes=min(ROTATE_BYTES, journal_bytes // JOURNALS_AT_ONCE),
         journal_bytes_most=journal_bytes,
         ring_bytes_most=ring_bytes,

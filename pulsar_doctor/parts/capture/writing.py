@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits
+from pulsar_doctor.parts.tap.relay.journal_disk import Chunk, JournalDisk
 from pulsar_doctor.trace import ring
-from pulsar_doctor.trace.folder import Meta, take_relay_lock
+from pulsar_doctor.trace.folder import REDACTION, Meta, take_relay_lock
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.framing import Frames
@@ -29,10 +29,6 @@ from pulsar_doctor.wire.masking import Mask
 BUFFER_BYTES_MOST = 256 * 1024
 SEAL_BYTES = 64 << 20  # of journal, between two checks of what can be sealed
 FOR_EVER_NS = 1 << 62
-REDACTION = (
-    "payloads, properties, credentials and error details are not recorded; keys are hashed with "
-    "a salt that is not kept"
-)
 
 
 class TraceWriter:
@@ -57,14 +53,11 @@ class TraceWriter:
         self._folder = folder
         self._made = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise InputError(f"{folder} is not empty: a capture begins a trace of its own")
-            self._meta.write(folder)
+            self._meta.begin(folder, "capture")
             if limits.bounded:
                 ring.begin(folder, limits)
             self._lock = take_relay_lock(folder)
-            self._disk = JournalDisk(folder, _of_journals(limits))
+            self._disk = JournalDisk(folder, limits)
         except OSError as error:
             raise InputError(f"cannot write a trace to {folder}: {error.strerror}") from error
         self._mask = Mask(secrets.token_bytes(16))
@@ -183,7 +176,3 @@ class TraceWriter:
         is_old = self._now_ns - self._rotated_ns >= self._rotate_ns
         if is_old or self._buffer_bytes >= BUFFER_BYTES_MOST:
             self.flush()
-
-
-def _of_journals(limits: RingLimits) -> JournalLimits:
-    return JournalLimits(limits.rotate_seconds, limits.rotate_bytes, limits.journal_bytes_most)

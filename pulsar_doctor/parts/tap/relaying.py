@@ -48,7 +48,7 @@ from pulsar_doctor.parts.tap.upstream import (
     upstream_of,
     upstream_tls,
 )
-from pulsar_doctor.trace.folder import META, Meta, take_relay_lock
+from pulsar_doctor.trace.folder import REDACTION, Meta, take_relay_lock
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.wire.columns import TAKEN
 from pulsar_doctor.wording.typed_json import to_json
@@ -61,10 +61,6 @@ BoundReply = TypeVar("BoundReply", bound=Answer)
 # A process of the relay, the host and port where it listens, and who passes on what it says.
 Started = tuple[subprocess.Popen[bytes], str, Hearing | None]
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-REDACTION = (
-    "payloads, properties, credentials and error details are not recorded; keys are hashed with "
-    "a salt that is not kept"
-)
 
 
 class Relay:
@@ -277,10 +273,10 @@ def relaying(
         relay = Relay(started, config, say=options.say, tally=tally, held=held)
 
         def record(of_broker: dict[str, Any]) -> None:
-            _write_for_owner(replace(meta, broker=of_broker), trace_dir)
+            replace(meta, broker=of_broker).write(trace_dir)
 
         try:
-            _write_for_owner(meta, trace_dir)
+            meta.write(trace_dir)
             with asking(options.settings, record):
                 yield relay
         finally:
@@ -365,15 +361,7 @@ def write_meta(
         told={name: dict(values) for name, values in given.items()},
     )
     try:
-        trace_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(trace_dir.iterdir()):
-            raise InputError(f"{trace_dir} is not empty: a tap begins a trace of its own")
-        _write_for_owner(meta, trace_dir)
+        meta.begin(trace_dir, "tap")
     except OSError as error:
         raise InputError(f"cannot write a trace to {trace_dir}: {error.strerror}") from error
     return meta
-
-
-def _write_for_owner(meta: Meta, trace_dir: Path) -> None:
-    meta.write(trace_dir)
-    (trace_dir / META).chmod(0o600)

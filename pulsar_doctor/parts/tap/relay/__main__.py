@@ -45,12 +45,12 @@ from pulsar_doctor.parts.tap.relay.events import (
     Stop,
     TrafficCounted,
 )
-from pulsar_doctor.parts.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.parts.tap.relay.journal_file import JournalFile, moment
 from pulsar_doctor.parts.tap.relay.lines import Strange, first_line
 from pulsar_doctor.parts.tap.relay.migrations import Listeners
 from pulsar_doctor.parts.tap.relay.passage import TO_BROKER, TO_CLIENT
 from pulsar_doctor.parts.tap.relay.targets import Targets
+from pulsar_doctor.trace.folder import JournalLimits
 from pulsar_doctor.wire.columns import GAP, TAKEN
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_json
@@ -222,14 +222,12 @@ def _dialler(config: Config) -> Dialler:
 
 
 def _journal(config: Config) -> JournalFile:
-    wanted = {
-        "rotate_bytes": config.rotate_bytes,
-        "unsealed_bytes_most": config.journal_bytes_most,
-    }
-    limits = {name: most for name, most in wanted.items() if most is not None}
-    seconds = config.seal_every_seconds
-    bounds = JournalLimits(rotate_seconds=seconds, **limits)
-    return JournalFile(config.trace_dir, bounds, config.lock_fd, config.tally_fd)
+    limits = JournalLimits(
+        rotate_seconds=config.seal_every_seconds,
+        rotate_bytes=config.rotate_bytes,
+        journal_bytes_most=config.journal_bytes_most,
+    )
+    return JournalFile(config.trace_dir, limits, config.lock_fd, config.tally_fd)
 
 
 def _say_once(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

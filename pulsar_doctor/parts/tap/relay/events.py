@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.parts.tap.relay.addresses import Address
 from pulsar_doctor.parts.tap.relay.lines import Table
+from pulsar_doctor.trace.folder import JOURNAL_BYTES_MOST, ROTATE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class Config:
     upstream_tls: dict[str, str | bool | None] | None = None  # see tls.py; None: no TLS
     allow_brokers: tuple[Address, ...] = ()
     max_connections: int | None = None
-    journal_bytes_most: int | None = None
-    rotate_bytes: int | None = None
+    journal_bytes_most: int = JOURNAL_BYTES_MOST
+    rotate_bytes: int = ROTATE_BYTES
     # of the trace's lock, which the parent holds too: the relay outlives it until its clients are
     # gone; None: the relay takes the lock and ends with its parent
     lock_fd: int | None = None

@@ -15,15 +15,19 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsar_doctor.trace.folder import is_at, journal_name
+from pulsar_doctor.trace.folder import (
+    JournalLimits,
+    is_at,
+    journal_name,
+    names_in,
+    number_in,
+)
 from pulsar_doctor.wire.columns import GAP
 from pulsar_doctor.wire.journal import FILE_HEADER, pack_block, pack_event
 
-NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
 JOURNAL = re.compile(r"\.journal-\d+\.pdj")
 ROTATE_RECORDS = 500_000
 LOOK_SECONDS = 1.0
@@ -31,15 +35,6 @@ COPY_BYTES = 1024 * 1024
 NEAR_BYTES = 16 * 1024 * 1024  # where a limit is as near as this, each write checks first
 
 Time = tuple[int, int]  # microseconds since 1970, monotonic nanoseconds
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLimits:
-    """When the next file begins, and how much there may be."""
-
-    rotate_seconds: float = 60.0
-    rotate_bytes: int = 64 * 1024 * 1024
-    unsealed_bytes_most: int = 4 * 1024**3  # of all journals that nobody has sealed yet
 
 
 class Chunk(NamedTuple):
@@ -78,7 +73,7 @@ class Room:
                 if JOURNAL.fullmatch(entry.name):
                     with contextlib.suppress(FileNotFoundError):  # sealed and deleted just now
                         unsealed += entry.stat(follow_symlinks=False).st_size
-        return self._limits.unsealed_bytes_most - unsealed
+        return self._limits.journal_bytes_most - unsealed
 
 
 class JournalDisk:
@@ -93,7 +88,7 @@ class JournalDisk:
         self._dir = folder
         self._limits = limits
         self._room = Room(folder, limits)
-        self._number = max(self._numbers(), default=0)
+        self._number = max(map(number_in, names_in(folder)), default=0)
         self._fd = -1
         self._file_bytes = self._file_records = 0
         self._file_written = 0  # of them, those that count as written
@@ -105,10 +100,6 @@ class JournalDisk:
         except OSError as error:
             if error.errno != errno.EDQUOT:  # a limit of ours: room may come
                 raise
-
-    def _numbers(self) -> list[int]:
-        names = (NUMBERED.match(path.name) for path in self._dir.iterdir())
-        return [int(name[1]) for name in names if name]
 
     def write(self, chunk: Chunk) -> None:
         """Appends it, behind a GAP if something is missing before it; or drops and counts it."""

@@ -21,9 +21,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
-from pulsar_doctor.parts.tap.relay.journal_disk import Chunk, JournalDisk, JournalLimits, Time
+from pulsar_doctor.parts.tap.relay.journal_disk import Chunk, JournalDisk, Time
 from pulsar_doctor.parts.tap.relay.tally import note
-from pulsar_doctor.trace.folder import take_relay_lock
+from pulsar_doctor.trace.folder import JournalLimits, take_relay_lock
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_block
 from pulsar_doctor.wire.masking import Read

@@ -16,9 +16,8 @@ import pytest
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.relay import journal_disk, journal_file
-from pulsar_doctor.parts.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.parts.tap.relay.journal_file import BUFFER_BYTES_MOST, JournalFile
-from pulsar_doctor.trace.folder import is_live
+from pulsar_doctor.trace.folder import JournalLimits, is_live
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import EVENT, FILE_HEADER, Block, pack_event, read_blocks
 from pulsar_doctor.wire.masking import Read
@@ -445,7 +444,7 @@ def sizes(folder: Path) -> int:
 
 def test_a_limit_is_never_passed_and_what_is_sealed_makes_room(tmp_path):
     most = 20_000
-    with journaling(tmp_path, rotate_bytes=6_000, unsealed_bytes_most=most) as journal:
+    with journaling(tmp_path, rotate_bytes=6_000, journal_bytes_most=most) as journal:
         for _ in range(3):
             before = journal.dropped
             while journal.dropped == before:
@@ -471,7 +470,7 @@ def test_a_limit_is_never_passed_and_what_is_sealed_makes_room(tmp_path):
 def test_a_folder_that_is_full_at_the_start_fails_no_relay(tmp_path):
     earlier = tmp_path / ".journal-000004.pdj"
     earlier.write_bytes(bytes(10_000))
-    with journaling(tmp_path, unsealed_bytes_most=10_000) as journal:
+    with journaling(tmp_path, journal_bytes_most=10_000) as journal:
         journal.add([RECORD])
         tick(journal, 0)
         assert (names(tmp_path), journal.dropped) == ([earlier.name], 1)

@@ -19,13 +19,13 @@ import uvloop
 from pulsar_doctor.parts.tap.relay import connection, passage, sides
 from pulsar_doctor.parts.tap.relay.connections import Connections
 from pulsar_doctor.parts.tap.relay.dialling import Dialler
-from pulsar_doctor.parts.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.parts.tap.relay.journal_file import JournalFile
 from pulsar_doctor.parts.tap.relay.migrations import Listeners
 from pulsar_doctor.parts.tap.relay.passage import FRAMES_MOST, TO_CLIENT, Passage
 from pulsar_doctor.parts.tap.relay.rewrites import HELD_TO_CLIENT
 from pulsar_doctor.parts.tap.relay.sides import READ_BYTES_LEAST, Side
 from pulsar_doctor.parts.tap.relay.targets import Targets
+from pulsar_doctor.trace.folder import JournalLimits
 from pulsar_doctor.wire import framing
 from pulsar_doctor.wire.framing import HELD_BYTES_MOST, STRETCH_BYTES, Cutter
 from tests.parts.tap.tapped import (

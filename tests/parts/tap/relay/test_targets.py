@@ -19,10 +19,10 @@ from pulsar_doctor.parts.tap.relay.addresses import NOT_NAMED, address_of, addre
 from pulsar_doctor.parts.tap.relay.connection import accept
 from pulsar_doctor.parts.tap.relay.connections import Connections
 from pulsar_doctor.parts.tap.relay.dialling import Dialler
-from pulsar_doctor.parts.tap.relay.journal_disk import JournalLimits
 from pulsar_doctor.parts.tap.relay.journal_file import JournalFile
 from pulsar_doctor.parts.tap.relay.targets import TargetRefused, Targets, may_be_dialled
 from pulsar_doctor.parts.tap.upstream import broker_of, listen_address
+from pulsar_doctor.trace.folder import JournalLimits
 from tests.parts.tap.relay.named import Names
 from tests.parts.tap.tapped import (
     CONNECT,
