@@ -140,15 +140,14 @@ def visit(settings: Settings, topic: str, *, existing: bool) -> Left | None:
             f"the REST API (--admin-url) does not tell whether there is a topic {topic}: {error}; "
             "or give --existing if messages may go to it"
         ) from error
-    found = there.topic
-    if found.exists and not existing:
+    if there.exists and not existing:
         raise InputError(
-            f"{found.topic} exists, and its consumers would get the messages: "
+            f"{there.topic} exists, and its consumers would get the messages: "
             "give --existing if they may, or name a new topic"
         )
-    if existing and not found.exists:
+    if existing and not there.exists:
         raise DoctorError(f"{there.absent or f'there is no topic {topic}'} (see --existing)")
-    return None if existing else Left(found.topic)
+    return None if existing else Left(there.topic)
 
 
 def is_there(settings: Settings, topic: str) -> bool:

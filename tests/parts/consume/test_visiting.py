@@ -21,8 +21,8 @@ from pulsar_doctor.parts.consume import attach
 from pulsar_doctor.parts.consume.engines import Plan
 from pulsar_doctor.parts.consume.visiting import leavings
 from pulsar_doctor.parts.consume.visiting.leavings import Left, Visit, of_own_topic
-from pulsar_doctor.parts.consume.visiting.manners import Consent, enter
-from pulsar_doctor.parts.consume.visiting.presence import Presence, Present, look
+from pulsar_doctor.parts.consume.visiting.manners import enter
+from pulsar_doctor.parts.consume.visiting.presence import Present, look
 from tests.broker.http_broker import Asked, Reply, serving
 from tests.support import eventually
 from tests.support.command_line import MINE, answered, environment, pulsar_doctor
@@ -302,13 +302,13 @@ def test_what_the_broker_does_not_tell_is_not_guessed(reply, says):
     with serving(answer) as web:
         where = Settings(admin_url=web.url, sandbox=True)
         with pytest.raises(DoctorError, match="--take-messages") as raised:
-            enter(where, PLAN, Consent(create=True), thrown_away=False)
+            enter(where, PLAN, thrown_away=False, create=True)
         assert says in str(raised.value)
         assert raised.value.exit_code == 3
         with pytest.raises(DoctorError, match="--create"):
-            enter(where, PLAN, Consent(), thrown_away=True)
-        assert enter(where, PLAN, Consent(take=True), thrown_away=False).before is None
-        assert enter(where, PLAN, Consent(create=True), thrown_away=True).before is None
+            enter(where, PLAN, thrown_away=True)
+        assert enter(where, PLAN, thrown_away=False, take=True).before is None
+        assert enter(where, PLAN, thrown_away=True, create=True).before is None
 
 
 def test_a_partition_that_could_not_be_read_is_not_taken_for_free():
@@ -332,7 +332,7 @@ def test_the_exact_backlog_is_asked_for_as_the_counter_drifts():
         return Reply(200, document)
 
     with serving(answer) as web, pytest.raises(InputError, match="a backlog of 2"):
-        enter(Settings(admin_url=web.url, sandbox=True), PLAN, Consent(), thrown_away=False)
+        enter(Settings(admin_url=web.url, sandbox=True), PLAN, thrown_away=False)
 
 
 @pytest.mark.usefixtures("outside")
@@ -361,11 +361,11 @@ def test_an_address_that_nobody_gave_is_not_taken_for_the_same_cluster(told):
 @pytest.mark.parametrize(
     ("visit", "left"),
     [
-        (Visit(PLAN, Presence(THERE), thrown_away=False), [(PLAN.topic, "s")]),
-        (Visit(PLAN, Presence(MISSING), thrown_away=False), [(PLAN.topic, None)]),
+        (Visit(PLAN, THERE, thrown_away=False), [(PLAN.topic, "s")]),
+        (Visit(PLAN, MISSING, thrown_away=False), [(PLAN.topic, None)]),
         (Visit(PLAN, None, thrown_away=False), [(PLAN.topic, "s")]),
         (Visit(PLAN, None, create=True), [(PLAN.topic, None), (PLAN.topic, "s")]),
-        (Visit(PLAN, Presence(THERE)), [(PLAN.topic, "s")]),
+        (Visit(PLAN, THERE), [(PLAN.topic, "s")]),
         (of_own_topic(PLAN), [(PLAN.topic, None), (PLAN.topic, "s")]),
     ],
 )
@@ -386,7 +386,7 @@ def test_who_does_not_wait_for_the_tidying_is_told_what_may_be_left():
 
     named: list[Left] = []
     with serving(answer) as web, pytest.raises(KeyboardInterrupt):
-        Visit(PLAN, Presence(THERE)).tidy(Settings(admin_url=web.url, sandbox=True), named)
+        Visit(PLAN, THERE).tidy(Settings(admin_url=web.url, sandbox=True), named)
     assert [(each.topic, each.subscription) for each in named] == [(PLAN.topic, "s")]
 
 

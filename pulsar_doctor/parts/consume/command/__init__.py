@@ -140,9 +140,9 @@ def _visit(where: Settings, plan: Plan, request: ConsumeRequest) -> Visit:
 
     if request.topic is None:
         return leavings.of_own_topic(plan)
-    consent = manners.Consent(request.take_messages, request.create)
+    fresh, take = request.subscription is None, request.take_messages
     try:
-        visit = manners.enter(where, plan, consent, thrown_away=request.subscription is None)
+        visit = manners.enter(where, plan, thrown_away=fresh, take=take, create=request.create)
     except DoctorError:
         require_reachable(where.service_url, where)  # where no broker answers, that comes first
         raise

@@ -19,7 +19,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.consume import receiver
 from pulsar_doctor.parts.consume.engines import Closed, Plan
-from pulsar_doctor.parts.consume.visiting.presence import Presence, Present, look
+from pulsar_doctor.parts.consume.visiting.presence import Present, look
 
 GONE_SECONDS = 3.0  # the broker may not yet have noticed that our consumers are gone
 AGAIN_SECONDS = 0.2
@@ -70,7 +70,7 @@ class Visit:
     """One run."""
 
     plan: Plan
-    before: Presence | None  # what was there; None: not known
+    before: Present | None  # what was there; None: not known
     thrown_away: bool = True  # the subscription is deleted in the end
     create: bool = False  # a topic may have been created
 
@@ -84,12 +84,12 @@ class Visit:
             stays += remove(settings, self.plan, self._attached_to(now))
         left[:] = stays
 
-    def _made(self, now: Presence | None) -> Iterator[Left]:
+    def _made(self, now: Present | None) -> Iterator[Left]:
         """What was not there before; all that may be there where `now` is not known."""
         if self.before is None:
             yield from self._perhaps_made()
             return
-        before, topic = self.before.topic, (now or self.before).topic
+        before, topic = self.before, now or self.before
         if not before.exists:
             if topic.exists or now is None:
                 why = BY_ITSELF if self.thrown_away else ""
@@ -109,16 +109,16 @@ class Visit:
         for name in [topic.topic] if whole else sorted(parts):
             yield Left(name, self.plan.subscription)
 
-    def _attached_to(self, now: Presence | None) -> list[str]:
+    def _attached_to(self, now: Present | None) -> list[str]:
         """Where a subscription of our own is."""
         if now is not None:
-            return [now.topic.topic] if now.topic.held else []
-        return [self.before.topic.topic if self.before else self.plan.topic]
+            return [now.topic] if now.held else []
+        return [self.before.topic if self.before else self.plan.topic]
 
 
 def of_own_topic(plan: Plan) -> Visit:
     """A run on a topic that nobody else knows: its subscription is removed in the end."""
-    return Visit(plan, Presence(Present(plan.topic, False, 0, {})))
+    return Visit(plan, Present(plan.topic, False, 0, {}))
 
 
 def remove(settings: Settings, plan: Plan, topics: Iterable[str]) -> list[Left]:
@@ -149,7 +149,7 @@ def _unsubscribe(engine: receiver.Receiver, plan: Plan) -> None:
         time.sleep(AGAIN_SECONDS)
 
 
-def _now(settings: Settings, plan: Plan) -> Presence | None:
+def _now(settings: Settings, plan: Plan) -> Present | None:
     try:
         return look(settings, plan)
     except DoctorError:

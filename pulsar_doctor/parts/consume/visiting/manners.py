@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pulsar_doctor.broker.admin import topic_name
 from pulsar_doctor.broker.settings import Settings
@@ -11,22 +10,23 @@ from pulsar_doctor.broker.stats.topic import SubscriptionStats
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.parts.consume.engines import Plan
 from pulsar_doctor.parts.consume.visiting.leavings import Visit
-from pulsar_doctor.parts.consume.visiting.presence import Presence, look
+from pulsar_doctor.parts.consume.visiting.presence import Present, look
 from pulsar_doctor.wording.printable import listed, many, printable
 
 SHOWN = 3  # consumers by name
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """What the user allows: messages may be taken, a topic may be created."""
-
-    take: bool = False
-    create: bool = False
-
-
-def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool) -> Visit:
+def enter(
+    settings: Settings,
+    plan: Plan,
+    *,
+    thrown_away: bool,
+    take: bool = False,
+    create: bool = False,
+) -> Visit:
     """Reads what is there. thrown_away: the subscription is our own, and is removed in the end.
+
+    take, create: the user allows that messages are taken, that a topic is created.
 
     Raises InputError where messages are somebody's or what was requested has no meaning,
     DoctorError where there is no such topic, or too little is known without the user's consent.
@@ -37,27 +37,27 @@ def enter(settings: Settings, plan: Plan, consent: Consent, *, thrown_away: bool
     except InputError:
         raise
     except DoctorError as error:
-        enough = consent.create if thrown_away else consent.take
+        enough = create if thrown_away else take
         if not enough:
             raise _unknown(error, plan, thrown_away=thrown_away) from error
-        return Visit(plan, None, thrown_away, consent.create)
-    _require_allowed(there, plan, consent)
-    return Visit(plan, there, thrown_away, consent.create)
+        return Visit(plan, None, thrown_away, create)
+    _require_allowed(there, plan, take=take, create=create)
+    return Visit(plan, there, thrown_away, create)
 
 
-def _require_allowed(there: Presence, plan: Plan, consent: Consent) -> None:
-    if not there.topic.exists and not consent.create:
-        text = there.absent or f"there is no topic {there.topic.topic}"
+def _require_allowed(there: Present, plan: Plan, *, take: bool, create: bool) -> None:
+    if not there.exists and not create:
+        text = there.absent or f"there is no topic {there.topic}"
         end = "" if text.endswith("?") else ";"
         raise DoctorError(f"{text}{end} --create makes one in a namespace that exists")
-    if somebodys(there) and not consent.take:
+    if somebodys(there) and not take:
         raise InputError(
             f"{summary(there, plan)}: nothing is taken from it unless --take-messages is given; "
             "without -s, consume reads a copy, and no other consumer misses a message"
         )
 
 
-def somebodys(there: Presence) -> bool:
+def somebodys(there: Present) -> bool:
     """Whether messages wait in the subscription, or may, or somebody else is attached to it."""
     return any(held.msg_backlog != 0 or held.consumers != () for held in there.held.values())
 
@@ -70,12 +70,12 @@ def _unknown(error: DoctorError, plan: Plan, *, thrown_away: bool) -> DoctorErro
     return DoctorError(f"the REST API (--admin-url) does not tell {what}: {error}; or {way}")
 
 
-def summary(there: Presence, plan: Plan) -> str:
+def summary(there: Present, plan: Plan) -> str:
     """The subscription as it is there, as a person says it."""
     parts = sorted(there.held)
     where = parts[0]
     if len(parts) > 1:
-        where = f"{many(len(parts), 'partition')} of {there.topic.topic}"
+        where = f"{many(len(parts), 'partition')} of {there.topic}"
     held = list(there.held.values())
     return f"{plan.subscription} exists on {where} with {_backlog(held)} and {_consumers(held)}"
 

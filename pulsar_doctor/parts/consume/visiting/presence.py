@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pulsar_doctor.broker.admin import Admin, NotFound, TopicName, absent, topic_name
 from pulsar_doctor.broker.admin.topics import DOMAINS
@@ -22,12 +22,13 @@ from pulsar_doctor.parts.consume.engines import Plan
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """One topic."""
+    """The topic of a run as it is before it, or after it."""
 
     topic: str
     exists: bool  # the broker has the topic
     partitions: int  # 0: it has none
     held: Mapping[str, SubscriptionStats]  # topic or partition -> the subscription, where it exists
+    absent: str | None = None  # a topic does not exist: a sentence with similar names
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -36,20 +37,7 @@ class Present:
         return tuple(names) or (self.topic,)
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
-    """The topic of a run as it is before it."""
-
-    topic: Present  # that the run attaches to
-    absent: str | None = None  # a topic does not exist: a sentence with similar names
-
-    @property
-    def held(self) -> dict[str, SubscriptionStats]:
-        """The subscription, by topic or partition, where it exists."""
-        return dict(self.topic.held)
-
-
-def look(settings: Settings, plan: Plan) -> Presence:
+def look(settings: Settings, plan: Plan) -> Present:
     """Asks the broker. Raises DoctorError where it tells less than all of it."""
     _require_one_cluster(settings)
     return asyncio.run(_look(settings, plan))
@@ -63,11 +51,11 @@ def _require_one_cluster(settings: Settings) -> None:
         raise DoctorError(f"{option} is not given, and its default may be another cluster's")
 
 
-async def _look(settings: Settings, plan: Plan) -> Presence:
+async def _look(settings: Settings, plan: Plan) -> Present:
     async with Admin(settings) as admin:
         topic = await _present(admin, plan.topic, plan.subscription)
         why = None if topic.exists else await absent(admin, topic_name(topic.topic))
-    return Presence(topic, why)
+    return replace(topic, absent=why)
 
 
 async def _present(admin: Admin, name: str, subscription: str) -> Present:
