@@ -22,6 +22,7 @@ from pulsar_doctor.parts.consume.receiver import spoken_pb2 as spoken
 from pulsar_doctor.parts.consume.receiver.door import Door
 from pulsar_doctor.parts.consume.receiver.refusals import Lost, ServerRefused
 from pulsar_doctor.parts.tap.relay.addresses import Address
+from pulsar_doctor.parts.tap.relay.tls import why_not
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES
 from pulsar_doctor.wire.framing import DEFAULT_MAX_MESSAGE_BYTES, FRAME_PADDING_BYTES, nonsense
@@ -45,7 +46,6 @@ class ConnectionListener(Protocol):
 
     def arrived(self, command: Any, part: memoryview) -> None: ...
     def lost(self, why: str) -> None: ...
-    def ended(self) -> None: ...
     def active_changed(self, active: bool) -> None: ...
 
 
@@ -212,10 +212,6 @@ class WireConnection:
         if consumer is not None:
             consumer.lost(f"the broker {self.where} has closed the consumer")
 
-    def _end_of_topic(self, command: Any) -> None:
-        if consumer := self.consumers.get(command.reached_end_of_topic.consumer_id):
-            consumer.ended()
-
     def _active_change(self, command: Any) -> None:
         change = command.active_consumer_change
         if consumer := self.consumers.get(change.consumer_id):
@@ -262,7 +258,6 @@ HEARD: dict[int, Callable[[WireConnection, Any], None]] = {
     CODES["ERROR"]: WireConnection._error,
     CODES["CLOSE_CONSUMER"]: WireConnection._close_consumer,
     CODES["PING"]: WireConnection._ping,
-    CODES["REACHED_END_OF_TOPIC"]: WireConnection._end_of_topic,
     CODES["ACTIVE_CONSUMER_CHANGE"]: WireConnection._active_change,
     CODES["AUTH_CHALLENGE"]: WireConnection._challenge,
 }
@@ -278,13 +273,8 @@ async def dialled(door: Door, address: Address, proxy_to: Address | None = None)
             )
     except TimeoutError:
         raise Lost(f"the broker {where} does not answer") from None
-    except ssl.SSLCertVerificationError as error:
-        raise Lost(
-            f"the certificate of the broker {where} is not trusted ({error.verify_message}); "
-            "see --tls-trust-certs"
-        ) from None
     except ssl.SSLError as error:
-        raise Lost(f"no TLS with the broker {where} ({error.reason or error})") from None
+        raise Lost(str(why_not(error, address))) from None
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise Lost(f"the broker {where} cannot be reached ({why}); see --service-url") from None

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
+from pulsar_doctor.broker.admin import topic_name
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.consume.engines import Closed, Message, Plan
@@ -50,7 +51,7 @@ class Receiver:
 
     def partitions_of(self, topic: str) -> list[str]:
         """The names of a topic's partitions; the topic alone where it has none."""
-        name = full_name(topic)
+        name = str(topic_name(topic))
         try:
             partitions = self.call(self._brokers.partitions(name))
         except (Lost, ServerRefused) as error:
@@ -128,11 +129,6 @@ class BlockingConsumer:
         """Whether it is the active consumer of each topic; None: not reported (Shared, lost)."""
         return {partition.topic: partition.active for partition in self._consumer.partitions}
 
-    @property
-    def at_end(self) -> bool:
-        """Whether all its topics are terminated, and all their messages delivered."""
-        return all(partition.at_end for partition in self._consumer.partitions)
-
     def unsubscribe(self) -> None:
         """Removes the subscription. Raises DoctorError."""
         self._engine.call(self._consumer.unsubscribe())
@@ -155,10 +151,3 @@ def connected(
         yield engine
     finally:
         engine.close()
-
-
-def full_name(topic: str) -> str:
-    """`t` and `tenant/namespace/t` as `persistent://tenant/namespace/t`."""
-    if "://" in topic:
-        return topic
-    return f"persistent://{topic}" if "/" in topic else f"persistent://public/default/{topic}"

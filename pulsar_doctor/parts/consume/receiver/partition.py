@@ -60,7 +60,6 @@ class Partition:
         self.topic = topic
         self.index = split_partition(topic)[1]
         self.active: bool | None = None  # None: not reported
-        self.at_end = False
         self.incarnation = 0
         self._plan = plan
         self._number = number  # consumer id
@@ -212,11 +211,6 @@ class Partition:
         self._epochs.begin()
         if self._mending is None and not self._closed:
             self._mending = asyncio.get_running_loop().create_task(self._mend())
-
-    def ended(self) -> None:
-        """REACHED_END_OF_TOPIC."""
-        self.at_end = True
-        self._queue.changed()
 
     def active_changed(self, active: bool) -> None:
         """ACTIVE_CONSUMER_CHANGE."""

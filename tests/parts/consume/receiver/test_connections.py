@@ -208,10 +208,8 @@ def test_pings_are_answered_and_sent_and_silence_is_noticed(peer, monkeypatch):
         assert consumer.receive(0) is None
 
 
-def test_who_is_active_and_that_a_topic_has_ended_is_known(peer):
+def test_who_is_active_is_known(peer):
     with attached(peer, replace(PLAN, type="failover")) as (consumer, talk):
-        assert (consumer.active, consumer.at_end) == ({TOPIC: None}, False)
+        assert consumer.active == {TOPIC: None}
         talk.tell("ACTIVE_CONSUMER_CHANGE", consumer_id=0, is_active=True)
         eventually(lambda: consumer.active == {TOPIC: True})
-        talk.tell("REACHED_END_OF_TOPIC", consumer_id=0)
-        eventually(lambda: consumer.at_end)
