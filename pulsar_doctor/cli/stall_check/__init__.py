@@ -168,7 +168,9 @@ def _check(request: StallCheckRequest) -> int:
         return _again(case_file, request)
     judge = _judge(request)
     if request.after is not None:
-        judge = _comparing(judge, request.after, request)
+        from pulsar_doctor.checkup.recorded import read_earlier
+
+        judge = replace(judge, earlier=read_earlier(request.after, request.topics, judge))
     if request.metrics_url is not None:
         return report(_of_metrics(request.metrics_url, judge, request), request)
     trace, version = _trace(request), request.broker_version
@@ -224,12 +226,6 @@ def _judge(request: StallCheckRequest) -> Judge:
         if options := given("VERDICT", part):
             judge = replace(judge, usual=installed.load(part, "usual").read(options))
     return judge
-
-
-def _comparing(judge: Judge, file: str, request: StallCheckRequest) -> Judge:
-    from pulsar_doctor.checkup.recorded import read_earlier
-
-    return replace(judge, earlier=read_earlier(file, request.topics, judge))
 
 
 def _trace(request: StallCheckRequest) -> ReadTrace | None:

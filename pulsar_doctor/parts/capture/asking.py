@@ -62,9 +62,9 @@ class BrokerPoll(BrokerThread):
         self._pause = LISTED_AGAIN_SECONDS
         super().__init__(settings, say)
 
-    def stop(self, seconds: float = 5.0) -> None:
+    def close(self, seconds: float = 5.0) -> None:
         """Reads once more, and no longer than this."""
-        super().stop(seconds)
+        super().close(seconds)
 
     async def read(self, admin: Admin) -> None:
         """The consumers of the topics that are meant, as of now."""

@@ -86,8 +86,8 @@ class BackgroundCapture:
                 whole_topics=bool(topics),
             )
             broker = BrokerPoll(settings, topics, self._running.addresses, samples, lambda _: None)
-            stack.callback(broker.stop)
-            self._running.before_end = broker.stop
+            stack.callback(broker.close)
+            self._running.before_end = broker.close
             self._thread = threading.Thread(target=self._work, daemon=True, name="capture")
             self._thread.start()
             stack.callback(self._end)

@@ -44,7 +44,7 @@ class BrokerThread:
         self._thread = threading.Thread(target=self._work, daemon=True, name="broker")
         self._thread.start()
 
-    def stop(self, seconds: float = 0.0) -> None:
+    def close(self, seconds: float = 0.0) -> None:
         """No more questions, but for the last. seconds: how long that is waited for, at most."""
         self._over.set()
         self._thread.join(seconds)

@@ -93,32 +93,10 @@ class Relay:
         self.written: int | None = None  # records of all processes, at the end; None: not known
         self.dropped: int | None = None  # as `written`
 
-    def taken(
-        self,
-        *,
-        topic: str,
-        subscription: str,
-        consumer_name: str,
-        ledger_id: int,
-        entry_id: int,
-        batch_index: int | None,
-        partition: int | None,
-        messages: int = 1,
-    ) -> None:
+    def taken(self, **columns: str | int | None) -> None:
         """Notes that an application took a message; sent to the relay at once, in order."""
-        values = {
-            "command": TAKEN,  # first: see relay.TAKEN_LINE
-            "topic": topic,
-            "subscription": subscription,
-            "consumer_name": consumer_name,
-            "ledger_id": ledger_id,
-            "entry_id": entry_id,
-            "batch_index": batch_index,
-            "partition": partition,
-            "messages": messages,
-        }
-        with self._lock:
-            self._send(values)
+        with self._lock:  # the command comes first: see relay.TAKEN_LINE
+            self._send({"command": TAKEN, **columns, "messages": 1})
 
     def flush(self) -> bool:
         """Returns once all that the relay saw is in the journal; False: the disk is too slow."""

@@ -327,11 +327,9 @@ class Tapping:
             self.screen.say(str(error))
             return None
 
-    @contextlib.contextmanager
-    def _comparing(self) -> Iterator[None]:
+    def _comparing(self) -> contextlib.AbstractContextManager[object]:
         if self.plan.compare is None:
-            yield
-            return
+            return contextlib.nullcontext()
         broker = BrokerSide(
             self.plan.compare,
             topics=lambda: self._topics,
@@ -339,10 +337,7 @@ class Tapping:
             tell=self._pass_on,
             say=self.screen.say,
         )
-        try:
-            yield
-        finally:
-            broker.stop()
+        return contextlib.closing(broker)
 
     def _pass_on(self, question: Compare) -> None:
         """Called from the thread that asks the broker."""

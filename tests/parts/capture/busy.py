@@ -211,7 +211,7 @@ def observed(case: Case, brokers: Brokers, folder: Path) -> Observed:
             time.sleep(0.5)
         consuming.result()
         producer.join()
-        asked.stop()
+        asked.close()
     samples = []
     while not queue.empty():
         samples.append(queue.get()._replace(complete=True))  # there is no other topic

@@ -154,8 +154,8 @@ def _running(request: CaptureRequest, writer: TraceWriter, stack: ExitStack) -> 
         from pulsar_doctor.parts.capture.asking import BrokerPoll
 
         broker = BrokerPoll(settings(), request.topics, running.addresses, samples, say)
-        stack.callback(broker.stop)
-        running.before_end = broker.stop
+        stack.callback(broker.close)
+        running.before_end = broker.close
     return running
 
 
