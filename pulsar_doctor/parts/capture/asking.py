@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from queue import SimpleQueue
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, topic_name
@@ -170,7 +171,7 @@ def samples_in(windows: Iterable[TopicWindow]) -> Iterator[ConsumerSample]:
             consumers = consumers_of(topic, sample.topic, now_ns - SECOND_NS, now_ns + SECOND_NS)
             if sample.now_known:
                 yield ConsumerSample(consumers, complete=False)
-        names = [consumer._replace(permits=None) for consumer in consumers]
+        names = [each._replace(of=replace(each.of, available_permits=None)) for each in consumers]
         internal = each.window.last.internal
         ledgers = () if internal is None else ledgers_in(internal)
         yield ConsumerSample(
@@ -181,25 +182,7 @@ def samples_in(windows: Iterable[TopicWindow]) -> Iterator[ConsumerSample]:
 def consumers_of(topic: str, stats: TopicStats, from_ns: int, until_ns: int) -> list[StatsConsumer]:
     """The consumers of one topic in one sample."""
     return [
-        StatsConsumer(
-            topic=topic,
-            subscription=name,
-            type=subscription.type,
-            name=consumer.consumer_name,
-            address=consumer.address,
-            client_version=consumer.client_version,
-            permits=consumer.available_permits,
-            unacked=consumer.unacked_messages,
-            sent=consumer.msg_out_counter,
-            last_sign_us=_us(consumer.last_sign_ms),
-            from_ns=from_ns,
-            until_ns=until_ns,
-            last_sent_us=_us(consumer.last_consumed_timestamp_ms),
-        )
+        StatsConsumer(topic, name, subscription.type, consumer, from_ns, until_ns)
         for name, subscription in (stats.subscriptions or {}).items()
         for consumer in subscription.consumers or ()
     ]
-
-
-def _us(moment_ms: int | None) -> int | None:
-    return None if moment_ms is None else moment_ms * 1000

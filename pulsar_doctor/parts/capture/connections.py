@@ -265,31 +265,31 @@ class CapturedConnection:
 
     def _tell(self, way: int, found: list[Frames], now_ns: int) -> None:
         for frames in found:
-            self.open(now_ns)
-            assert self.conn_id is not None
+            conn_id = self.open(now_ns)
             self._say_joined(way, now_ns)
             if CONNECTED in frames.codes and way == TO_CLIENT and self.bounds[way].is_proven:
                 self._learn(frames)
             if SUBSCRIBE in frames.codes and not self._is_whole:
                 for part in _behind_each(frames, SUBSCRIBE):
-                    self._out.frames(self.conn_id, way, part, now_ns)
+                    self._out.frames(conn_id, way, part, now_ns)
                     self._unparsed(way, "not both directions are proven", now_ns)
             else:
-                self._out.frames(self.conn_id, way, frames, now_ns)
+                self._out.frames(conn_id, way, frames, now_ns)
 
     @property
     def _is_whole(self) -> bool:
         """Whether it is certain that no frame of either direction is being missed."""
         return all(each.is_proven for each in self.bounds) and not self._letting_go
 
-    def open(self, now_ns: int) -> None:
-        """Tells of it, where that was not done yet."""
+    def open(self, now_ns: int) -> int:
+        """Tells of it, where that was not done yet; its number."""
         if self.conn_id is None:
             self.conn_id = next(self._ids)
             client, broker = self.sides
             where = address_text(broker) if broker[1] else None
             columns = {"client_addr": address_text(client), "broker_addr": where}
             self._out.event(self.conn_id, OPEN, now_ns, None, **columns, known_by=BEGINNING)
+        return self.conn_id
 
     def _say_joined(self, way: int, now_ns: int) -> None:
         bounds = self.bounds[way]

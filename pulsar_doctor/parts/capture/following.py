@@ -124,12 +124,6 @@ class CaptureFollowing:
         """The connections that have not ended."""
         return iter([*self._connections, *self._expected.values()])
 
-    def opened(self, connection: CapturedConnection) -> int:
-        """The number of a connection, which is shown with it where it has sent nothing yet."""
-        connection.open(self.now_ns)
-        assert connection.conn_id is not None
-        return connection.conn_id
-
     def pass_time(self, now_ns: int) -> None:
         """Time went on, and no packet came."""
         self.now_ns = max(self.now_ns, now_ns)

@@ -14,7 +14,6 @@ import socket
 import struct
 import time
 from collections.abc import Collection, Iterator
-from types import TracebackType
 
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.parts.capture.files import Packet
@@ -71,12 +70,7 @@ class Interface:
     def __enter__(self) -> Interface:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.count_drops()
         self._socket.close()
 

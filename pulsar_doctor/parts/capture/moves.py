@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.parts.capture.bounds import FramesMoved, PermitBalance, RecentFrames
 from pulsar_doctor.parts.capture.reported import ConsumerIdentity, StatsConsumer
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
@@ -47,12 +48,11 @@ class Moves:
 class Before(NamedTuple):
     """An earlier sample, of a moment when a number rested, and how far it had moved then."""
 
-    permits: int | None
-    sent: int | None
+    of: ConsumerStats
     moved: tuple[int, int]
 
 
-UNKNOWN = Before(None, None, (0, 0))  # of a number that had spoken, and did not rest
+UNKNOWN = Before(ConsumerStats(), (0, 0))  # of a number that had spoken, and did not rest
 
 
 class Named(NamedTuple):
@@ -187,13 +187,14 @@ def rule_out_by_moves(
                     if not _fits(then, consumer, moves):
                         seen.out.add((number, consumer.identity))
                     moved = moves.balance, moves.sent
-                    before[number] = Before(consumer.permits, consumer.sent, moved)
-        before[NOT_SEEN] = Before(consumer.permits, consumer.sent, (0, 0))
+                    before[number] = Before(consumer.of, moved)
+        before[NOT_SEEN] = Before(consumer.of, (0, 0))
 
 
 def _fits(then: Before, now: StatsConsumer, moves: Moves) -> bool:
     """Whether this number may be this consumer's, by what both did since then."""
-    permits, sent = _change(then.permits, now.permits), _change(then.sent, now.sent)
+    permits = _change(then.of.available_permits, now.of.available_permits)
+    sent = _change(then.of.msg_out_counter, now.of.msg_out_counter)
     balance, count = moves.balance - then.moved[0], moves.sent - then.moved[1]
     return permits in (None, balance) and sent in (None, count)
 

@@ -21,7 +21,7 @@ where what moved is not what the broker says, or there are more numbers than con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pulsar_doctor.evidence.values import Count
@@ -128,12 +128,7 @@ class Naming:
         return bool(self._standing) and now_ns - self._stood_ns >= MARGIN_NS
 
     def read(
-        self,
-        now_ns: int,
-        connections: Iterable[CapturedConnection],
-        open_connection: Callable[[CapturedConnection], int],
-        *,
-        at_end: bool = False,
+        self, now_ns: int, connections: Iterable[CapturedConnection], *, at_end: bool = False
     ) -> None:
         """Reads the samples that are due; at the end all, for the names that they tell."""
         by_address = {address_text(each.sides.client): each for each in connections}
@@ -146,11 +141,11 @@ class Naming:
         for sample in due:
             at: dict[str, list[StatsConsumer]] = {}
             for consumer in sample.consumers:
-                at.setdefault(plain_address(consumer.address), []).append(consumer)
+                at.setdefault(plain_address(consumer.of.address), []).append(consumer)
             for address, consumers in at.items():
                 connection = by_address.get(address)
                 if connection is not None:
-                    conn_id = open_connection(connection)
+                    conn_id = connection.open(now_ns)
                     within = (self._began_ns or 0) + MARGIN_NS <= consumers[0].from_ns
                     within = within and consumers[0].until_ns + MARGIN_NS <= now_ns
                     settled = connection.settled and within and not sample.standing
@@ -197,13 +192,13 @@ class Naming:
                     "topic": consumer.topic,
                     "subscription": consumer.subscription,
                     "subscription_type": consumer.type,
-                    "consumer_name": consumer.name,
-                    "client_version": consumer.client_version,
+                    "consumer_name": consumer.of.consumer_name,
+                    "client_version": consumer.of.client_version,
                     "permits": None,
                     "messages": None,
                     "known_by": known_by,
-                    "last_sign": consumer.last_sign_us,
-                    "last_sent": consumer.last_sent_us,
+                    "last_sign": _us(consumer.of.last_sign_ms),
+                    "last_sent": _us(consumer.of.last_consumed_timestamp_ms),
                 }
                 self._out.event(conn_id, STATS, now_ns, **columns | (numbers or {}))
                 seen.reported.add(consumer.identity)
@@ -242,6 +237,10 @@ class Naming:
         self._out.event(conn_id, STATS, now_ns, **named.columns | {"known_by": MISTAKEN})
 
 
+def _us(moment_ms: int | None) -> int | None:
+    return None if moment_ms is None else moment_ms * 1000
+
+
 def _require_room(seen: SeenConnection, consumers: Sequence[StatsConsumer]) -> None:
     """Raises ContradictionError where a likely number is nobody's of those who are all there."""
     then_ns = consumers[0].from_ns - MARGIN_NS
@@ -266,14 +265,15 @@ def _numbers(moves: Moves | None, consumer: StatsConsumer) -> dict[str, Any] | N
     rested, or two others that agree with its frames.
     """
     counts = consumer.type in SHARING
-    held = consumer.unacked if counts else None
-    numbers: dict[str, Any] = {"permits": consumer.permits, "messages": held}
-    if consumer.permits is None or moves is None:
-        return None if consumer.permits is None else numbers
+    held = consumer.of.unacked_messages if counts else None
+    reported = consumer.of.available_permits
+    numbers: dict[str, Any] = {"permits": reported, "messages": held}
+    if reported is None or moves is None:
+        return None if reported is None else numbers
     passed = moves.recent.since(consumer.from_ns - MARGIN_NS)
     if passed is None:
         return None
-    permits = Count(consumer.permits - passed.spent, consumer.permits + passed.granted)
+    permits = Count(reported - passed.spent, reported + passed.granted)
     now = moves.permits.sampled(permits, moves.granted, moves.sent, sets_aside=counts)
     if now is None and moves.likely:
         raise ContradictionError

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pulsar_doctor.broker.stats.topic import ConsumerStats
+
 ConsumerIdentity = tuple[str, str, str | None, str | None]  # topic, subscription, name, address
 
 
@@ -14,21 +16,14 @@ class StatsConsumer(NamedTuple):
     topic: str
     subscription: str
     type: str | None
-    name: str | None
-    address: str | None
-    client_version: str | None
-    permits: int | None
-    unacked: int | None  # None: the broker does not count them
-    sent: int | None  # messages since it connected
-    last_sign_us: int | None
+    of: ConsumerStats  # as it was reported
     from_ns: int  # when it was requested, since 1970
     until_ns: int  # when the answer came
-    last_sent_us: int | None = None
 
     @property
     def identity(self) -> ConsumerIdentity:
         """Who it is."""
-        return self.topic, self.subscription, self.name, self.address
+        return self.topic, self.subscription, self.of.consumer_name, self.of.address
 
 
 class ConsumerSample(NamedTuple):

@@ -82,11 +82,10 @@ class RunningCapture:
             self._naming.sample(sample)
             if self._whole_topics:
                 for consumer in sample.consumers:
-                    self._expect(plain_address(consumer.address))
+                    self._expect(plain_address(consumer.of.address))
         if self._naming.due(now_ns) or at_end:
             self.following.pass_time(now_ns)
-            following = self.following
-            self._naming.read(now_ns, following.connections(), following.opened, at_end=at_end)
+            self._naming.read(now_ns, self.following.connections(), at_end=at_end)
 
     def _expect(self, address: str) -> None:
         host, _, port = address.rpartition(":")

@@ -129,7 +129,7 @@ def tell(permits: int, following: CaptureFollowing, writer: TraceWriter) -> int 
     for connection in following.connections():
         if any(bounds.in_step and bounds.resumed for bounds in connection.bounds):
             told = {**TOLD, "consumer_id": 1, "permits": permits, "messages": 0}
-            conn_id = following.opened(connection)
+            conn_id = connection.open(following.now_ns)
             writer.event(conn_id, "STATS", following.now_ns, **told, known_by="address")
             return None
     return permits

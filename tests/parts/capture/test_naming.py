@@ -6,6 +6,7 @@ from queue import SimpleQueue
 
 import pytest
 
+from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.parts.capture.asking import _addresses_in
 from pulsar_doctor.parts.capture.following import CaptureFollowing
 from pulsar_doctor.parts.capture.naming import Naming
@@ -33,7 +34,11 @@ def ack_of(number: int, ledger: int) -> bytes:
 def told(name: str, permits: int, sent: int, at_ns: int, topic: str = TOPIC):
     address = "10.0.0.7:43668"
     return StatsConsumer(
-        topic, "s", "Shared", name, f"/{address}", "Pulsar-CPP-v4", permits, 0, sent, None,
+        topic, "s", "Shared",
+        ConsumerStats(
+            consumer_name=name, address=f"/{address}", client_version="Pulsar-CPP-v4",
+            available_permits=permits, unacked_messages=0, msg_out_counter=sent,
+        ),
         at_ns, at_ns + 1000,
     )  # fmt: skip
 
@@ -89,7 +94,7 @@ class Named:
 
     def _read(self) -> None:
         self.following.pass_time(self.talk.now_ns)
-        self.naming.read(self.talk.now_ns, self.following.connections(), self.following.opened)
+        self.naming.read(self.talk.now_ns, self.following.connections())
 
     @property
     def story(self) -> list[tuple[object, ...]]:
@@ -269,7 +274,7 @@ def test_two_consumers_of_one_topic_are_not_told_apart_by_its_ledgers():
 
 def test_a_sample_of_no_moment_names_those_who_speak_later():
     named = Named()
-    kept = told("a", 10, 0, 0)._replace(permits=None)
+    kept = told("a", None, 0, 0)
     named.naming.sample(ConsumerSample([kept], complete=False, standing=True))
     named.talk.wait(3)
     named._run()
