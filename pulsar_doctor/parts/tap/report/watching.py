@@ -51,24 +51,26 @@ class ViewColumn(NamedTuple):
     title: str
     width: int
     rank: int  # the lowest get room first; 0: always, cut if need be
-    cell: Callable[[LivingConsumer, Signs], Text]
+    cell: Callable[[LivingConsumer, Signs], str | Text]
     right: bool = False
 
 
-def _number(of: Callable[[LivingConsumer], int | None]) -> Callable[[LivingConsumer, Signs], Text]:
-    def cell(consumer: LivingConsumer, signs: Signs) -> Text:
-        value = of(consumer)
-        return Text("?" if value is None else str(value))
+def _number(title: str, width: int, rank: int, field: str) -> ViewColumn:
+    def cell(consumer: LivingConsumer, signs: Signs) -> str:
+        value = getattr(consumer, field)
+        return "?" if value is None else str(value)
 
-    return cell
-
-
-def _who(consumer: LivingConsumer, signs: Signs) -> Text:
-    return Text(printable(consumer.name or f"#{consumer.incarnation}"))
+    return ViewColumn(title, width, rank, cell, right=True)
 
 
-def _where(consumer: LivingConsumer, signs: Signs) -> Text:
-    return Text(where(consumer))
+def _who(consumer: LivingConsumer, signs: Signs) -> str:
+    return printable(consumer.name or f"#{consumer.incarnation}")
+
+
+def _where(consumer: LivingConsumer, signs: Signs) -> str:
+    """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
+    topic = short_topic(consumer.full_topic.removeprefix(PERSISTENT))
+    return printable(f"{consumer.subscription} on {topic}")
 
 
 def _available(consumer: LivingConsumer, signs: Signs) -> Text:
@@ -79,18 +81,18 @@ def _available(consumer: LivingConsumer, signs: Signs) -> Text:
     return Text(f"{bound}{value}", style="bold red" if value <= 0 else "")
 
 
-def _last_flow(consumer: LivingConsumer, signs: Signs) -> Text:
+def _last_flow(consumer: LivingConsumer, signs: Signs) -> str:
     seconds = consumer.since_last_flow
-    return Text("-" if seconds is None else duration(seconds))
+    return "-" if seconds is None else duration(seconds)
 
 
-def _next_flow(consumer: LivingConsumer, signs: Signs) -> Text:
+def _next_flow(consumer: LivingConsumer, signs: Signs) -> str:
     ahead = consumer.next_flow
     if ahead is None:
-        return Text("-")
+        return "-"
     bound = signs.at_most if ahead.at_most else ""
     when = "" if ahead.seconds is None else f" in {duration(ahead.seconds)}"
-    return Text(f"{bound}{ahead.messages} more{when}")
+    return f"{bound}{ahead.messages} more{when}"
 
 
 def _verdict(consumer: LivingConsumer, signs: Signs) -> Text:
@@ -130,14 +132,14 @@ def _share(part: int, whole: int) -> int:
 COLUMNS = (
     ViewColumn("consumer", NAME_WIDTH_LEAST, 0, _who),
     ViewColumn("subscription on topic", 24, 6, _where),
-    ViewColumn("queue", 5, 5, _number(lambda c: c.receiver_queue_size), right=True),
+    _number("queue", 5, 5, "receiver_queue_size"),
     ViewColumn("permits", GAUGE_WIDTH, 4, gauge),
     ViewColumn("available", 9, 1, _available, right=True),
-    ViewColumn("unsent", 6, 2, _number(lambda c: c.unsent_permits_min), right=True),
-    ViewColumn("FLOWs", 6, 7, _number(lambda c: c.flows), right=True),
+    _number("unsent", 6, 2, "unsent_permits_min"),
+    _number("FLOWs", 6, 7, "flows"),
     ViewColumn("last FLOW", 9, 3, _last_flow, right=True),
-    ViewColumn("delivered", 9, 8, _number(lambda c: c.msg_out_counter), right=True),
-    ViewColumn("acked", 9, 9, _number(lambda c: c.acknowledged), right=True),
+    _number("delivered", 9, 8, "msg_out_counter"),
+    _number("acked", 9, 9, "acknowledged"),
     ViewColumn("next FLOW after", 18, 4, _next_flow),
 )
 BY_RANK = sorted(COLUMNS, key=lambda column: column.rank)
@@ -151,7 +153,7 @@ def lines(
     shown = sorted(consumers, key=_worst_first)
     if len(shown) > room:
         shown = shown[: room - 1]
-    rows = [[column.cell(consumer, signs) for column in COLUMNS] for consumer in shown]
+    rows = [[Text("").append(each.cell(one, signs)) for each in COLUMNS] for one in shown]
     verdicts = [_verdict(consumer, signs) for consumer in shown]
     widths, rest = fitting(width, rows, verdicts)
     heading = [Text(column.title) for column in COLUMNS]
@@ -193,8 +195,8 @@ def _fitted(cells: Sequence[Text], widths: Mapping[str, int], signs: Signs) -> I
     for column, text in zip(COLUMNS, cells, strict=True):
         if (width := widths.get(column.title)) is not None:
             cut = _cut(text, width, signs)
-            padding = " " * (width - cut.cell_len)
-            yield Text(padding).append(cut) if column.right else cut.append(padding)
+            cut.align("right" if column.right else "left", width)
+            yield cut
 
 
 def _cut(text: Text, width: int, signs: Signs) -> Text:
@@ -227,12 +229,6 @@ def title(snapshot: Snapshot, signs: Signs) -> Text:
     ):
         text.append(sign, style=style).append(f" {name}  ")
     return text
-
-
-def where(of: LivingConsumer) -> str:
-    """A subscription and its topic, in the short form that Pulsar's own tools take as well."""
-    topic = short_topic(of.full_topic.removeprefix(PERSISTENT))
-    return printable(f"{of.subscription} on {topic}")
 
 
 def clock(event: Event) -> str:
