@@ -13,7 +13,7 @@ import codecs
 import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TextIO, cast
 
 from pulsar_doctor.wording.printable import json_text, printable, printable_lines
@@ -37,6 +37,20 @@ def complain(sentence: str) -> None:
     """Prints what fails, on stderr; lines behind its first are set in, so none passes for ours."""
     first, *others = sentence.split("\n")
     warn(f"pulsar-doctor: {first}", *(f"  {line.removeprefix('  ')}" for line in others))
+
+
+class Once:
+    """Passes each sentence on once, and no more of them than so many."""
+
+    def __init__(self, say: Callable[[str], object], most: int = 32) -> None:
+        self._say, self._most = say, most
+        self._said: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        """Says it, where that is news."""
+        if sentence not in self._said and len(self._said) < self._most:
+            self._said.add(sentence)
+            self._say(sentence)
 
 
 def tell_json(document: Any, indent: int | None = None) -> None:

@@ -18,6 +18,7 @@ from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 from pulsar_doctor.parts.tap.broker_reports import BrokerAnswer
 from pulsar_doctor.parts.tap.observer.events import Compare
+from pulsar_doctor.wording.gate import Once
 
 MARGIN_SECONDS = 0.2  # on the way between tap and broker
 CONCURRENCY = 4
@@ -38,9 +39,8 @@ class BrokerThread:
     refused, failed = "", ""  # begin the sentences: not any more; not now
 
     def __init__(self, settings: Settings, say: Callable[[str], object]) -> None:
-        self._settings, self._say = settings, say
+        self._settings, self._say = settings, Once(say)
         self._over = threading.Event()
-        self._shown: set[str] = set()
         self._thread = threading.Thread(target=self._work, daemon=True, name="broker")
         self._thread.start()
 
@@ -68,17 +68,12 @@ class BrokerThread:
                 except Refused:
                     raise
                 except (AdminError, InputError) as error:
-                    self._say_once(f"{self.failed}: {error}")
+                    self._say(f"{self.failed}: {error}")
                     due += self.more_seconds
                 if last:
                     return
                 rest = max(self.every_seconds / 2, due - time.monotonic())
                 await asyncio.to_thread(self._over.wait, rest)
-
-    def _say_once(self, sentence: str) -> None:
-        if sentence not in self._shown:
-            self._shown.add(sentence)
-            self._say(sentence)
 
 
 class BrokerSide(BrokerThread):

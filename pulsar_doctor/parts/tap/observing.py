@@ -41,6 +41,7 @@ from pulsar_doctor.parts.tap.observer.events import (
     Verdict,
 )
 from pulsar_doctor.parts.tap.relay.lines import Strange
+from pulsar_doctor.wording.gate import Once
 
 PAUSE_SECONDS = 1.0  # before it is started again; twice as long each time
 PAUSE_SECONDS_MOST = 60.0
@@ -73,7 +74,7 @@ class Observing:
         self._say = say
         self._events: queue.Queue[ObserverEvent | Strange] = queue.Queue(EVENTS_MOST)
         self._known = _Known()
-        self._strange: set[str] = set()
+        self._pass_over = Once(say, STRANGE_MOST)
         self._awaited: dict[tuple[type[ObserverEvent], int], Seal | Keep] = {}
         self._silent_seconds = silent_seconds
         self._silent_since: float | None = None  # where that was reported
@@ -104,22 +105,15 @@ class Observing:
         """The next event; None: passed on before, or unreadable. Raises queue.Empty."""
         event = self._events.get(timeout=seconds)
         if isinstance(event, Strange):
-            self._pass_over(event)
+            self._pass_over(
+                f"what the observer tells is passed over: {event}; it is of another version than "
+                "this tap, so begin the tap anew when its clients can be without it"
+            )
             return None
         if isinstance(event, Counted) and self._counts_owed:
             self._counts_owed -= 1
             return None
         return self._known.news(event)
-
-    def _pass_over(self, strange: Strange) -> None:
-        """An observer of another version sends something; each kind is reported once."""
-        sentence = str(strange)
-        if sentence not in self._strange and len(self._strange) < STRANGE_MOST:
-            self._strange.add(sentence)
-            self._say(
-                f"what the observer tells is passed over: {sentence}; it is of another version "
-                "than this tap, so begin the tap anew when its clients can be without it"
-            )
 
     def ask(self, question: Ask) -> None:
         """Asks the observer that works now, if there is one."""

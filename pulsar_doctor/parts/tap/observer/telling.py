@@ -42,7 +42,7 @@ from pulsar_doctor.parts.tap.relay.lines import Strange
 from pulsar_doctor.parts.tap.verdicts import Verdicts
 from pulsar_doctor.trace.sealing import Sealer
 from pulsar_doctor.wire.columns import GAP, Row
-from pulsar_doctor.wording.gate import warn
+from pulsar_doctor.wording.gate import Once, warn
 
 EVERY_SECONDS = 1.0
 TURN_SECONDS = 0.05  # of judging, before the journal is looked at again
@@ -85,7 +85,7 @@ class Teller:
         self._judging, self._showing = Allowance(), Allowance()
         self._heard: list[Ask | Strange] = []  # not looked at yet
         self._awaited: list[Seal | Keep | CountRows] = []
-        self._strange: set[Strange] = set()
+        self._warn = Once(warn)
         self._trouble: str | None = None
         self._refused: set[str] = set()  # reasons that were reported
         self._strays = Strays()
@@ -119,8 +119,8 @@ class Teller:
                     self._awaited.append(question)
                 case Compare():
                     self._verdicts.broker.hear(question.answers)
-                case Strange():
-                    self._pass_over(question)
+                case Strange():  # a tap of another version asks
+                    self._warn(f"the observer passes over what the tap asks: {question}")
 
     def _answer_meanwhile(self, sealer: Sealer) -> None:
         """The journal grows faster than it is read: its position may be requested all the same."""
@@ -131,12 +131,6 @@ class Teller:
             if isinstance(question, Compare):  # the newest says all
                 self._heard = [each for each in self._heard if not isinstance(each, Compare)]
             self._heard.append(question)
-
-    def _pass_over(self, question: Strange) -> None:
-        """A tap of another version asks; reported on stderr, once."""
-        if question not in self._strange:
-            self._strange.add(question)
-            warn(f"the observer passes over what the tap asks: {question}")
 
     def caught_up(self, watched: Sealer) -> None:
         """The journal has been read to its end."""
