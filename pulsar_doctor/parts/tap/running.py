@@ -124,8 +124,7 @@ def run(
     tapping = Tapping(relay, observing, plan, screen)
     try:
         with tapping.signals():
-            tapping.begin(listening, begins)
-            tapping.until_over()
+            tapping.until_over(listening, begins)
     finally:
         tapping.end()
     return tapping.outcome
@@ -157,14 +156,11 @@ class Tapping:
         self._ending = Ending(self.plan.end)
         self._stalls = Stalls(self._flush)
 
-    def begin(self, listening: Listening, sentences: Sequence[str]) -> None:
-        """Says where clients may come."""
+    def until_over(self, listening: Listening, begins: Sequence[str]) -> None:
+        """Says where clients may come, and shows what the observer tells until the end."""
         self._show(listening)
-        for sentence in sentences:
+        for sentence in begins:
             self.screen.say(sentence)
-
-    def until_over(self) -> None:
-        """Shows what the observer tells until it is time to end."""
         with self._comparing(), self._command() as child:
             while not self._over and (child is None or child.poll() is None):
                 event = self.observing.next(LOOK_SECONDS)

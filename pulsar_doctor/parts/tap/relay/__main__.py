@@ -22,7 +22,7 @@ import sys
 import time
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.relay import tls
@@ -56,7 +56,7 @@ from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import NO_CONNECTION, pack_event, pack_json
 from pulsar_doctor.wire.masking import Read
 from pulsar_doctor.wording.addresses import shown
-from pulsar_doctor.wording.gate import complain
+from pulsar_doctor.wording.gate import Once, complain
 from pulsar_doctor.wording.typed_json import Misread, of_json
 
 TICK_SECONDS = 0.1
@@ -65,7 +65,6 @@ ALONE_SECONDS = 10.0  # without a client, once the parent is dead: time to come 
 TAKEN_LINE = (
     b'{"command":"TAKEN",'  # as parts/tap/relaying.py writes it: such a line need not be read
 )
-SENTENCES_MOST = 32  # reported on stderr, each once
 
 Done = TypeVar("Done")
 
@@ -104,25 +103,21 @@ class Control(asyncio.Protocol):
             self._over.set()
         else:
             self._journal_taken()
-            task = asyncio.get_running_loop().create_task(self._answer(request))
+            task = asyncio.get_running_loop().create_task(self._reply(request))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, request: Question) -> None:
-        answer(await self._answer_to(request))
-
-    async def _answer_to(self, request: Question) -> Answer:
+    async def _reply(self, request: Question) -> None:
         journal = self._connections.journal
         match request:
             case Rotate():
                 number, _ = await _in_time(journal.rotating())
-                return Rotated(number, request.id)
+                answer(Rotated(number, request.id))
             case Flush():
                 _, flushed = await _in_time(journal.flushing())
-                return Flushed(flushed, counters(self._connections), request.id)
+                answer(Flushed(flushed, counters(self._connections), request.id))
             case CountTraffic():
-                return TrafficCounted(counters(self._connections), request.id)
-        assert_never(request)
+                answer(TrafficCounted(counters(self._connections), request.id))
 
     def _journal_taken(self) -> None:
         taken, self._taken = self._taken, []
@@ -159,18 +154,10 @@ def counters(connections: Connections) -> dict[str, int]:
     }
 
 
-class LineTeller:
-    """Sentences for whoever runs the tap, on stderr, each once."""
-
-    def __init__(self) -> None:
-        self._shown: set[str] = set()
-
-    def __call__(self, sentence: str) -> None:
-        """Nothing that fails here matters to the traffic."""
-        if sentence not in self._shown and len(self._shown) < SENTENCES_MOST:
-            self._shown.add(sentence)
-            with contextlib.suppress(OSError, ValueError):
-                complain(sentence)
+def say(sentence: str) -> None:
+    """To whoever runs the tap. Nothing that fails here matters to the traffic."""
+    with contextlib.suppress(OSError, ValueError):
+        complain(sentence)
 
 
 async def serve(config: Config) -> None:
@@ -182,20 +169,19 @@ async def serve(config: Config) -> None:
     loop.set_exception_handler(_say_once)
     _allow_connections()
     dialler = _dialler(config)
-    own = config.listen_tls
     listeners = Listeners(None, config.listen_host)
-    if own:
-        listeners.context = tls.towards_clients(own, listeners.tls_failed)
     with _journal(config) as journal:
         most = config.max_connections or CONNECTIONS_MOST
         connections = Connections(
             journal,
             places=listeners,
-            say=LineTeller(),
+            say=Once(say),
             most=most,
             generation=config.generation,
         )
         listeners.connections = connections
+        if config.listen_tls:
+            listeners.context = tls.towards_clients(config.listen_tls, connections.tls_failed)
         server = await listen(listeners, dialler, config.listen_host, config.listen_port)
         if config.generation:
             # What the one before had not written when it died, before whoever has waited since. It

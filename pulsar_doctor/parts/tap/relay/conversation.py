@@ -106,10 +106,6 @@ class Conversation:
             self.to_broker.news = True
         return b""
 
-    def from_broker(self, data: bytes) -> bytes:
-        """What the client gets now that the broker has sent this."""
-        return self.to_client.receive(data)
-
     def broker_came(self, address: str | None) -> bytes:
         """The broker is there: what it gets at once."""
         self.open = True

@@ -22,13 +22,13 @@ from pulsar_doctor.trace.folder import (
     JournalLimits,
     is_at,
     journal_name,
+    journals,
     names_in,
-    number_in,
 )
 from pulsar_doctor.wire.columns import GAP
 from pulsar_doctor.wire.journal import FILE_HEADER, pack_block, pack_event
 
-JOURNAL = re.compile(r"\.journal-\d+\.pdj")
+NUMBERED = re.compile(r"\.?(?:journal|seg|state)-(\d+)\b")
 ROTATE_RECORDS = 500_000
 LOOK_SECONDS = 1.0
 COPY_BYTES = 1024 * 1024
@@ -68,11 +68,9 @@ class Room:
 
     def _look(self) -> int:
         unsealed = 0
-        with os.scandir(self._folder) as entries:
-            for entry in entries:
-                if JOURNAL.fullmatch(entry.name):
-                    with contextlib.suppress(FileNotFoundError):  # sealed and deleted just now
-                        unsealed += entry.stat(follow_symlinks=False).st_size
+        for number in journals(self._folder):
+            with contextlib.suppress(FileNotFoundError):  # sealed and deleted just now
+                unsealed += (self._folder / journal_name(number)).lstat().st_size
         return self._limits.journal_bytes_most - unsealed
 
 
@@ -88,7 +86,8 @@ class JournalDisk:
         self._dir = folder
         self._limits = limits
         self._room = Room(folder, limits)
-        self._number = max(map(number_in, names_in(folder)), default=0)
+        found = map(NUMBERED.match, names_in(folder))
+        self._number = max((int(name[1]) for name in found if name), default=0)
         self._fd = -1
         self._file_bytes = self._file_records = 0
         self._file_written = 0  # of them, those that count as written

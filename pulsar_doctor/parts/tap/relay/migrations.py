@@ -160,10 +160,6 @@ class Listeners:
             sock.close()
             self.connections.say(f"cannot listen at another port: {error.strerror}")
 
-    def tls_failed(self, error: ssl.SSLError) -> None:
-        """The handshake with a client has failed."""
-        self.connections.tls_failed(error)
-
     def close(self) -> None:
         """No more clients."""
         for task in self._starting:

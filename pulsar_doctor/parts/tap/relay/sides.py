@@ -42,15 +42,10 @@ def reset_at_close(transport: asyncio.Transport) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
-def is_tls(transport: asyncio.BaseTransport) -> bool:
-    """Whether this end speaks TLS; such an end has no half-close."""
-    return transport.get_extra_info("ssl_object") is not None
-
-
 def peer_of(transport: asyncio.BaseTransport | None) -> str | None:
     """`ip:port` of the other end of a socket."""
-    name = transport.get_extra_info("peername") if transport is not None else None
-    return shown(name[:2]) if name else None
+    address = peer_address(transport)
+    return shown(address) if address[1] else None
 
 
 def peer_address(transport: asyncio.BaseTransport | None) -> Address:
@@ -111,7 +106,7 @@ class Side(asyncio.BufferedProtocol):
         """Bounds the buffer; TCP_NODELAY is asyncio's and uvloop's default."""
         transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
         self.transport = transport
-        self.tls = is_tls(transport)
+        self.tls = transport.get_extra_info("ssl_object") is not None  # it has no half-close
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
 
     @property
@@ -258,7 +253,7 @@ class Broker(Side):
     """The broker's end, which comes later."""
 
     def __init__(self, connection: Ends) -> None:
-        super().__init__(connection, connection.talk.to_client, connection.talk.from_broker)
+        super().__init__(connection, connection.talk.to_client, connection.talk.to_client.receive)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """At once, before anything is read here, the broker gets what the client has sent."""

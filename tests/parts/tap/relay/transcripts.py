@@ -135,7 +135,7 @@ class Talk:
         if way.direction == TO_BROKER:
             self.broker.heard += talk.from_client(data)
         else:
-            self.client.heard += talk.from_broker(data)
+            self.client.heard += talk.to_client.receive(data)
         if way.news:
             talk.settle(way, now())
         self.carry_out()
