@@ -164,13 +164,13 @@ def live(seconds: float) -> str:
             if time.monotonic() - began > seconds:
                 break
         spent, took = time.process_time() - before, time.monotonic() - began
-        interface.count_drops()
+        drops = interface.counts().kernel_drops
     following.finish()
     other.join()
     totals = following.totals
     return (
         f"live: {totals.segments / took:,.0f} packets/s, {totals.seen / took / 1e6:,.0f} MB/s, "
-        f"dropped by the kernel: {interface.drops:,}; {spent / took:.0%} of a core"
+        f"dropped by the kernel: {drops:,}; {spent / took:.0%} of a core"
     )
 
 

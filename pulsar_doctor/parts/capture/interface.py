@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from pulsar_doctor.errors import DoctorError, InputError
-from pulsar_doctor.parts.capture.files import Packet
+from pulsar_doctor.parts.capture.files import FileCounts, Packet
 from pulsar_doctor.parts.capture.packets import RAW
 
 ANY = "any"
@@ -71,7 +71,7 @@ class Interface:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.count_drops()
+        self.counts()
         self._socket.close()
 
     def packets(self) -> Iterator[Packet | None]:
@@ -92,10 +92,11 @@ class Interface:
                 continue
             yield Packet(_time_ns(ancillary_data), RAW, bytes(view[: min(size, len(view))]), size)
 
-    def count_drops(self) -> None:
-        """Adds what the kernel has dropped since the last call."""
+    def counts(self) -> FileCounts:
+        """What the kernel has dropped; it begins again with each answer."""
         statistics = self._socket.getsockopt(SOL_PACKET, STATISTICS, 8)
         self.drops += struct.unpack("@II", statistics)[1]
+        return FileCounts(self.drops)
 
     def _filter(self, ports: Collection[int]) -> None:
         code = b"".join(struct.pack("@HBBI", *each) for each in filter_of(ports))

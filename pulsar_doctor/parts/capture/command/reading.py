@@ -41,15 +41,8 @@ def source_of(request: CaptureRequest, stack: ExitStack) -> PacketSource:
     """Files, or the interface that is named; open until the stack ends. Raises DoctorError."""
     seconds = request.seconds
     if request.interface is not None:
-        from pulsar_doctor.parts.capture.interface import Interface
-
         interface = stack.enter_context(Interface(request.interface, request.ports))
-
-        def dropped() -> FileCounts:
-            interface.count_drops()
-            return FileCounts(interface.drops)
-
-        return PacketSource(lambda idle: _of_interface(interface, idle, seconds), dropped)
+        return PacketSource(lambda idle: _of_interface(interface, idle, seconds), interface.counts)
     names = [str(file) for file in request.files]
     there = [stack.enter_context(_opened(file)) for file in request.files]
     counts = FileCounts()

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.tap.relay import tls
-from pulsar_doctor.parts.tap.relay.connections import CONNECTIONS_MOST, Connections
+from pulsar_doctor.parts.tap.relay.connections import Connections
 from pulsar_doctor.parts.tap.relay.dialling import Dialler
 from pulsar_doctor.parts.tap.relay.events import (
     ANSWERS,
@@ -168,15 +168,16 @@ async def serve(config: Config) -> None:
     loop.add_signal_handler(signal.SIGTERM, over.set)
     loop.set_exception_handler(_say_once)
     _allow_connections()
-    dialler = _dialler(config)
+    targets = Targets(config.upstream, config.allow_brokers)
+    files = config.upstream_tls
+    dialler = Dialler(targets, tls.towards_brokers(files) if files else None)
     listeners = Listeners(None, config.listen_host)
     with _journal(config) as journal:
-        most = config.max_connections or CONNECTIONS_MOST
         connections = Connections(
             journal,
             places=listeners,
             say=Once(say),
-            most=most,
+            most=config.max_connections,
             generation=config.generation,
         )
         listeners.connections = connections
@@ -191,7 +192,7 @@ async def serve(config: Config) -> None:
         await loop.connect_read_pipe(lambda: Control(connections, over, alone), sys.stdin)
         ticker = loop.create_task(_tick(journal, alone))
         leaver = loop.create_task(_leave(connections, over, alone))
-        learner = loop.create_task(dialler.targets.learn())
+        learner = loop.create_task(targets.learn())
         await over.wait()
         ticker.cancel()
         leaver.cancel()
@@ -199,12 +200,6 @@ async def serve(config: Config) -> None:
         listeners.close()
         await connections.close()
     answer(Ended(counters(connections)))
-
-
-def _dialler(config: Config) -> Dialler:
-    files = config.upstream_tls
-    targets = Targets(config.upstream, config.allow_brokers)
-    return Dialler(targets, tls.towards_brokers(files) if files else None)
 
 
 def _journal(config: Config) -> JournalFile:

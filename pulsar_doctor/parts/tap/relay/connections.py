@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
+from pulsar_doctor.parts.tap.options import CONNECTIONS_MOST
 from pulsar_doctor.parts.tap.relay import tls
 from pulsar_doctor.parts.tap.relay.addresses import Address, Way
 from pulsar_doctor.parts.tap.relay.connection_journal import ConnectionJournal, Unmasked
@@ -26,7 +27,6 @@ from pulsar_doctor.wire.masking import Mask
 CLOSE_SECONDS = 2.0
 CLOSE_POLL_SECONDS = 0.01
 FOLLOWED_AT_ONCE = 64  # connections of our own, of the whole relay
-CONNECTIONS_MOST = 10_000
 
 
 class Places(Protocol):

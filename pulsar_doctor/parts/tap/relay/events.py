@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pulsar_doctor.parts.tap.options import CONNECTIONS_MOST
 from pulsar_doctor.parts.tap.relay.addresses import Address
 from pulsar_doctor.parts.tap.relay.lines import Table
 from pulsar_doctor.trace.folder import JOURNAL_BYTES_MOST, ROTATE_BYTES
@@ -24,7 +25,7 @@ class Config:
     listen_tls: dict[str, str] | None = None  # see tls.py; None: no TLS
     upstream_tls: dict[str, str | bool | None] | None = None  # see tls.py; None: no TLS
     allow_brokers: tuple[Address, ...] = ()
-    max_connections: int | None = None
+    max_connections: int = CONNECTIONS_MOST
     journal_bytes_most: int = JOURNAL_BYTES_MOST
     rotate_bytes: int = ROTATE_BYTES
     # of the trace's lock, which the parent holds too: the relay outlives it until its clients are
