@@ -44,12 +44,12 @@ class Once:
 
     def __init__(self, say: Callable[[str], object], most: int = 32) -> None:
         self._say, self._most = say, most
-        self._said: set[str] = set()
+        self._passed: set[str] = set()
 
     def __call__(self, sentence: str) -> None:
         """Says it, where that is news."""
-        if sentence not in self._said and len(self._said) < self._most:
-            self._said.add(sentence)
+        if sentence not in self._passed and len(self._passed) < self._most:
+            self._passed.add(sentence)
             self._say(sentence)
 
 

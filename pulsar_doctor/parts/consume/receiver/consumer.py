@@ -26,7 +26,7 @@ from pulsar_doctor.parts.consume.receiver.entries import Entry
 from pulsar_doctor.parts.consume.receiver.partition import Partition
 
 FIRST_PATIENCE_SECONDS = 15.0
-Queued = tuple["Held", int]  # and the permits that it gives back
+QueuedMessage = tuple["Held", int]  # and the permits that it gives back
 
 
 class Waiting:
@@ -34,13 +34,13 @@ class Waiting:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._heap: list[tuple[float, int, Queued]] = []
+        self._heap: list[tuple[float, int, QueuedMessage]] = []
         self._numbers = itertools.count()
 
     def __bool__(self) -> bool:
         return bool(self._heap)
 
-    def put(self, what: Queued, published_ms: int, entry_id: int) -> None:
+    def put(self, what: QueuedMessage, published_ms: int, entry_id: int) -> None:
         due = 0.0
         if self._plan.receiver_delay_seconds:
             due = due_ms(self._plan, published_ms, entry_id, now_ms())
@@ -53,16 +53,16 @@ class Waiting:
         due = self._heap[0][0]
         return 0.0 if not due else (due - now_ms()) / 1000
 
-    def take(self) -> Queued:
+    def take(self) -> QueuedMessage:
         return heapq.heappop(self._heap)[2]
 
-    def drop(self, wanted: Callable[[Queued], bool]) -> list[Queued]:
+    def drop(self, wanted: Callable[[QueuedMessage], bool]) -> list[QueuedMessage]:
         dropped = [item[2] for item in self._heap if wanted(item[2])]
         self._heap = [item for item in self._heap if not wanted(item[2])]
         heapq.heapify(self._heap)
         return dropped
 
-    def all(self) -> list[Queued]:
+    def all(self) -> list[QueuedMessage]:
         return [what for _, _, what in self._heap]
 
 

@@ -29,7 +29,7 @@ CLOSE_POLL_SECONDS = 0.01
 FOLLOWED_AT_ONCE = 64  # connections of our own, of the whole relay
 
 
-class Places(Protocol):
+class TapPlaces(Protocol):
     """Addresses of the tap that stand for others; None where there is none."""
 
     def migrate(
@@ -53,7 +53,7 @@ class Connections:
         self,
         journal: JournalFile,
         *,
-        places: Places | None = None,
+        places: TapPlaces | None = None,
         say: Callable[[str], None] = lambda sentence: None,
         most: int = CONNECTIONS_MOST,
         generation: int = 0,
