@@ -8,8 +8,8 @@ from math import inf
 from statistics import fmean
 
 from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.ledger.balance import Forecast, Starvation
-from pulsar_doctor.model.consumer import SentFlow, SimulatedConsumer
+from pulsar_doctor.ledger.balance import Starvation
+from pulsar_doctor.model.consumer import SimulatedConsumer
 from pulsar_doctor.model.levers import Lever, Workload, smallest_queue
 from pulsar_doctor.model.running import Simulation
 from pulsar_doctor.model.scenario import Scenario
@@ -19,35 +19,20 @@ MEAN_OF = 10_000  # messages
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerOutcome:
-    """One consumer at the end."""
-
-    name: str
-    received: int
-    finished: int
-    flows: tuple[SentFlow, ...]
-    available_permits: int
-    unsent_permits: int
-    queued: int  # not received by the application yet
-    queued_most: int
-    starvation: Starvation  # times without permits
-    # longest time without permits in which the client owed some, and its application worked
-    stall_seconds: float
-    wait_seconds: float  # the longest that a message was in the client's queue
-    wait_beside_idle_seconds: float  # the same, while another consumer had nothing to do
-    forecast: Forecast | None  # of the next FLOW; None: none was sent yet
-
-
-@dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """One run. What is not summed up is that of the worst consumer: see ConsumerOutcome."""
+    """One run. What is not summed up is that of the worst consumer."""
 
     receiver_queue_size: int
     refill_threshold: int
-    seconds: float  # until the last message was done, or until it was stopped
+    end_ns: int  # when the last message was done, or when it was stopped
     finished: int
     backlog: int  # what the broker still has
-    consumers: tuple[ConsumerOutcome, ...]
+    consumers: tuple[SimulatedConsumer, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return self.end_ns / 1e9
 
     @property
     def per_second(self) -> float:
@@ -67,7 +52,7 @@ class RunOutcome:
     @property
     def starvation(self) -> Starvation:
         """Times without permits, summed over the consumers as `analyze` does."""
-        each = [consumer.starvation for consumer in self.consumers]
+        each = [consumer.ledger.starvation(self.end_ns) for consumer in self.consumers]
         return Starvation(
             sum(one.total_ns for one in each),
             max(one.longest_ns for one in each),
@@ -76,15 +61,15 @@ class RunOutcome:
 
     @property
     def stall_seconds(self) -> float:
-        return max(consumer.stall_seconds for consumer in self.consumers)
+        return max(consumer.stall_ns for consumer in self.consumers) / 1e9
 
     @property
     def wait_seconds(self) -> float:
-        return max(consumer.wait_seconds for consumer in self.consumers)
+        return max(consumer.wait_ns for consumer in self.consumers) / 1e9
 
     @property
     def wait_beside_idle_seconds(self) -> float:
-        return max(consumer.wait_beside_idle_seconds for consumer in self.consumers)
+        return max(consumer.beside_idle_ns for consumer in self.consumers) / 1e9
 
     @property
     def queued_most(self) -> int:
@@ -109,33 +94,13 @@ def impossible(scenario: Scenario, receiver_queue_size: int) -> str | None:
 def outcome(simulation: Simulation) -> RunOutcome:
     """The numbers of a run that is over."""
     stopped_ns = simulation.scenario.end_ns
-    end_ns = simulation.finished_ns if stopped_ns is None else stopped_ns
     return RunOutcome(
         receiver_queue_size=simulation.receiver_queue_size,
         refill_threshold=simulation.consumers[0].threshold,
-        seconds=end_ns / 1e9,
+        end_ns=simulation.finished_ns if stopped_ns is None else stopped_ns,
         finished=sum(consumer.finished for consumer in simulation.consumers),
         backlog=simulation.broker.backlog + simulation.scenario.unreached,
-        consumers=tuple(_consumer(consumer, end_ns) for consumer in simulation.consumers),
-    )
-
-
-def _consumer(consumer: SimulatedConsumer, end_ns: int) -> ConsumerOutcome:
-    ledger = consumer.ledger
-    return ConsumerOutcome(
-        name=consumer.name,
-        received=consumer.received,
-        finished=consumer.finished,
-        flows=tuple(consumer.flows),
-        available_permits=ledger.available_permits,
-        unsent_permits=consumer.unsent,
-        queued=consumer.holds,
-        queued_most=consumer.queued_most,
-        starvation=ledger.starvation(end_ns),
-        stall_seconds=consumer.stall_ns / 1e9,
-        wait_seconds=consumer.wait_ns / 1e9,
-        wait_beside_idle_seconds=consumer.beside_idle_ns / 1e9,
-        forecast=ledger.forecast(),
+        consumers=tuple(simulation.consumers),
     )
 
 

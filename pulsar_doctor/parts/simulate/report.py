@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.text import Text
 
-from pulsar_doctor.model.consumer import flow_gap_seconds, refill_threshold
+from pulsar_doctor.model.consumer import SimulatedConsumer, flow_gap_seconds, refill_threshold
 from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
-from pulsar_doctor.parts.simulate.outcome import ConsumerOutcome, RunOutcome, Simulated
+from pulsar_doctor.parts.simulate.outcome import RunOutcome, Simulated
 from pulsar_doctor.report.pace import lever_rows, rounded_json
 from pulsar_doctor.report.paper import console_on, print_beside, print_page, print_text
 from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
@@ -146,14 +146,13 @@ def _consumers(report: Simulated) -> Iterator[tuple[str, str]]:
         yield "  ", f"and {more} more"
 
 
-def _consumer(consumer: ConsumerOutcome) -> str:
+def _consumer(consumer: SimulatedConsumer) -> str:
+    forecast = consumer.ledger.forecast()
     text = (
-        f"{consumer.name}: finished {consumer.finished:,}, {consumer.queued:,} in its queue, "
-        f"permits {consumer.available_permits:,}, {many(len(consumer.flows), 'FLOW')}"
+        f"{consumer.name}: finished {consumer.finished:,}, {consumer.holds:,} in its queue, "
+        f"permits {consumer.ledger.available_permits:,}, {many(len(consumer.flows), 'FLOW')}"
     )
-    if consumer.forecast is None:
-        return text
-    return f"{text}; {consumer.forecast!s}"
+    return text if forecast is None else f"{text}; {forecast!s}"
 
 
 def _formula_lines(report: Simulated) -> Iterator[str]:
@@ -223,29 +222,29 @@ def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "wait_beside_idle_seconds": outcome.wait_beside_idle_seconds,
         "queued_most": outcome.queued_most,
         "backlog": outcome.backlog,
-        "consumers": [_consumer_json(each) for each in outcome.consumers],
+        "consumers": [_consumer_json(each, outcome.end_ns) for each in outcome.consumers],
     }
 
 
-def _consumer_json(consumer: ConsumerOutcome) -> dict[str, Any]:
-    forecast = consumer.forecast
+def _consumer_json(consumer: SimulatedConsumer, end_ns: int) -> dict[str, Any]:
+    ledger, forecast = consumer.ledger, consumer.ledger.forecast()
     return {
         "name": consumer.name,
         "received": consumer.received,
         "finished": consumer.finished,
-        "queued": consumer.queued,
+        "queued": consumer.holds,
         "queued_most": consumer.queued_most,
-        "available_permits": consumer.available_permits,
-        "unsent_permits": consumer.unsent_permits,
+        "available_permits": ledger.available_permits,
+        "unsent_permits": consumer.unsent,
         "flow_count": len(consumer.flows),
         "flows": [
             {"seconds": flow.at_ns / 1e9, "permits": flow.permits, "taken": flow.taken}
             for flow in consumer.flows[:FLOWS_MOST]
         ],
-        **without_permits_json(consumer.starvation),
-        "stall_seconds": consumer.stall_seconds,
-        "wait_seconds": consumer.wait_seconds,
-        "wait_beside_idle_seconds": consumer.wait_beside_idle_seconds,
+        **without_permits_json(ledger.starvation(end_ns)),
+        "stall_seconds": consumer.stall_ns / 1e9,
+        "wait_seconds": consumer.wait_ns / 1e9,
+        "wait_beside_idle_seconds": consumer.beside_idle_ns / 1e9,
         "next_flow_after": forecast.messages if forecast else None,
         "next_flow_seconds": forecast.seconds if forecast else None,
     }

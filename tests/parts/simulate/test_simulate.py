@@ -203,7 +203,7 @@ def test_times_without_permits_are_told_in_all_and_the_longest_of_them():
 
 def test_of_several_consumers_times_without_permits_are_summed_as_an_analysis_does():
     result = outcome(run(scenario(40, takes=(1.0, 600.0), attach=(0, 20.0), end=33.0), 10))
-    slow, stuck = (consumer.starvation for consumer in result.consumers)
+    slow, stuck = (consumer.ledger.starvation(result.end_ns) for consumer in result.consumers)
     assert slow == Starvation(ns(24.0), ns(5.0), ns(33.0)), "then nothing came any more"
     assert stuck == Starvation(ns(13.0), ns(13.0), ns(13.0)), "it goes on at the end"
     assert result.starvation == Starvation(ns(37.0), ns(13.0), ns(46.0))
