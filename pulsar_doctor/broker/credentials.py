@@ -146,10 +146,9 @@ def credentials(settings: Settings) -> Credentials:
 
     Raises InputError where the plugin is not supported or its parameters are not understood.
     """
-    plugin = settings.auth_plugin
+    name, plugin = settings.auth_name, settings.auth_plugin
     if not plugin:
         return Fixed()
-    name = plugin.rpartition(".")[2].lower().removeprefix("authentication")
     if name not in PLUGINS:
         known = INSTEAD.get(name, f"{', '.join(sorted(PLUGINS))} are")
         raise InputError(f"authentication {plugin!r} is not supported; {known}")

@@ -79,6 +79,11 @@ class Settings:
             return None
         return self.tls_certificate, self.tls_key
 
+    @property
+    def auth_name(self) -> str:
+        """The plugin's short name, also of a Java class; empty without one."""
+        return (self.auth_plugin or "").rpartition(".")[2].lower().removeprefix("authentication")
+
 
 def guessed(settings: Settings) -> str | None:
     """Which of the two addresses may be another cluster's: a default beside one that was named.

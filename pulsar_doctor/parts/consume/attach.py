@@ -143,10 +143,9 @@ def authentication(settings: Settings) -> Any:
 
     auth_plugin: a short name or a Java class name. Raises InputError where it is not supported.
     """
-    plugin = settings.auth_plugin
+    name, plugin = settings.auth_name, settings.auth_plugin
     if plugin is None:
         return None
-    name = plugin.rpartition(".")[2].lower().removeprefix("authentication")
     params = settings.auth_params or ""
     if name == "token":
         read = token_source(params)

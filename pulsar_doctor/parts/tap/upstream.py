@@ -148,7 +148,11 @@ def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | Non
     """The files with which TLS is spoken to brokers; None where it is not. Raises InputError."""
     if not upstream.tls:
         return None
-    certificate = settings.certificate or _certificate_of_plugin(settings)
+    certificate = settings.certificate
+    if certificate is None and settings.auth_name == "tls":  # others are the client's, and pass
+        from pulsar_doctor.broker.credentials import credentials
+
+        certificate = credentials(settings).certificate
     files = {
         "trust": settings.tls_trust_certs and str(settings.tls_trust_certs.absolute()),
         "certificate": certificate and str(certificate[0].absolute()),
@@ -157,16 +161,6 @@ def upstream_tls(upstream: Upstream, settings: Settings) -> dict[str, Any] | Non
     }
     tls.towards_brokers(files)
     return files
-
-
-def _certificate_of_plugin(settings: Settings) -> tuple[Path, Path] | None:
-    """That of the plugin `tls`; other credentials are the client's, and pass."""
-    plugin = (settings.auth_plugin or "").rpartition(".")[2].lower()
-    if plugin.removeprefix("authentication") != "tls":
-        return None
-    from pulsar_doctor.broker.credentials import credentials
-
-    return credentials(settings).certificate
 
 
 def own_tls(certificate: Path | None, key: Path | None) -> dict[str, str] | None:
