@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict  # drops its oldest without walking over what was dropped before
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pulsar_doctor.ledger.clients import CLIENTS
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.typed_json import InHex
 
 BUCKET_NS = 10_000_000_000  # of the recent past, for checks that judge a window
 PERMITS_MOST = 2**31 - 1  # a broker counts a consumer's permits up to here
@@ -29,7 +29,7 @@ EVERYWHERE: Position = (2**63 - 1, 2**63 - 1)
 class Delivery:
     """One entry that was delivered and is not wholly acknowledged: a bit for each open message."""
 
-    open_bits: int
+    open_bits: InHex
     at_ns: int
     number: int  # of its last message among all that came; 0 where its ack proves nothing
 
@@ -172,7 +172,7 @@ class Ledger:
 
     # Exclusive and Failover, where the client counts how often it has requested everything again.
     epoch: int | None = None  # None: it drops nothing by it
-    awaited: dict[Position, int] = field(default_factory=dict)  # open bits; came before that only
+    awaited: dict[Position, InHex] = field(default_factory=dict)  # open bits; came before that only
     awaited_ns: int = 0  # when that changed last
     late: int = 0  # entries of an older epoch since the last REDELIVER
     epoch_highest: Position = NOWHERE  # of what came in the present epoch
@@ -406,51 +406,3 @@ def as_of_now(ledger: Ledger) -> Ledger:
         undecided={},
         given_back={at: ledger.given_back[at] for at in oldest if at in ledger.given_back},
     )
-
-
-def state_of(ledger: Ledger) -> dict[str, Any]:
-    """The ledger as JSON values, open deliveries included."""
-    state = {name: getattr(ledger, name) for name in Ledger.__slots__}
-    state["flows"] = list(ledger.flows)
-    state["refills"] = list(ledger.refills)
-    state["trips_ns"] = list(ledger.trips_ns)
-    state["unspent_flows"] = [list(flow) for flow in ledger.unspent_flows]
-    for name in ("recent", "dead_letters"):
-        state[name] = [list(bucket) for bucket in getattr(ledger, name)]
-    state["deliveries"] = [
-        # in hexadecimal: Python writes no decimal number of more than 4,300 digits
-        [*position, hex(delivery.open_bits), delivery.at_ns, delivery.number]
-        for position, delivery in ledger.deliveries.items()
-    ]
-    state["awaited"] = [[*position, hex(bits)] for position, bits in ledger.awaited.items()]
-    state["undecided"] = [[*position, messages] for position, messages in ledger.undecided.items()]
-    state["given_back"] = [[*position, *first] for position, first in ledger.given_back.items()]
-    return state
-
-
-def from_state(state: dict[str, Any]) -> Ledger:
-    """The ledger that `state_of` wrote."""
-    ledger = Ledger(**state)
-    ledger.refills = list(ledger.refills)
-    ledger.trips_ns = list(ledger.trips_ns)
-    ledger.flows = list(ledger.flows)
-    ledger.unspent_flows = [list(flow) for flow in ledger.unspent_flows]
-    for name in ("recent", "dead_letters"):
-        setattr(ledger, name, [list(bucket) for bucket in getattr(ledger, name)])
-    ledger.deliveries = OrderedDict(
-        ((ledger_id, entry_id), Delivery(int(bits, 16), at_ns, number))
-        for ledger_id, entry_id, bits, at_ns, number in state["deliveries"]
-    )
-    ledger.awaited = {
-        (ledger_id, entry_id): int(bits, 16) for ledger_id, entry_id, bits in state["awaited"]
-    }
-    ledger.undecided = {
-        (ledger_id, entry_id): left for ledger_id, entry_id, left in state["undecided"]
-    }
-    ledger.given_back = {
-        (ledger_id, entry_id): (at_ns, number)
-        for ledger_id, entry_id, at_ns, number in state["given_back"]
-    }
-    for name in ("newest", "highest", "had_before", "cumulative_highest", "epoch_highest"):
-        setattr(ledger, name, tuple(getattr(ledger, name)))
-    return ledger

@@ -17,14 +17,13 @@ from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.balance import Ledger
 from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Connection, Consumer
-from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.columns import MISTAKEN, Row
 
 
 class Beginning(Protocol):
     """Where incarnations begin: see Incarnations."""
 
-    given: dict[str, Mapping[str, Any]]
+    given: Mapping[str, Mapping[str, Any]]
     next_incarnation: int
 
     def begin(self, connection: Connection, consumer: Consumer) -> None:
@@ -106,18 +105,4 @@ def unknown_consumer(row: Row, beside: Mapping[str, Any]) -> Consumer:
         ready=True,
     )
     permits.lose_track(ledger)
-    topic = row.topic or ""
-    return Consumer(
-        incarnation=row.incarnation or 0,
-        conn_id=row.conn_id or 0,
-        consumer_id=row.consumer_id or 0,
-        topic=topic,
-        partition=split_partition(topic)[1],
-        subscription=row.subscription or "",
-        subscription_type=row.subscription_type,
-        consumer_name=row.consumer_name,
-        client_version=row.client_version,
-        client_addr=row.client_addr,
-        opened_us=row.ts,
-        ledger=ledger,
-    )
+    return Consumer.of(row, row.incarnation or 0, ledger)

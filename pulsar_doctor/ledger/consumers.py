@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pulsar_doctor.ledger import balance as ledgers
 from pulsar_doctor.ledger.balance import Ledger, Position
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
-from pulsar_doctor.ledger.topics import AboutSubscription
+from pulsar_doctor.ledger.topics import AboutSubscription, split_partition
+from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wording.addresses import at
 
 SHUTDOWN_US = 10_000_000  # closes that lie closer together are one shutdown
@@ -149,6 +148,25 @@ class Consumer:
     turn: int = field(default=0, repr=False, compare=False)  # of siblings, when it last changed
     goings: int = field(default=0, repr=False, compare=False)  # of siblings, that it has kept
 
+    @classmethod
+    def of(cls, row: Row, incarnation: int, ledger: Ledger) -> Consumer:
+        """Who begins with this row, as far as the row tells."""
+        topic = row.topic or ""
+        return cls(
+            incarnation,
+            row.conn_id or 0,
+            row.consumer_id or 0,
+            topic,
+            split_partition(topic)[1],
+            row.subscription or "",
+            row.subscription_type,
+            row.consumer_name,
+            row.client_version,
+            row.client_addr,
+            row.ts,
+            ledger,
+        )
+
     @property
     def label(self) -> str:
         """What to call it: its name, or its number where it has none."""
@@ -179,7 +197,7 @@ class Connection:
     likely_rows: dict[str, int] = field(default_factory=dict)  # of these joins
     lowest: int = 0  # number that was given to one that has none
     # by request_id that waits for its answer, then by incarnation
-    waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict)
+    waiting: dict[int, dict[int, Consumer]] = field(default_factory=dict, compare=False)
 
     def wait(self, consumer: Consumer, request_id: int | None) -> None:
         """This consumer waits for the answer to this request, and for no other; None: for none."""
@@ -252,25 +270,3 @@ class Subscription(AboutSubscription):
     def is_over(self) -> bool:
         """Whether nobody is left: then it is as it stood just before."""
         return all(consumer.closed_us is not None for consumer in self.consumers)
-
-
-OF_SIBLINGS = ("siblings", "turn", "goings")  # made anew from the others
-CONSUMER_STATE = tuple(name for name in Consumer.__slots__ if name not in OF_SIBLINGS)
-
-
-def state_of(consumer: Consumer) -> dict[str, Any]:
-    """The consumer as JSON values; what siblings owe it is settled before."""
-    state = {name: getattr(consumer, name) for name in CONSUMER_STATE}
-    state["ledger"] = ledgers.state_of(consumer.ledger)
-    kept = consumer.before_shutdown
-    if kept is not None:
-        state["before_shutdown"] = [ledgers.state_of(kept.ledger), kept.us, kept.ns]
-    return state
-
-
-def from_state(state: Mapping[str, Any]) -> Consumer:
-    consumer = Consumer(**{**state, "ledger": ledgers.from_state(state["ledger"])})
-    if consumer.before_shutdown is not None:
-        ledger, us, ns = state["before_shutdown"]
-        consumer.before_shutdown = LedgerMoment(ledgers.from_state(ledger), us, ns)
-    return consumer

@@ -9,6 +9,7 @@ SUBSCRIBE that fails, or that comes again with the same id, ends what was there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pulsar_doctor.ledger import awaited, before, dead_letters, permits
@@ -17,7 +18,6 @@ from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings
 from pulsar_doctor.ledger.left_behind import Published
 from pulsar_doctor.ledger.refusals import Refusals
-from pulsar_doctor.ledger.topics import split_partition
 from pulsar_doctor.wire.columns import (
     CLOSE,
     GENERATION_BITS,
@@ -38,20 +38,29 @@ TOPICS_MOST = 10_000  # of which is remembered what was published
 BY_CLIENT = "by the client"  # how the reason of a CLOSE ends: closed or reset
 
 
+@dataclass(eq=False)
 class Incarnations:
-    """Incarnations, living and remembered; changes in place. given, from_start: see Timeline."""
+    """Incarnations, living and remembered; changes in place. given, from_start: see Timeline.
 
-    def __init__(self, given: Mapping[str, Mapping[str, Any]], *, from_start: bool) -> None:
-        self.given = dict(given)
-        self.from_start = from_start
-        self.next_incarnation = 1
-        self.connections: dict[int, Connection] = {}
-        self.ended: list[Consumer] = []
-        self.set_aside = 0  # records that could not be read
-        self.retracted = self.retracted_rows = 0  # likely joins that were taken back
-        self.refusals = Refusals()
-        self.published: dict[str, Published] = {}  # by topic
-        self._siblings: dict[tuple[str, str], Siblings] = {}  # by topic and subscription
+    What is not compared is not part of what is saved.
+    """
+
+    trace_id: str = field(default="", compare=False)
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
+    _: KW_ONLY
+    from_start: bool = True
+    next_incarnation: int = 1
+    connections: dict[int, Connection] = field(default_factory=dict)
+    ended: list[Consumer] = field(default_factory=list)
+    set_aside: int = 0  # records that could not be read
+    retracted: int = 0  # likely joins that were taken back
+    retracted_rows: int = 0  # of these
+    refusals: Refusals = field(default_factory=Refusals)
+    published: dict[str, Published] = field(default_factory=dict)  # by topic
+    # By topic and subscription.
+    _siblings: dict[tuple[str, str], Siblings] = field(
+        default_factory=dict, init=False, compare=False
+    )
 
     @property
     def living(self) -> Iterator[Consumer]:
@@ -230,34 +239,21 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
     given = here.given.get(row.consumer_name or "", {})
     individual = row.subscription_type in ("Shared", "Key_Shared")
     client = client_of(connection.client_version)
-    consumer = Consumer(
-        here.next_incarnation,
-        row.conn_id or 0,
-        row.consumer_id,
-        row.topic or "",
-        split_partition(row.topic or "")[1],
-        row.subscription or "",
-        row.subscription_type,
-        row.consumer_name,
-        connection.client_version,
-        connection.client_addr,
-        row.ts,
-        Ledger(
-            individual=individual,
-            epoch=row.consumer_epoch if client.drops_old_epochs and not individual else None,
-            given_receiver_queue_size=given.get("receiver_queue_size"),
-            given_process_seconds=given.get("process_seconds"),
-            given_delay_us=round((given.get("receiver_delay_seconds") or 0) * 1e6),
-            delay_from_receipt=given.get("delay_from") == "receipt",
-            unacked_limit=given.get("unacked_limit"),
-            credits_skipped=client.credits_skipped,
-            asks_on_arrival=client.asks_on_arrival,
-            taken=0 if given.get("takes_told") else None,
-        ),
-        request_id=row.request_id,
-        join=row.join,
-        durable=row.durable,
+    ledger = Ledger(
+        individual=individual,
+        epoch=row.consumer_epoch if client.drops_old_epochs and not individual else None,
+        given_receiver_queue_size=given.get("receiver_queue_size"),
+        given_process_seconds=given.get("process_seconds"),
+        given_delay_us=round((given.get("receiver_delay_seconds") or 0) * 1e6),
+        delay_from_receipt=given.get("delay_from") == "receipt",
+        unacked_limit=given.get("unacked_limit"),
+        credits_skipped=client.credits_skipped,
+        asks_on_arrival=client.asks_on_arrival,
+        taken=0 if given.get("takes_told") else None,
     )
+    row.client_addr, row.client_version = connection.client_addr, connection.client_version
+    consumer = Consumer.of(row, here.next_incarnation, ledger)
+    consumer.request_id, consumer.join, consumer.durable = row.request_id, row.join, row.durable
     here.next_incarnation += 1
     here.begin(connection, consumer)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pulsar_doctor.ledger.balance import NOWHERE, Position
 
@@ -16,7 +14,7 @@ MARKS_KEPT = 4  # of the moments at which the last stored entry is remembered, S
 class Published:
     """The last entries that are known to be stored in a topic, and when their receipts came."""
 
-    subscriptions: int = 0  # of the topic, that are remembered
+    subscriptions: int = field(default=0, compare=False)  # of the topic, that are remembered
     # moments and entries, the newest last, the others STEP_NS apart
     marks: list[tuple[int, Position]] = field(default_factory=list)
     delayed_us: int = 0  # until when a message is not due
@@ -45,15 +43,6 @@ class Published:
         """When an entry beyond this one was stored, at the latest, and after ns."""
         later = (mark for mark in self.marks if ns is None or mark[0] > ns)
         return next((at for at, position in later if position > sent), None)
-
-    def state(self) -> list[object]:
-        """The published entries as JSON values."""
-        return [self.delayed_us, [[ns, *position] for ns, position in self.marks]]
-
-    def restore(self, state: Sequence[Any]) -> None:
-        """What `state` was taken of."""
-        self.delayed_us, marks = state
-        self.marks = [(ns, (ledger_id, entry_id)) for ns, ledger_id, entry_id in marks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,7 @@ client in, unless one of the two just hung up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from pulsar_doctor.wire.columns import CLOSE, Row
 
@@ -32,11 +30,11 @@ class Refusal:
     client_version: str | None
 
 
+@dataclass(slots=True)
 class Refusals:
     """The refusals of one trace, by their reasons, in their order. Changes in place."""
 
-    def __init__(self) -> None:
-        self.by_reason: dict[str, Refusal] = {}
+    by_reason: dict[str, Refusal] = field(default_factory=dict)
 
     def apply(self, row: Row, *, greeted: bool) -> None:
         """An error, or the end of a connection. greeted: the broker had let the client in."""
@@ -50,17 +48,6 @@ class Refusals:
             known[reason].count += 1
         else:
             known[reason] = Refusal(reason, 1, row.ts, row.client_addr, row.client_version)
-
-    def state(self) -> list[dict[str, Any]]:
-        """The refusals as JSON values."""
-        return [asdict(refusal) for refusal in self.by_reason.values()]
-
-    @classmethod
-    def restore(cls, state: list[Mapping[str, Any]]) -> Refusals:
-        """What `state` was taken of."""
-        refusals = cls()
-        refusals.by_reason = {saved["reason"]: Refusal(**saved) for saved in state}
-        return refusals
 
 
 def reason_of(row: Row, *, greeted: bool) -> str | None:

@@ -7,11 +7,12 @@ come and go. Before a ledger is changed its siblings are informed (see consumers
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from pulsar_doctor.ledger import before, consumers, dead_letters, permits
+from pulsar_doctor.ledger import before, dead_letters, permits
 from pulsar_doctor.ledger.consumers import (
     Connection,
     Consumer,
@@ -24,8 +25,6 @@ from pulsar_doctor.ledger.incarnations import (
     label,
 )
 from pulsar_doctor.ledger.judged import judged
-from pulsar_doctor.ledger.left_behind import Published
-from pulsar_doctor.ledger.refusals import Refusals
 from pulsar_doctor.wire.columns import (
     GAP,
     LIKELY,
@@ -37,16 +36,10 @@ from pulsar_doctor.wire.columns import (
     Row,
     ids_of,
 )
-
-STATE = (
-    "next_seq", "next_incarnation", "now_us", "now_ns", "set_aside", "retracted", "retracted_rows",
-)  # fmt: skip
-CONNECTION_STATE = (
-    "client_addr", "broker_addr", "client_version", "greeted", "known_by", "joins", "likely_rows",
-    "lowest",
-)  # fmt: skip
+from pulsar_doctor.wording.typed_json import of_json, to_json
 
 
+@dataclass(eq=False)
 class Timeline(Incarnations):
     """Commands in, rows with their ledger out.
 
@@ -56,21 +49,12 @@ class Timeline(Incarnations):
     otherwise any consumer may have had any message.
     """
 
-    def __init__(
-        self,
-        trace_id: str = "",
-        given: Mapping[str, Mapping[str, Any]] | None = None,
-        *,
-        from_start: bool = True,
-    ) -> None:
-        super().__init__(given or {}, from_start=from_start)
-        self.trace_id = trace_id
-        self.next_seq = 0
-        self.now_us = 0
-        self.now_ns = 0
-        self.incomplete = (
-            False  # something is missing from the trace; its reader knows; not in `state`
-        )
+    _: KW_ONLY
+    next_seq: int = 0
+    now_us: int = 0
+    now_ns: int = 0
+    # Something is missing from the trace; its reader knows, and it is not saved.
+    incomplete: bool = field(default=False, compare=False)
 
     def pass_time(self, ts: int, mono_ns: int) -> None:
         """Time went on and nothing else happened."""
@@ -191,25 +175,7 @@ class Timeline(Incarnations):
         """Everything that the next row depends on, as JSON values."""
         for consumer in self.living:
             consumer.siblings.settle(consumer)
-        return {
-            "from_start": self.from_start,
-            **{name: getattr(self, name) for name in STATE},
-            "refusals": self.refusals.state(),
-            "connections": {
-                str(conn_id): {
-                    **{name: getattr(connection, name) for name in CONNECTION_STATE},
-                    "consumers": [consumers.state_of(c) for c in connection.consumers.values()],
-                    "producers": list(connection.producers.items()),
-                    "closed": list(connection.closed.items()),
-                    "letters": [[number, *key] for number, key in connection.letters.items()],
-                }
-                for conn_id, connection in self.connections.items()
-            },
-            "ended": [consumers.state_of(consumer) for consumer in self.ended],
-            "published": {
-                topic: each.state() for topic, each in self.published.items() if each.is_known
-            },
-        }
+        return to_json(self)
 
     @classmethod
     def restore(
@@ -218,37 +184,17 @@ class Timeline(Incarnations):
         trace_id: str = "",
         given: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Timeline:
-        """The timeline that `state` was taken of."""
-        timeline = cls(trace_id, given, from_start=state["from_start"])
-        for name in STATE:
-            setattr(timeline, name, state[name])
-        timeline.refusals = Refusals.restore(state["refusals"])
-        timeline.ended = [consumers.from_state(consumer) for consumer in state["ended"]]
+        """The timeline that `state` was taken of. Raises Misread."""
+        timeline = of_json(cls, state)
+        timeline.trace_id, timeline.given = trace_id, given or {}
         for consumer in timeline.ended:
             timeline._siblings_of(consumer).remember(consumer)
-        living: list[Consumer] = []
-        for conn_id, saved in state["connections"].items():
-            connection = timeline.connections[int(conn_id)] = Connection(
-                saved["client_addr"],
-                saved["broker_addr"],
-                saved["client_version"],
-                producers=dict(saved["producers"]),
-                closed=dict(saved["closed"]),
-                letters={number: (topic, sub) for number, topic, sub in saved["letters"]},
-                greeted=saved["greeted"],
-                known_by=dict(saved["known_by"]),
-                joins=dict(saved["joins"]),
-                likely_rows=dict(saved["likely_rows"]),
-                lowest=saved["lowest"],
-            )
-            for consumer in map(consumers.from_state, saved["consumers"]):
-                connection.consumers[consumer.consumer_id] = consumer
+        for connection in timeline.connections.values():
+            for consumer in connection.consumers.values():
                 connection.wait(consumer, consumer.request_id)
-                living.append(consumer)
-        for consumer in sorted(living, key=lambda consumer: consumer.incarnation):
+        for consumer in sorted(timeline.living, key=lambda consumer: consumer.incarnation):
+            consumer.ledger.deliveries = OrderedDict(consumer.ledger.deliveries)
             timeline._siblings_of(consumer).join(consumer)
-        for topic, saved in state["published"].items():
-            timeline.published.setdefault(topic, Published()).restore(saved)
         return timeline
 
 

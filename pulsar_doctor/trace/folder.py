@@ -45,7 +45,7 @@ SMALL_BYTES_MOST = 16 << 20
 INDEX_BYTES_MOST = 256 << 20
 STATE_BYTES_MOST = 1 << 30
 # Raised with each change to how a timeline saves its ledgers, or to what a command does to them.
-LEDGER_FORMAT = 5
+LEDGER_FORMAT = 6
 PACKED_LEVEL = 1
 PACKED_MOST = 100  # times: what unpacks to more, and to more than a small file, is none of ours
 # Follow no link, wait for no pipe, with the flags that this system knows.

@@ -1,8 +1,8 @@
 """Frozen dataclasses as JSON and back, by the types of their fields.
 
-Fields that are not known here are passed over; one that is missing has its default, or is None
-where that is allowed. A field that does not count when values are compared is not written. All else
-that does not fit is a `Misread`.
+What is by anything else than names is a list of pairs. Fields that are not known here are passed
+over; one that is missing has its default, or is None where that is allowed. A field that does not
+count when values are compared is not written. All else that does not fit is a `Misread`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import repeat
-from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import GenericAlias, NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 Value = TypeVar("Value")
 KEY = "typed_json.KEY"  # of a field's metadata
@@ -45,12 +55,16 @@ class _Way(NamedTuple):
     as_is: frozenset[type] = frozenset()  # JSON types that need no reading: most, and no call then
 
 
+# Of any length: Python writes no decimal number of more than 4,300 digits.
+InHex = Annotated[int, _Way(lambda given: int(given, 16), hex)]
+
+
 class Form:
     """How one dataclass is written and read."""
 
     def __init__(self, kind: type) -> None:
         FORMS[kind] = self  # first: a value may contain others of the same kind
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, include_extras=True)
         self._kind = kind
         compared = [field for field in fields(kind) if field.compare]
         self._names = {field.metadata.get(KEY, field.name): field.name for field in compared}
@@ -111,8 +125,13 @@ def _way_of(hint: Any) -> _Way:
         return _one_of(inner)
     if origin in (tuple, frozenset, list):
         return _many(origin, inner)
+    if origin is Annotated:
+        way: _Way = inner[1]
+        return way
     if origin is dict:
-        return _named(_way_of(inner[1]))
+        way = _way_of(inner[1])
+        by_name = inner[0] is str and way.write is None
+        return _named(way) if by_name else _many(dict, (GenericAlias(tuple, inner),))
     return _plain(hint)
 
 
@@ -165,7 +184,7 @@ def _many(kind: Callable[[Any], Any], inner: tuple[Any, ...]) -> _Way:
         return kind(_read(way, one) for way, one in each(given))
 
     def write(value: Any) -> list[Any]:
-        in_order = sorted(value) if kind is frozenset else value
+        in_order = sorted(value) if kind is frozenset else value.items() if kind is dict else value
         return [way.write(one) if way.write else one for way, one in each(in_order)]
 
     return _Way(read, write)
@@ -173,8 +192,6 @@ def _many(kind: Callable[[Any], Any], inner: tuple[Any, ...]) -> _Way:
 
 def _named(way: _Way) -> _Way:
     """Values of one type by their names, which are JSON as they are."""
-    if way.write is not None:
-        raise TypeError("only what is plain can pass by names")
 
     def read(given: Any) -> Any:
         if not isinstance(given, dict):

@@ -341,6 +341,6 @@ def played(
     lines: Iterable[str], at: str, told: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Timeline:
     """The timeline at that moment."""
-    timeline = Timeline("test", told)
+    timeline = Timeline("test", told or {})
     Script(timeline).play(lines, at)
     return timeline

@@ -164,7 +164,7 @@ def test_what_was_there_before_was_not_refused() -> None:
         timeline = Timeline("t", from_start=False)
         for each in (opened(), first, closed(error_message="the capture ends")):
             timeline.apply(each)
-        assert timeline.refusals.state() == Timeline("t").refusals.state()
+        assert timeline.refusals == Timeline("t").refusals
 
 
 def test_saved_in_the_middle_it_goes_on_alike() -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.awaited import AWAITED_MOST
-from pulsar_doctor.ledger.balance import Ledger, Pace, from_state, state_of
+from pulsar_doctor.ledger.balance import Ledger, Pace
 from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import MessageId, Row, ids_of
+from pulsar_doctor.wording.typed_json import of_json, to_json
 from tests.ledger.rows import (
     ack,
     ack_batch,
@@ -244,7 +245,7 @@ def test_what_should_come_again_in_the_next_epoch_is_remembered_up_to_a_bound() 
     assert (min(ledger.awaited), ledger.awaited[1, last + 1]) == ((1, 9), 2)
     play(ledger, ack(last, type="cumulative"))
     assert ledger.awaited == {(1, last + 1): 2}
-    assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
+    assert of_json(Ledger, json.loads(json.dumps(to_json(ledger)))) == ledger
 
 
 @pytest.mark.parametrize("back", [redeliver(0), redeliver()], ids=["by id", "all"])
@@ -295,7 +296,7 @@ def test_a_round_trip_is_from_a_flow_to_the_first_message_for_it() -> None:
         flow(1, at=1.3), message(2, at=1.5), message(3, at=1.55),
     )  # fmt: skip
     assert [round(ns / 1e9, 6) for ns in ledger.trips_ns] == [0.1, 0.3]
-    assert from_state(json.loads(json.dumps(state_of(ledger)))).trips_ns == ledger.trips_ns
+    assert of_json(Ledger, json.loads(json.dumps(to_json(ledger)))).trips_ns == ledger.trips_ns
 
 
 def test_the_close_ends_a_starvation() -> None:
@@ -321,7 +322,7 @@ def test_times_without_permits_are_summed_and_the_longest_is_kept_apart() -> Non
     assert starved(ledger, 19) == (16, 10, 16 / 19)
     play(ledger, flow(5, at=20))
     assert starved(ledger, 40) == (17, 11, 17 / 40)
-    assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
+    assert of_json(Ledger, json.loads(json.dumps(to_json(ledger)))) == ledger
 
 
 def test_of_a_time_without_permits_whose_end_is_missing_counts_what_its_commands_show() -> None:
@@ -738,7 +739,7 @@ def test_the_ledger_holds_against_any_client_that_loses_nothing(
 
 def test_a_ledger_comes_back_from_json_as_it_was() -> None:
     ledger = play(ready(unacked_limit=3), flow(9), message(0, 3), message(1, 70, open=[0, 69]))
-    again = from_state(json.loads(json.dumps(state_of(ledger))))
+    again = of_json(Ledger, json.loads(json.dumps(to_json(ledger))))
     assert again == ledger
     play(again, flow(1), message(2), ack(0))
     assert again != ledger
@@ -747,7 +748,7 @@ def test_a_ledger_comes_back_from_json_as_it_was() -> None:
 
 def test_a_batch_of_20000_can_be_written_down() -> None:
     ledger = play(ready(), flow(1), message(0, 20_000))
-    assert from_state(json.loads(json.dumps(state_of(ledger)))) == ledger
+    assert of_json(Ledger, json.loads(json.dumps(to_json(ledger)))) == ledger
 
 
 class Walked(dict[Any, Any]):
