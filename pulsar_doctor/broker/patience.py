@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import httpx2
+
+from pulsar_doctor.errors import DoctorError
 
 T = TypeVar("T")
 SLOWEST = 1 << 13  # bytes a second, as they are sent
@@ -42,6 +45,14 @@ class AnswerLimits:
             f"{SLOWEST >> 10} KiB, up to {seconds * self.longest:g} s; "
             f"{self.bytes_most >> 20:,} MiB unpacked{self.more}"
         )
+
+
+async def within(seconds: float | None, question: Awaitable[T]) -> T | None:
+    """The answer; None where it is refused, is not what it should be, or takes longer."""
+    with suppress(DoctorError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await question
+    return None
 
 
 class AnswerPatience:

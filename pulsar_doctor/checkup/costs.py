@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from pulsar_doctor.broker.admin import Admin
+from pulsar_doctor.broker.patience import within
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.evidence import by_stats
 from pulsar_doctor.evidence.balance import balance_of
 from pulsar_doctor.ledger.acks.persisting import number_of
@@ -46,9 +45,9 @@ async def with_policies(admin: Admin, window: TopicWindow) -> TopicWindow:
     topic = window.full_topic
     if not topic.startswith(PERSISTENT):
         return window
-    quotas, ttl = await asyncio.gather(
-        _policy(admin, topic, "backlogQuotaMap"), _policy(admin, topic, "messageTTL")
-    )
+    names = "backlogQuotaMap", "messageTTL"
+    answers = (within(PATIENCE_SECONDS, admin.applied(topic, name)) for name in names)
+    quotas, ttl = await asyncio.gather(*answers)
     size, age = (_quota(quotas, kind) for kind in ("destination_storage", "message_age"))
     limits = replace(
         window.limits,
@@ -58,13 +57,6 @@ async def with_policies(admin: Admin, window: TopicWindow) -> TopicWindow:
         message_ttl_seconds=number_of(ttl),
     )
     return replace(window, limits=limits)
-
-
-async def _policy(admin: Admin, topic: str, name: str) -> Any:
-    with suppress(DoctorError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await admin.applied(topic, name)
-    return None
 
 
 def _quota(quotas: Any, kind: str) -> dict[str, Any]:

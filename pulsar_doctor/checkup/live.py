@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -192,29 +192,24 @@ async def _sample(
 ) -> tuple[Sampled, list[Diagnosis], Cluster]:
     """What was read, the verdicts where it was read again, and which cluster answered."""
     async with admin, identified(admin) as identify:
-        if request.decide_seconds is None:
-            sampled = await _until_stopped(admin, topics, request, watch, stopping)
-            sampled = replace(sampled, windows=tuple(await with_costs(admin, sampled.windows)))
-            return sampled, [], await identify()
-        deciding = deciding_of(request, admin, judge, watch)
-        with deciding.stopping.window() as enough:
-            watch = replace(watch, enough=enough)
-            sampled = await sample_named(admin, topics, request.plan, watch)
-        deciding.windows = list(among_partitions(sampled.windows))
-        await deciding.run()
-        deciding.windows = await with_costs(admin, deciding.windows)
-        sampled = replace(sampled, windows=tuple(deciding.windows))
-        return sampled, list(deciding.verdicts()), await identify()
-
-
-async def _until_stopped(
-    admin: Admin, topics: Sequence[str], request: LiveRequest, watch: Watch, stopping: Stopping
-) -> Sampled:
-    """One window, which Ctrl-C ends early; in the rounds of a watch it ends the watch."""
-    if request.kept is not None:
-        return await sample_named(admin, topics, request.plan, watch)
-    with stopping.window() as enough:
-        return await sample_named(admin, topics, request.plan, replace(watch, enough=enough))
+        deciding = None
+        if request.decide_seconds is not None:
+            deciding = deciding_of(request, admin, judge, watch)
+            stopping = deciding.stopping
+        # In the rounds of a watch Ctrl-C ends the watch.
+        unwatched = request.kept is None or deciding is not None
+        with stopping.window() if unwatched else nullcontext() as enough:
+            sampled = await sample_named(admin, topics, request.plan, replace(watch, enough=enough))
+        windows = sampled.windows
+        if deciding is not None:
+            deciding.windows = list(among_partitions(windows))
+            await deciding.run()
+            windows = tuple(deciding.windows)
+        windows = tuple(await with_costs(admin, windows))
+        if deciding is not None:
+            deciding.windows = list(windows)
+        verdicts = [] if deciding is None else list(deciding.verdicts())
+        return replace(sampled, windows=windows), verdicts, await identify()
 
 
 def deciding_of(request: LiveRequest, admin: Admin, judge: Judge, watch: Watch) -> Deciding:

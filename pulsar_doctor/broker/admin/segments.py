@@ -65,7 +65,7 @@ class SegmentReader:
     http: Http
     loaded: Loaded  # topics that a broker has loaded
     configuration: Configuration  # of the broker that answers
-    _lists: dict[str, ListedStats] = field(default_factory=dict)  # by segment
+    _lists: dict[str, RestAnswer] = field(default_factory=dict)  # by segment
     _unlisted: dict[str, DoctorError] = field(default_factory=dict)  # by broker: why
     _answers: dict[str, RestAnswer | DoctorError] = field(default_factory=dict)
     _failure: DoctorError | None = None  # why a broker was not read
@@ -124,9 +124,9 @@ class SegmentReader:
         self._failure = next(iter((*self._unlisted.values(), *unread.values())), None)
         self._seen_at = {name: self._seen_at.get(name, now) for name in self._answers}
 
-    async def _list(self, broker: str) -> dict[str, ListedStats]:
+    async def _list(self, broker: str) -> dict[str, RestAnswer]:
         return {
-            each.topic: ListedStats(each.stats, each.broker_clock_ms)
+            each.topic: RestAnswer(each.stats, each.broker_clock_ms)
             async for each in self.loaded(broker)
             if each.topic.startswith("segment://")
         }
@@ -170,14 +170,6 @@ async def _of_each(
     return [each for each in answers if not isinstance(each, DoctorError)], failed
 
 
-@dataclass(frozen=True, slots=True)
-class ListedStats:
-    """What the list reports about a segment."""
-
-    stats: Any
-    read_ms: int | None  # when the list was read, by the broker's clock
-
-
 async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, CountsByName]:
     """The numbers of each loaded segment; of whole lines, many at once."""
     reader = MetricsReader(only=b'topic="segment://')
@@ -197,16 +189,16 @@ async def numbers_in(pieces: AsyncIterator[bytes]) -> dict[str, CountsByName]:
 
 
 def composed(
-    numbers: CountsByName, listed: ListedStats | None, now_ms: int | None, old_ms: int
+    numbers: CountsByName, listed: RestAnswer | None, now_ms: int | None, old_ms: int
 ) -> dict[str, Any]:
     """A document as the statistics of a topic are. old_ms: how old what the list tells may be.
 
     Raises InputError where a number or a field is not what it should be.
     """
-    stats = Fields({} if listed is None else as_object(listed.stats, ROOT))
+    stats = Fields({} if listed is None else as_object(listed.document, ROOT))
     listed_of, since_ms = stats.by_name("subscriptions", lambda each: each) or {}, None
-    if listed is not None and listed.read_ms is not None:
-        since_ms = listed.read_ms - old_ms
+    if listed is not None and listed.broker_clock_ms is not None:
+        since_ms = listed.broker_clock_ms - old_ms
     subscriptions = {
         name: _subscription(_whole(name, values), listed_of.get(name) or Fields({}), since_ms)
         for name, values in numbers.items()

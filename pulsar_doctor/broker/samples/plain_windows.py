@@ -7,7 +7,7 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cmp_to_key
 from itertools import pairwise, takewhile
@@ -17,6 +17,7 @@ from pulsar_doctor.broker.samples.plain import UNKNOWN, UNNAMED, Plain
 from pulsar_doctor.broker.samples.reading import check_found, is_called
 from pulsar_doctor.broker.stats.observed import TopicWindow
 from pulsar_doctor.broker.stats.sample import Sample
+from pulsar_doctor.broker.stats.topic import ConsumerStats
 from pulsar_doctor.broker.stats.window import (
     Window,
     by_connection,
@@ -123,28 +124,25 @@ def _window(files: Sequence[Plain], topic: str, interval_ms: int | None) -> Wind
 
 def consumer_fell(before: Sample, after: Sample) -> bool:
     """Whether a consumer that stayed connected was sent less later on, which cannot be."""
-    for name in before.topic.subscriptions or {}:
-        earlier = by_connection(consumers_of(before, name) or ())
-        later = by_connection(consumers_of(after, name) or ())
-        if any(
-            fell(earlier[key].msg_out_counter, later[key].msg_out_counter)
-            for key in earlier.keys() & later.keys()
-        ):
-            return True
-    return False
+    pairs = stayed(before, after)
+    return any(fell(one.msg_out_counter, same.msg_out_counter) for one, same in pairs)
 
 
 def moment_fell(before: Sample, after: Sample) -> bool:
     """Whether a moment of a consumer that stayed connected is earlier later on, or never came."""
+    return any(
+        any(getattr(one, moment) is not None for moment in same.never)
+        or any(fell(getattr(one, moment), getattr(same, moment)) for moment in OF_CONSUMERS)
+        for one, same in stayed(before, after)
+    )
+
+
+def stayed(before: Sample, after: Sample) -> Iterator[tuple[ConsumerStats, ConsumerStats]]:
+    """The consumers that stayed connected, as each was and as it is."""
     for name in before.topic.subscriptions or {}:
         earlier = by_connection(consumers_of(before, name) or ())
         later = by_connection(consumers_of(after, name) or ())
-        for key in earlier.keys() & later.keys():
-            pairs = [(getattr(earlier[key], m), getattr(later[key], m)) for m in OF_CONSUMERS]
-            taken_back = [m for m in later[key].never if getattr(earlier[key], m) is not None]
-            if taken_back or any(fell(*pair) for pair in pairs):
-                return True
-    return False
+        yield from ((earlier[key], later[key]) for key in earlier.keys() & later.keys())
 
 
 def check_alike(files: Sequence[Plain]) -> None:

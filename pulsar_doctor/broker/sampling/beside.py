@@ -9,13 +9,14 @@ open. A broker that refuses, knows nothing of transactions or takes too long has
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from pulsar_doctor.broker.admin import Admin, topic_name
 from pulsar_doctor.broker.admin.topics import DOMAINS, SEGMENT
+from pulsar_doctor.broker.patience import within
 from pulsar_doctor.broker.sampling.plan import Sampled
 from pulsar_doctor.broker.stats.fields import Fields
 from pulsar_doctor.broker.stats.observed import NO_LIMITS, ClusterLimits, TopicWindow
@@ -86,12 +87,13 @@ class LimitQuestions:
         return task.result() if task and task.done() and not task.cancelled() else {}
 
     async def _of_cluster(self) -> ReportedLimits:
-        return {"max_unacked_ranges_to_persist": await _or_none(self._admin.unacked_ranges_limit())}
+        limit = await within(None, self._admin.unacked_ranges_limit())
+        return {"max_unacked_ranges_to_persist": limit}
 
     async def _of_topic(self, topic: str) -> ReportedLimits:
         consumer, subscription = await asyncio.gather(
-            _or_none(self._admin.unacked_limit(topic, "consumer")),
-            _or_none(self._admin.unacked_limit(topic, "subscription")),
+            within(None, self._admin.unacked_limit(topic, "consumer")),
+            within(None, self._admin.unacked_limit(topic, "subscription")),
         )
         return {
             "max_unacked_messages_per_consumer": consumer,
@@ -99,17 +101,12 @@ class LimitQuestions:
         }
 
 
-async def _or_none(question: Awaitable[int | None]) -> int | None:
-    try:
-        return await question
-    except DoctorError:
-        return None
-
-
 async def with_transactions(admin: Admin, sampled: Sampled) -> Sampled:
     """The same windows, with what their broker reports of open transactions."""
     found = await asyncio.gather(*(_of(admin, each) for each in sampled.windows))
-    slow = await _slow(admin) if any(map(_any_open, sampled.windows, found)) else None
+    slow = None
+    if any(map(_any_open, sampled.windows, found)):
+        slow = await within(PATIENCE_SECONDS, admin.slow_transactions(LISTED_SECONDS))
     windows = (
         each if known == NO_TRANSACTIONS else replace(each, transactions=_aged(each, known, slow))
         for each, known in zip(sampled.windows, found, strict=True)
@@ -143,36 +140,23 @@ async def _of(admin: Admin, window: TopicWindow) -> Transactions:
     if not admin.has_transactions:
         return Transactions(none=True)
     names = [each.subscription for each in window.subscriptions() if each.may_be_pending]
-    pending = asyncio.gather(*(_pending(admin, topic, name) for name in names))
-    position = await _readable(admin, topic) if last.topic.ongoing_txn_count else None
+    questions = (within(PATIENCE_SECONDS, _pending(admin, topic, name)) for name in names)
+    pending, position = asyncio.gather(*questions), None
+    if last.topic.ongoing_txn_count:
+        position = await within(PATIENCE_SECONDS, _readable(admin, topic))
     return Transactions(position, tuple(each for each in await pending if each is not None))
-
-
-async def _slow(admin: Admin) -> Fields | None:
-    """The cluster's transactions that may stay open for longer than most."""
-    with suppress(DoctorError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return await admin.slow_transactions(LISTED_SECONDS)
-    return None
 
 
 async def _readable(admin: Admin, topic: str) -> Position | None:
     """The last entry before the first open transaction of a producer."""
-    with suppress(DoctorError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            return (await admin.transactions("transactionBufferStats", topic)).position(
-                "maxReadPosition"
-            )
-    return None
+    reported = await admin.transactions("transactionBufferStats", topic)
+    return reported.position("maxReadPosition")
 
 
 async def _pending(admin: Admin, topic: str, subscription: str) -> PendingAcks | None:
-    with suppress(DoctorError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            known = await admin.transactions("pendingAckStats", topic, subscription)
-            count = known.at_least_0("ongoingTxnSize")
-            return None if count is None else PendingAcks(subscription, count)
-    return None
+    known = await admin.transactions("pendingAckStats", topic, subscription)
+    count = known.at_least_0("ongoingTxnSize")
+    return None if count is None else PendingAcks(subscription, count)
 
 
 async def placed(admin: Admin, sampled: Sampled) -> Sampled:
@@ -198,16 +182,13 @@ async def _known(admin: Admin, topic: str) -> KnownSegments:
     except DoctorError:
         return {}, {}
     named = {each.id: each.name for each in segments.values() if each.name is not None}
-    stats = await asyncio.gather(*(_stats(admin, name) for name in named.values()))
+    stats = await asyncio.gather(*(within(None, _stats(admin, name)) for name in named.values()))
     given = dict(zip(named, stats, strict=True))
     return segments, {number: each for number, each in given.items() if each is not None}
 
 
-async def _stats(admin: Admin, segment: str) -> TopicStats | None:
-    try:
-        return topic_stats((await admin.topic_stats(segment)).document)
-    except DoctorError:
-        return None
+async def _stats(admin: Admin, segment: str) -> TopicStats:
+    return topic_stats((await admin.topic_stats(segment)).document)
 
 
 def _place(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from pulsar_doctor.broker.admin import Admin, AdminError, NotFound, RestAnswer, TopicName
 from pulsar_doctor.broker.admin.topics import PARTITION
+from pulsar_doctor.broker.patience import within
 from pulsar_doctor.broker.samples import StatsAnswer
 from pulsar_doctor.broker.sampling.part import SampledPart
 from pulsar_doctor.broker.sampling.plan import Unread
@@ -143,7 +143,7 @@ class NamedTopic:
 
     async def _ask(self, internal: bool, oldest: bool) -> tuple[RestAnswer, Mapping[str, Any]]:
         """Stats and internal stats of about the same moment."""
-        stats = self._with_oldest() if oldest else self._stats()
+        stats = self._stats(oldest=oldest)
         if not internal:
             return await stats, {}
         self.internal_reads += 1
@@ -152,17 +152,15 @@ class NamedTopic:
             raise answer
         return answer, {} if isinstance(ledgers, BaseException) else ledgers
 
-    async def _stats(self, *, oldest: bool = False) -> RestAnswer:
+    async def _stats(self, *, oldest: bool) -> RestAnswer:
+        """oldest: with the age of the oldest messages."""
         whole = self.partitions is not None
         ask = self._admin.partitioned_stats if whole else self._admin.topic_stats
-        return await ask(str(self.name), oldest=oldest)
-
-    async def _with_oldest(self) -> RestAnswer:
-        """With the age of the oldest messages, unless BookKeeper or the broker takes too long."""
-        with suppress(DoctorError, TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                return await self._stats(oldest=True)
-        return await self._stats()
+        if oldest:  # unless BookKeeper or the broker takes too long
+            answer = await within(PATIENCE_SECONDS, ask(str(self.name), oldest=True))
+            if answer is not None:
+                return answer
+        return await ask(str(self.name))
 
     async def _internal(self) -> Mapping[str, Any]:
         name, whole = str(self.name), self.partitions is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 Position = tuple[int, int]  # ledger, entry; entry -1 is "before the first"
 HashRange = tuple[int, int]  # the first and the last hash
@@ -15,6 +16,7 @@ def latest(*moments: int | None) -> int | None:
     return max((moment for moment in moments if moment is not None), default=None)
 
 
+@lru_cache(maxsize=10_000)  # of each consumer it is wanted many times
 def epoch_ms(text: str | None) -> int | None:
     """Epoch milliseconds of an ISO 8601 time with its zone; None where it tells no moment."""
     try:
