@@ -27,7 +27,7 @@ from pulsar_doctor.evidence.process_report import (
     method,
 )
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import Count, at_least, exactly, least
+from pulsar_doctor.evidence.values import Count, at_least, exact, exactly, least
 
 FULL_NAME = "persistent://"
 PARTITION = re.compile("[0-9]{1,9}")
@@ -385,10 +385,7 @@ def _joined(consumer: ConsumerView, inside: Sequence[ConsumerView], *, alone: bo
 
 def _until_sending(consumer: ConsumerView, own: Inside) -> Count | None:
     """How many it has to take before the broker may send: below zero one FLOW is not enough."""
-    permits, first = (
-        consumer.available_permits.exact if consumer.available_permits else None,
-        own.until_flow,
-    )
+    permits, first = exact(consumer.available_permits), own.until_flow
     if permits is None or permits > 0 or first is None or not own.refills_at:
         return None
     more = max(0, -permits // own.refills_at) * own.refills_at

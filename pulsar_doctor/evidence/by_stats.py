@@ -60,6 +60,7 @@ def subscription_view(observed: Observed) -> SubscriptionView:
             watched=len(observed.window.samples) > 1,
         )
     listed, left = now.consumers is not None, observed.left
+    views = tuple(map(consumer_view, consumers))
     return SubscriptionView(
         topic=observed.topic,
         partition=observed.partition,
@@ -111,12 +112,12 @@ def subscription_view(observed: Observed) -> SubscriptionView:
         read_armed=observed.read_armed,
         hides_partitions=observed.hides_partitions,
         own=own,
-        consumers=tuple(map(consumer_view, consumers)) if listed else None,
+        consumers=views if listed else None,
         attended=bool(consumers) if listed else (now.active_consumer_name is not None or None),
         active=active_of(observed, consumers) if observed.type == "Failover" else None,
         gone=gone_of(observed),
         alone=alone_of(observed),
-        unacked_limit=unacked_limit_of(observed, consumers),
+        unacked_limit=unacked_limit_of(observed, consumers, [each.acks for each in views]),
         hole=hole_of(observed, consumers),
         ranges=acked_ranges_of(observed),
         circulation=circulation_of(observed, consumers),

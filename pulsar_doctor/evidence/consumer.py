@@ -53,20 +53,14 @@ class ConsumerView(Facts):
     @property
     def without_permits(self) -> bool:
         """Whether the broker may certainly not send to it."""
-        return (
-            self.available_permits is not None
-            and self.available_permits.most is not None
-            and self.available_permits.most <= 0
-        )
+        permits = most(self.available_permits)
+        return permits is not None and permits <= 0
 
     @property
     def below_zero(self) -> bool:
         """Whether permits are certainly below zero, which is ordinary after batches."""
-        return (
-            self.available_permits is not None
-            and self.available_permits.most is not None
-            and self.available_permits.most < 0
-        )
+        permits = most(self.available_permits)
+        return permits is not None and permits < 0
 
     @property
     def beyond_help(self) -> bool:
@@ -88,8 +82,8 @@ class ConsumerView(Facts):
     @property
     def may_receive(self) -> bool:
         """Whether it certainly has permits, and no limit of unacknowledged messages holds it."""
-        least = self.available_permits.least if self.available_permits else None
-        return least is not None and least > 0 and not self.blocked_consumer_on_unacked_msgs
+        has = (least(self.available_permits) or 0) > 0
+        return has and not self.blocked_consumer_on_unacked_msgs
 
     @property
     def tells_something(self) -> bool:
@@ -112,12 +106,12 @@ class ConsumerView(Facts):
     @property
     def holds_nothing(self) -> bool:
         """Whether all that was sent to it is acknowledged."""
-        return self.unacked_messages is not None and self.unacked_messages.most == 0
+        return most(self.unacked_messages) == 0
 
     @property
     def zero_queue(self) -> bool:
         """Whether its RQS is known to be 0: it asks when the application does."""
-        return self.receiver_queue_size is not None and self.receiver_queue_size.most == 0
+        return most(self.receiver_queue_size) == 0
 
     @property
     def surely_singly(self) -> bool:
@@ -133,7 +127,7 @@ class ConsumerView(Facts):
     @property
     def never_sent_flow(self) -> bool:
         """Whether no FLOW ever came."""
-        return self.permits_granted is not None and self.permits_granted.most == 0
+        return most(self.permits_granted) == 0
 
     @property
     def gave_back(self) -> int:

@@ -6,17 +6,17 @@ None is "not reported" everywhere. A number of several samples can be compared w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partialmethod
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from pulsar_doctor.broker.stats.internal import CursorStats, InternalStats
 from pulsar_doctor.broker.stats.observed import Observed
 from pulsar_doctor.broker.stats.positions import ranges_of
 from pulsar_doctor.broker.stats.sample import Sample
-from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats
+from pulsar_doctor.broker.stats.topic import ConsumerStats, SubscriptionStats, TopicStats
 from pulsar_doctor.broker.stats.window import Course
 
 
@@ -122,40 +122,30 @@ class FactTable:
         return self
 
 
-def _of(part: str, name: str) -> Callable[[Documents], Any]:
+def _of(part: str, what: str | Callable[[Any], Any]) -> Callable[[Documents], Any]:
     """A number of this part of the documents; None where the part is not reported."""
-    read_part, read = attrgetter(part), attrgetter(name)
+    names, read = part.split("."), attrgetter(what) if isinstance(what, str) else what
 
     def fact(documents: Documents) -> Any:
-        found = read_part(documents)
+        found: Any = documents
+        for name in names:
+            found = None if found is None else getattr(found, name)
         return None if found is None else read(found)
 
     return fact
 
 
-def _first_ledger(documents: Documents) -> int | None:
-    ledgers = documents.internal.ledgers if documents.internal else None
-    return ledgers[0].ledger_id if ledgers else None
+def _first_ledger(internal: InternalStats) -> int | None:
+    return internal.ledgers[0].ledger_id if internal.ledgers else None
 
 
-def _mark_delete_ledger(documents: Documents) -> int | None:
-    position = documents.cursor.mark_delete_position if documents.cursor else None
-    return None if position is None else position[0]
-
-
-def _chunks(documents: Documents) -> bool | None:
+def _chunks(topic: TopicStats) -> bool | None:
     """Whether chunks were published. No says nothing: a load of the topic and a minute hide it."""
-    return documents.sample.topic.msg_chunk_published or None
+    return topic.msg_chunk_published or None
 
 
-def _compacted_entries(documents: Documents) -> int | None:
-    compacted = documents.internal.compacted_ledger if documents.internal else None
-    return None if compacted is None else max(0, compacted.entries or 0)
-
-
-def _waiting_reads(documents: Documents) -> int | None:
+def _waiting_reads(cursors: Mapping[str, CursorStats]) -> int | None:
     """Cursors of the topic that wait for new entries by their own flag."""
-    cursors = documents.internal.cursors if documents.internal else None
     if not cursors or any(each.waiting_read_op is None for each in cursors.values()):
         return None
     return sum(bool(each.waiting_read_op) for each in cursors.values())
@@ -170,21 +160,17 @@ def _read_ledger_is_empty(documents: Documents) -> bool | None:
     return None if last is None else last[1] < 0 and cursor.read_position == (last[0], 0)
 
 
-def _largest_acked_range(documents: Documents) -> int | None:
+def _largest_acked_range(cursor: CursorStats) -> int | None:
     """Entries of the largest acknowledged range after mark-delete, within one ledger."""
-    ranges = None if documents.cursor is None else ranges_of(documents.cursor)
+    ranges = ranges_of(cursor)
     if ranges is None:
         return None
     within = (end - begin for ledger, begin, last, end in ranges if ledger == last)
     return max(within, default=0)
 
 
-def _joined_out_of_order(documents: Documents) -> bool | None:
+def _out_of_order(joined: Mapping[str, str]) -> bool | None:
     """Whether consumers that joined later wait from an earlier position than those before."""
-    now = documents.subscription
-    joined = None if now is None else now.consumers_after_mark_delete_position
-    if joined is None:
-        return None
     try:
         positions = [tuple(map(int, text.split(":"))) for text in joined.values()]
     except ValueError:
@@ -192,23 +178,14 @@ def _joined_out_of_order(documents: Documents) -> bool | None:
     return positions != sorted(positions)
 
 
-def _held_by_all(documents: Documents) -> int | None:
+def _held_by_all(everybody: Sequence[ConsumerStats]) -> int | None:
     """Unacknowledged messages of all listed consumers together."""
-    everybody = documents.subscription.consumers if documents.subscription else None
-    held = [each.unacked_messages for each in everybody or ()]
-    return None if everybody is None or None in held else sum(count or 0 for count in held)
+    held = [each.unacked_messages for each in everybody]
+    return None if None in held else sum(count or 0 for count in held)
 
 
-def _consumers(documents: Documents) -> int | None:
-    everybody = documents.subscription.consumers if documents.subscription else None
-    return None if everybody is None else len(everybody)
-
-
-def _listed_twice(documents: Documents) -> bool | None:
+def _listed_twice(everybody: Sequence[ConsumerStats]) -> bool | None:
     """Whether two consumers have the same name and come from the same address."""
-    everybody = documents.subscription.consumers if documents.subscription else None
-    if everybody is None:
-        return None
     named = [(each.consumer_name, each.address) for each in everybody]
     if any(None in each for each in named):
         return None
@@ -216,17 +193,17 @@ def _listed_twice(documents: Documents) -> bool | None:
 
 
 FACTS: Mapping[str, Callable[[Documents], Any]] = {
-    "topic.chunks": _chunks,
+    "topic.chunks": _of("sample.topic", _chunks),
     "topic.open_transactions": _of("sample.topic", "ongoing_txn_count"),
     "topic.state": _of("internal", "state"),
     "topic.entries": _of("internal", "number_of_entries"),
     "topic.last_entry": _of("internal", "last_confirmed_entry"),
-    "topic.first_ledger": _first_ledger,
-    "topic.compacted_entries": _compacted_entries,
+    "topic.first_ledger": _of("internal", _first_ledger),
+    "topic.compacted_entries": _of("internal.compacted_ledger", lambda e: max(0, e.entries or 0)),
     "topic.waiting_cursors": _of("internal", "waiting_cursors_count"),
-    "topic.waiting_reads": _waiting_reads,
+    "topic.waiting_reads": _of("internal.cursors", _waiting_reads),
     "cursor.mark_delete": _of("cursor", "mark_delete_position"),
-    "cursor.mark_delete_ledger": _mark_delete_ledger,
+    "cursor.mark_delete_ledger": _of("cursor.mark_delete_position", itemgetter(0)),
     "cursor.read_position": _of("cursor", "read_position"),
     "cursor.read_ledger_is_empty": _read_ledger_is_empty,
     "cursor.waits": _of("cursor", "waiting_read_op"),
@@ -234,20 +211,22 @@ FACTS: Mapping[str, Callable[[Documents], Any]] = {
     "cursor.read_pending": _of("cursor", "subscription_have_pending_read"),
     "cursor.replay_pending": _of("cursor", "subscription_have_pending_replay_read"),
     "cursor.acked_ranges": _of("cursor", "total_non_contiguous_deleted_messages_range"),
-    "cursor.largest_acked_range": _largest_acked_range,
+    "cursor.largest_acked_range": _of("cursor", _largest_acked_range),
     "cursor.since_first_unacked": _of("cursor", "number_of_entries_since_first_not_acked_message"),
     "cursor.state": _of("cursor", "state"),
     "sub.backlog_counter": _of("subscription", "msg_backlog"),
     "sub.unacked_counter": _of("subscription", "unacked_messages"),
-    "sub.consumers": _consumers,
-    "sub.unacked_of_consumers": _held_by_all,
+    "sub.consumers": _of("subscription.consumers", len),
+    "sub.unacked_of_consumers": _of("subscription.consumers", _held_by_all),
     "sub.blocked": _of("subscription", "blocked_subscription_on_unacked_msgs"),
     "sub.replayed": _of("subscription", "msg_in_replay"),
     "sub.not_due": _of("subscription", "msg_delayed"),
     "sub.expired": _of("subscription", "total_msg_expired"),
     "sub.filter_rescheduled": _of("subscription", "filter_rescheduled_msg_count"),
-    "sub.joined_out_of_order": _joined_out_of_order,
-    "sub.consumer_listed_twice": _listed_twice,
+    "sub.joined_out_of_order": _of(
+        "subscription.consumers_after_mark_delete_position", _out_of_order
+    ),
+    "sub.consumer_listed_twice": _of("subscription.consumers", _listed_twice),
     "con.unacked_counter": _of("consumer", "unacked_messages"),
     "con.permits_counter": _of("consumer", "available_permits"),
     "con.messages_per_entry": _of("consumer", "avg_messages_per_entry"),

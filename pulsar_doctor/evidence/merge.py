@@ -26,7 +26,7 @@ from pulsar_doctor.evidence.hole import AckHole
 from pulsar_doctor.evidence.measures import STATS
 from pulsar_doctor.evidence.numbers import Merge, merged_by
 from pulsar_doctor.evidence.subscription import Disagreement, SubscriptionView
-from pulsar_doctor.evidence.values import Count, narrowed
+from pulsar_doctor.evidence.values import Count, exact, narrowed
 from pulsar_doctor.ledger.left_behind import LeftBehind
 
 SETTLED_MS = 2000  # on the way between both, and the steps of the broker's clock
@@ -90,9 +90,7 @@ def _newest_known(newer: SubscriptionView, older: SubscriptionView, name: str) -
 def _left(joined: SubscriptionView, consumers: Sequence[ConsumerView] | None) -> Count | None:
     """Where one consumer is sent all: the backlog less what is held, if both are reported."""
     left, entries = joined.left, joined.backlog.entries if joined.backlog else None
-    held = [
-        each.unacked_entries.exact if each.unacked_entries else None for each in consumers or ()
-    ]
+    held = [exact(each.unacked_entries) for each in consumers or ()]
     known = [each for each in held if each is not None]
     if left is None or entries is None or joined.type not in SINGLE_ACTIVE:
         return left

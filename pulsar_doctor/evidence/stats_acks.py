@@ -22,27 +22,26 @@ from pulsar_doctor.evidence.ack_wait import Acks
 from pulsar_doctor.evidence.hole import AckedRanges, AckHole
 from pulsar_doctor.evidence.stats_moved import ConsumerWindow
 from pulsar_doctor.evidence.stats_queue import most_queue_size
-from pulsar_doctor.evidence.stats_rhythm import acks_apart_ms, may_fit, rhythm, without_ack
 from pulsar_doctor.evidence.subscription import UnackedLimit
 
 BATCHES = 10  # taken and none of them finished: not all of them are in work
 
 
 def unacked_limit_of(
-    observed: Observed, consumers: Sequence[ConsumerWindow]
+    observed: Observed, consumers: Sequence[ConsumerWindow], each: Sequence[Acks]
 ) -> UnackedLimit | None:
     """The limit; None on Exclusive and Failover, which have none, and where not reported."""
     blocked = observed.now.blocked_subscription_on_unacked_msgs
     if observed.type in SINGLE_ACTIVE or (observed.type is None and blocked is None):
         return None
-    acked = _acked(observed, consumers)
+    acks = _acks_of_all(observed, each, _quiet(consumers, each))
     delivered = sum(consumer.delivered or 0 for consumer in consumers)
     return UnackedLimit(
         blocked=blocked,
         most=observed.limits.max_unacked_messages_per_subscription,
-        acks=_acks_of_all(observed, consumers, acked),
+        acks=acks,
         delivered=delivered,
-        flows=delivered > 0 and _flows(observed, acked),
+        flows=delivered > 0 and _flows(observed, acks.acked),
         watched=not observed.one_sample,
     )
 
@@ -54,36 +53,31 @@ def _flows(observed: Observed, acked: bool | None) -> bool:
     return bool(acked if read is None else read) and all(flags)
 
 
-def _acks_of_all(
-    observed: Observed, consumers: Sequence[ConsumerWindow], acked: bool | None
-) -> Acks:
-    returned = [s.returned for s in consumers if s.returned is not None]
+def _acks_of_all(observed: Observed, each: Sequence[Acks], quiet: Age | None) -> Acks:
+    returned = [acks.acknowledged for acks in each if acks.acknowledged is not None]
+    came = (observed.course.passed("last_acked_timestamp_ms"), *(acks.acked for acks in each))
+    known = [acked for acked in came if acked is not None]
+    acked = any(known) if known else None
     # What is given back is counted as returned too, and comes again at once: only acks release.
     acknowledged = 0 if acked is False else (sum(returned) if returned else None)
-    paces = [1 / pace for s in consumers if (pace := rhythm(s)) is not None]
+    paces = [1 / acks.rhythm_seconds for acks in each if acks.rhythm_seconds is not None]
     return Acks(
         acknowledged,
         acked,
         observed.window.span_ms,
-        _quiet(consumers),
-        an_ack=max((consumer.messages_an_ack for consumer in consumers), default=1),
-        apart_ms=max(filter(None, map(acks_apart_ms, consumers)), default=None),
+        quiet,
+        an_ack=max((acks.an_ack for acks in each), default=1),
+        apart_ms=max((acks.apart_ms or 0 for acks in each), default=0) or None,
         rhythm_seconds=1 / sum(paces) if paces else None,
-        may_fit=any(map(may_fit, consumers)),
-        never=all("last_acked_timestamp_ms" in s.now.never for s in consumers),
+        may_fit=any(acks.may_fit for acks in each),
+        never=all(acks.never for acks in each),
     )
 
 
-def _acked(observed: Observed, consumers: Sequence[ConsumerWindow]) -> bool | None:
-    acks = [observed.course.passed("last_acked_timestamp_ms")]
-    acks += [consumer.acked for consumer in consumers]
-    known = [acked for acked in acks if acked is not None]
-    return any(known) if known else None
-
-
-def _quiet(consumers: Sequence[ConsumerWindow]) -> Age | None:
+def _quiet(consumers: Sequence[ConsumerWindow], each: Sequence[Acks]) -> Age | None:
     """Since the last ack of anybody, also of those that hold nothing any more."""
-    holding = [without_ack(s) for s in consumers if s.unacked != 0]
+    pairs = list(zip(consumers, each, strict=True))
+    holding = [acks.quiet for s, acks in pairs if s.unacked != 0]
     done = [s.since(s.now.last_acked_timestamp_ms) for s in consumers if s.unacked == 0]
     known = [age for age in (*holding, *done) if age is not None]
     return min(known, key=lambda age: age.ms) if holding and None not in holding else None
