@@ -6,23 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pulsar_doctor.errors import InputError
-from pulsar_doctor.wire.columns import (
-    CLOSE,
-    GAP,
-    JOINED,
-    OPEN,
-    RETRACTED,
-    STATS,
-    TAKEN,
-    UNPARSED,
-    Row,
-)
+from pulsar_doctor.wire.columns import OUR_COMMANDS, Row
 from pulsar_doctor.wire.commands import COMMANDS
 from pulsar_doctor.wording.printable import printable
 from pulsar_doctor.wording.spelling import near
 
-OURS = frozenset({OPEN, CLOSE, UNPARSED, TAKEN, GAP, JOINED, RETRACTED, STATS})
-COMMAND_NAMES = frozenset(known.name for known in COMMANDS.values()) | OURS
+COMMAND_NAMES = frozenset(known.name for known in COMMANDS.values()) | OUR_COMMANDS
 NAMED_MOST = 50
 OF_LATER = re.compile(r"COMMAND_[0-9]+")  # of a protocol that is newer than we are
 

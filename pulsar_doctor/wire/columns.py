@@ -7,7 +7,7 @@ added at the end and may be null, so that older traces can always be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
@@ -29,6 +29,8 @@ LIKELY_BY = frozenset({BY_SILENCE, BY_SEGMENT})
 LIKELY = "likely"  # the only grade that is written: no grade means proven
 MISTAKEN = "mistaken"  # in known_by: a STATS takes back what an earlier one claimed
 OURS = -1
+# All of them, as none is in the protocol.
+OUR_COMMANDS = frozenset({OPEN, CLOSE, UNPARSED, TAKEN, GAP, JOINED, RETRACTED, STATS})
 SET_ASIDE = "SetAside"  # error_code of an UNPARSED that is one record which could not be read
 
 
@@ -212,28 +214,6 @@ class Row:
 
     __slots__ = tuple(__annotations__)
 
-    def __init__(self) -> None:
-        # Spelled out: a loop over the columns would take longer than all that is done to a row.
-        self.trace_id = self.command = ""
-        self.seq = self.ts = self.mono_ns = self.command_code = 0
-        self.conn_id = self.incarnation = self.frame_bytes = self.payload_bytes = None
-        self.direction = self.client_addr = self.broker_addr = self.client_version = None
-        self.topic = self.subscription = self.subscription_type = self.consumer_name = None
-        self.request_id = self.consumer_id = self.producer_id = None
-        self.ledger_id = self.entry_id = self.partition = self.batch_index = None
-        self.messages = self.permits = self.available_permits = self.parked_permits = None
-        self.unsent_permits_min = self.unacked_messages = self.redelivery_count = None
-        self.flow_gap_us = self.starved_us = self.starved_since = self.ack_delay_us = None
-        self.ack_type = self.ack_set = self.message_ids = None
-        self.publish_time = self.deliver_at = self.key_hash = None
-        self.error_code = self.error_message = self.dropped = self.raw = None
-        self.acknowledged_messages = self.starved_from = self.transaction = None
-        self.consumer_epoch = self.producer_name = self.initial_subscription = None
-        self.known_by = self.last_sign = self.grade = self.join = None
-        self.permits_min = self.permits_max = self.messages_min = self.messages_max = None
-        self.available_permits_min = self.unacked_messages_min = None
-        self.durable = self.last_sent = None
-
 
 def ids_of(row: Row) -> list[MessageId]:
     """The message ids of an ACK or REDELIVER, whether it carries one or several."""
@@ -281,9 +261,21 @@ def maker_of(names: tuple[str, ...]) -> Callable[..., Row]:
     """
     if not COLUMN_NAMES.issuperset(names):  # they may come from a file, and become code here
         raise KeyError(f"no columns of a trace: {sorted(set(names) - COLUMN_NAMES)}")
-    arguments = ", ".join(names)
-    lines = [f"def made({arguments}):", "row = Row()", *(f"row.{name} = {name}" for name in names)]
+    filled = (f"row.{name} = {name}" for name in names)
+    return _function(", ".join(names), ("row = Row()", *filled, "return row"))
+
+
+def _function(arguments: str, lines: Iterable[str]) -> Callable[..., Any]:
     made: dict[str, Any] = {"Row": Row}
-    exec("\n ".join([*lines, "return row"]), made)
-    maker: Callable[..., Row] = made["made"]
-    return maker
+    exec("\n ".join([f"def made({arguments}):", *lines]), made)
+    function: Callable[..., Any] = made["made"]
+    return function
+
+
+def _neutral(column: Column) -> str:
+    return "None" if column.nullable else '""' if column.type == "string" else "0"
+
+
+# A loop over the columns would take longer than all that is done to a row.
+_begin = _function("row", (f"row.{each.name} = {_neutral(each)}" for each in COLUMNS))
+setattr(Row, "__init__", _begin)  # noqa: B010 (mypy refuses an assignment)
