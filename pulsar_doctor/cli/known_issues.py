@@ -186,13 +186,14 @@ def match(
     from pulsar_doctor.checkup.versions import fits_of
     from pulsar_doctor.report.known_issues import GRADES, sentence_of
     from pulsar_doctor.report.paper import print_page
+    from pulsar_doctor.report.stall_check.document import as_json
 
     fits = fits_of(files, broker_version)
     found = [(view, known) for view, known in fits if subscription in (None, view.subscription)]
     if output == "json":
         documents = [
             {"topic": view.topic, "partition": view.partition, "subscription": view.subscription,
-             "known_issues": [each.document() for each in known]}
+             "known_issues": as_json(known)}
             for view, known in found
         ]  # fmt: skip
         tell_json({"schema": SCHEMA, "subscriptions": documents})

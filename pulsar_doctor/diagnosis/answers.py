@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from pulsar_doctor.evidence.measures import Measure
@@ -33,17 +33,6 @@ class Action:
     # a whole line that shows whether it worked; what it prints then follows a #
     check: str | None = None
     brief: str | None = None  # the text with its risk in one line; None: `text` is short enough
-
-    def document(self) -> dict[str, str | None]:
-        """The action as JSON."""
-        return {
-            "when": self.when,
-            "text": self.text,
-            "command": self.command,
-            "side_effect": self.side_effect,
-            "undo": self.undo,
-            "check": self.check,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +77,6 @@ class Probe:
     seconds: float | None = None  # how long it takes; None: not known
     harmless: bool = True  # it only reads what the broker reports
 
-    def document(self) -> dict[str, str | float | bool | None]:
-        """The probe as JSON."""
-        return {
-            "text": self.text,
-            "command": self.command,
-            "seconds": self.seconds,
-            "harmless": self.harmless,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
@@ -136,22 +116,6 @@ class Suspect:
     def share(self) -> str:
         """The probability in per cent; never quite all, nor quite nothing."""
         return f"{min(max(self.probability, 0.01), 0.99):.0%}"
-
-    def document(self) -> dict[str, object]:
-        """The suspect as JSON."""
-        return {
-            "code": self.code,
-            "alike": self.alike,
-            "consumer": self.consumer,
-            "probability": self.probability,
-            "summary": self.summary,
-            "for": [clue.name for clue in self.speaks_for],
-            "against": [clue.name for clue in self.against],
-            "missing": list(self.missing),
-            "decide": self.decide and self.decide.document(),
-            "where": self.where and self.where.document(),
-            "remedy": self.remedy,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +192,3 @@ class DecideStep:
     seconds: float  # how long it took
     before: str  # status of the verdict
     after: str  # status of the verdict
-
-    def document(self) -> dict[str, str | float]:
-        """The step as JSON."""
-        return asdict(self)

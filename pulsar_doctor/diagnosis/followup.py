@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from pulsar_doctor.wording.addresses import at
@@ -59,17 +59,6 @@ class ConsumerAfter:
             parts.append(f"{self.returned} acknowledged or given back{since}")
         return f"{who} {is_[self.became]}{': ' if parts else ''}{', '.join(parts)}"
 
-    def document(self) -> dict[str, object]:
-        """The consumer's shift as JSON."""
-        return {
-            "consumer": self.consumer,
-            "became": self.became,
-            "address": self.address,
-            "returned": self.returned,
-            "acknowledged": self.acked,
-            "moved": [asdict(shift) for shift in self.shifts],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class After:
@@ -96,18 +85,6 @@ class After:
             moved.append(f"and {many(more, 'more consumer')}")
         lines = (f"{self.outcome}: {self.why}{later}", self.blamed, "; ".join(moved))
         return [line for line in lines if line]
-
-    def document(self) -> dict[str, object]:
-        """The comparison as JSON."""
-        return {
-            "outcome": self.outcome,
-            "text": str(self),
-            "before": self.before,
-            "seconds": self.seconds,
-            "blamed": self.blamed or None,
-            "moved": [asdict(shift) for shift in self.shifts],
-            "consumers": [each.document() for each in self.consumers],
-        }
 
 
 def _shown(number: int | None) -> str:

@@ -21,13 +21,12 @@ class Suppression:
     why: str
 
     def __str__(self) -> str:
-        until = datetime.fromtimestamp(self.until_ms / 1000, UTC)
-        return f"until {until:%Y-%m-%d %H:%M} UTC: {self.why}"
+        return f"until {self.until:%Y-%m-%d %H:%M} UTC: {self.why}"
 
-    def document(self) -> dict[str, str]:
-        """The suppression as JSON."""
-        until = datetime.fromtimestamp(self.until_ms / 1000, UTC)
-        return {"until": f"{until:%Y-%m-%dT%H:%M:%SZ}", "why": self.why}
+    @property
+    def until(self) -> datetime:
+        """Its end."""
+        return datetime.fromtimestamp(self.until_ms / 1000, UTC)
 
     def names(self, topics: Iterable[str], subscription: str) -> bool:
         """Whether it is about that subscription. topics: the full names of the same topic."""

@@ -6,7 +6,7 @@ longer than its place allows may be the same fault as yesterday.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from pulsar_doctor.wording.printable import many
@@ -66,11 +66,6 @@ class Usual:
             at_night = f"from {_clock(self.since)} to {_clock(self.until)}"
             hours = f"; most days {'at any hour' if self.since == self.until else at_night}"
         return f"silence while messages wait is {often}{hours}"
-
-    def document(self) -> dict[str, object]:
-        """What is normal as JSON."""
-        more = {"rests": self.rests, "since": self.since, "until": self.until}
-        return {"says": self.of.says, "text": str(self), "hour": self.hour} | asdict(self.of) | more
 
 
 def _clock(hour: int) -> str:

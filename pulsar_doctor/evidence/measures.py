@@ -20,8 +20,3 @@ class Measure:
     value: int | float | str | None
     unit: str
     bound: BoundSide | None = None
-
-    def document(self) -> dict[str, int | float | str | None]:
-        """The measure as JSON; `bound` only where there is one."""
-        exact = {"name": self.name, "value": self.value, "unit": self.unit}
-        return exact if self.bound is None else {**exact, "bound": self.bound}

@@ -15,11 +15,3 @@ class Whereabouts:
     client_version: str | None = None
     connected_since: str | None = None
     connected: Age | None = None
-
-    def document(self) -> dict[str, str | None]:
-        """The whereabouts as JSON."""
-        return {
-            "address": self.address,
-            "client_version": self.client_version,
-            "connected_since": self.connected_since,
-        }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from math import inf
-from typing import Any
 
 from pulsar_doctor.diagnosis.pace import SubscriptionPace
 from pulsar_doctor.model.levers import Lever
@@ -38,23 +36,3 @@ def _helps(lever: Lever) -> str:
     rate = "no limit is known then" if lever.rate == inf else per_second(lever.rate)
     until = lever.catch_up_seconds
     return f"{lever.changes}: {rate}{f', catches up in {duration(until)}' if until else ''}"
-
-
-def pace_json(pace: SubscriptionPace | None) -> Any:
-    """The whole table; None where nothing tells."""
-    if pace is None:
-        return None
-    found = rounded_json({**asdict(pace), "levers": pace.levers})
-    del found["work"]
-    return found
-
-
-def rounded_json(value: Any) -> Any:
-    """A pace or a lever as JSON: five digits of each number; null where no limit is known."""
-    if isinstance(value, float):
-        return None if value == inf else float(f"{value:.5g}")
-    if isinstance(value, dict):
-        return {name: rounded_json(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded_json(each) for each in value]
-    return rounded_json(asdict(value)) if hasattr(value, "__dataclass_fields__") else value

@@ -32,6 +32,7 @@ from pulsar_doctor.cli import stall_check
 from pulsar_doctor.diagnosis.answers import Severity, Suspect
 from pulsar_doctor.diagnosis.status import Status
 from pulsar_doctor.diagnosis.verdict import Diagnosis
+from pulsar_doctor.report.stall_check.document import as_json
 from pulsar_doctor.report.stall_check.formats import FORMATS, write
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.wording.printable import printable
@@ -72,7 +73,7 @@ def facts(of: Diagnosis) -> dict[str, Any]:
         "consumers": [finding.consumer for finding in of.findings],
         "summaries": [finding.summary for finding in of.findings],
         "not_told": list(of.unknowns),
-        "known_issues": [known.document() for known in of.known_issues],
+        "known_issues": as_json(of.known_issues),
     }
 
 

@@ -7,8 +7,9 @@ import io
 import pytest
 
 from pulsar_doctor.model.levers import Lever
-from pulsar_doctor.report.pace import lever_rows, pace_json
+from pulsar_doctor.report.pace import lever_rows
 from pulsar_doctor.report.stall_check.details import print_healthy
+from pulsar_doctor.report.stall_check.document import as_json
 from pulsar_doctor.report.stall_check.pen import Pen
 from pulsar_doctor.report.stall_check.tree import JudgedSubscription
 from pulsar_doctor.wording.consoles import GatedConsole
@@ -42,16 +43,16 @@ def test_a_healthy_one_says_it_with_v() -> None:
 
 
 def test_json_has_each_limit_and_each_lever() -> None:
-    document = pace_json(judged(SLOW, recorded("4.0.8", SLOW)).pace)
-    assert [each["limit"] for each in document["limits"]] == [
+    shown = as_json(judged(SLOW, recorded("4.0.8", SLOW)).pace)
+    assert [each["limit"] for each in shown["limits"]] == [
         "application", "queue", "acknowledgements", "dispatch", "redeliveries",
     ]  # fmt: skip
-    assert document["levers"][0] == {
+    assert shown["levers"][0] == {
         "lever": "consumers", "value": 2, "rate": 1.9695, "gain": 2.0,
         "catch_up_seconds": 1010.4, "why": None,
     }  # fmt: skip
-    assert "work" not in document
-    assert pace_json(None) is None
+    assert "work" not in shown
+    assert as_json(None) is None
 
 
 def test_levers_that_bring_nothing_are_named_once_with_their_reason() -> None:

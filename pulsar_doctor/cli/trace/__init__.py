@@ -126,12 +126,12 @@ def verify(folder: Path, *, output: str) -> int:
     """
     with needing("trace", "reading a trace"):
         from pulsar_doctor.report.paper import print_page
-        from pulsar_doctor.report.trace.verification import verification_json, verification_lines
+        from pulsar_doctor.report.trace.verification import VERIFICATION, verification_lines
         from pulsar_doctor.trace.verifying import verify as verify_trace
 
     found = verify_trace(folder)
     if output == "json":
-        tell_json(verification_json(found), indent=1)
+        tell_json(VERIFICATION(found), indent=1)
     else:
         print_page(*verification_lines(found))
     return found.missing.exit_code

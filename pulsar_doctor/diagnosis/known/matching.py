@@ -66,20 +66,6 @@ class KnownIssue:
         """Whether the version in use has it, in a sentence without its full stop."""
         return affects(self.issue, self.version)
 
-    def document(self) -> dict[str, object]:
-        """The known issue as JSON."""
-        return {
-            "id": self.issue.id,
-            "title": self.issue.title,
-            "grade": self.grade,
-            "consumer": self.consumer,
-            "affects": self.affects,
-            "fixed_in": list(self.issue.fixed_in),
-            "workaround": self.issue.what_to_do,
-            "url": self.issue.url,
-            "missing": list(self.missing),
-        }
-
 
 def affects(issue: Issue, version: Version | None) -> str:
     """Whether a version has it; what is affected, where the version is not known."""

@@ -13,7 +13,7 @@ from pulsar_doctor.evidence.process_report import (
     TcpConnection,
 )
 from pulsar_doctor.report.paper import console_on, print_beside
-from pulsar_doctor.report.process import address
+from pulsar_doctor.wording.addresses import shown
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import listed, many, printable
 
@@ -112,7 +112,7 @@ def _cut(lines: list[str]) -> Iterator[str]:
 
 
 def _connection(connection: TcpConnection) -> str:
-    parts = [f"{address(connection.local)} to {address(connection.remote)}"]
+    parts = [f"{shown(connection.local)} to {shown(connection.remote)}"]
     if connection.unread:
         parts.append(f"{connection.unread} bytes not read")
     if connection.read_ms is not None:

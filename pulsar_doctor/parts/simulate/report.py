@@ -11,9 +11,9 @@ from pulsar_doctor.model.consumer import SimulatedConsumer, flow_gap_seconds, re
 from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import RunOutcome, Simulated
-from pulsar_doctor.report.pace import lever_rows, rounded_json
+from pulsar_doctor.report.pace import lever_rows
 from pulsar_doctor.report.paper import console_on, print_beside, print_page, print_text
-from pulsar_doctor.report.stall_check.document import diagnosis_json, without_permits_json
+from pulsar_doctor.report.stall_check.document import as_json
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import (
     NOT_REPORTED,
@@ -176,8 +176,8 @@ def document(report: Simulated) -> dict[str, Any]:
         ],
         "recommendation": report.recommended
         and {"receiver_queue_size": report.recommended, "reason": reason(report)},
-        "levers": rounded_json(report.levers),
-        "verdict": diagnosis_json(report.diagnosis) if report.diagnosis else None,
+        "levers": as_json(report.levers),
+        "verdict": as_json(report.diagnosis),
         "notes": list(report.notes),
     }
 
@@ -216,7 +216,7 @@ def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         "finished": outcome.finished,
         "per_second": outcome.per_second,
         "flow_gap_seconds": outcome.flow_gap_seconds,
-        **without_permits_json(outcome.starvation),
+        **as_json(outcome.starvation),
         "stall_seconds": outcome.stall_seconds,
         "wait_seconds": outcome.wait_seconds,
         "wait_beside_idle_seconds": outcome.wait_beside_idle_seconds,
@@ -241,7 +241,7 @@ def _consumer_json(consumer: SimulatedConsumer, end_ns: int) -> dict[str, Any]:
             {"seconds": flow.at_ns / 1e9, "permits": flow.permits, "taken": flow.taken}
             for flow in consumer.flows[:FLOWS_MOST]
         ],
-        **without_permits_json(ledger.starvation(end_ns)),
+        **as_json(ledger.starvation(end_ns)),
         "stall_seconds": consumer.stall_ns / 1e9,
         "wait_seconds": consumer.wait_ns / 1e9,
         "wait_beside_idle_seconds": consumer.beside_idle_ns / 1e9,

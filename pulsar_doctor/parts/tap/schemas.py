@@ -8,7 +8,7 @@ from pulsar_doctor.parts.tap.events import Answering, Counters, End, Event, List
 from pulsar_doctor.parts.tap.observer.events import EVENTS, Counted, Verdict
 from pulsar_doctor.parts.tap.relay.lines import Table
 from pulsar_doctor.report.schemas import JsonSchema, fields_of, typed, verdict_with
-from pulsar_doctor.report.stall_check.document import diagnosis_json
+from pulsar_doctor.report.stall_check.document import DIAGNOSIS
 from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.wording.typed_json import to_json
 
@@ -30,12 +30,12 @@ def event_json(event: Event) -> dict[str, Any]:
     head = {"schema": SCHEMA, "event": SHOWN.kind_of(event), "at": iso(event.at_us)}
     match event:
         case Verdict():  # as stall-check's document has it
-            return {**head, "before": event.before, **diagnosis_json(event.diagnosis)}
+            return {**head, "before": event.before, **DIAGNOSIS(event.diagnosis)}
         case Counters():
             numbers = event.observer and numbers_of(event.observer)
             return {**head, "relay": event.relay, "observer": numbers}
         case End():
-            subscriptions = [diagnosis_json(diagnosis) for diagnosis in event.subscriptions]
+            subscriptions = [*map(DIAGNOSIS, event.subscriptions)]
             return {**head, **_document(event), "subscriptions": subscriptions}
     return {**head, **_document(event)}
 

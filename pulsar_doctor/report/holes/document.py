@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, TextIO
 
 from pulsar_doctor.checkup.holes.account import CursorAccount
 from pulsar_doctor.checkup.holes.found import Acknowledged
 from pulsar_doctor.checkup.holes.held import BrokerCursor
 from pulsar_doctor.checkup.holes.origins import Origin
+from pulsar_doctor.ledger.acks.biographies import Biography
 from pulsar_doctor.ledger.acks.persisting import RECORD_BYTES_MOST
-from pulsar_doctor.report.holes.lives import life_json
-from pulsar_doctor.report.stall_check.document import messages_json
+from pulsar_doctor.report.documents import SHAPES, each_as, fields
+from pulsar_doctor.report.stall_check.document import as_json
+from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/holes/1"
+STORED = {True: "bit arrays", False: "ranges", None: None}
 
 
 def write(found: Acknowledged, out: TextIO) -> None:
@@ -24,17 +26,13 @@ def write(found: Acknowledged, out: TextIO) -> None:
     """
     of_trace = found.source == "trace"
     out.write(f'{{"schema": {json_text(SCHEMA)}, "source": {json_text(found.source)}, ')
-    cluster = None if found.cluster is None else asdict(found.cluster)
-    out.write(f'"cluster": {json_text(cluster)}, "subscriptions": [')
+    out.write(f'"cluster": {json_text(as_json(found.cluster))}, "subscriptions": [')
     for number, each in enumerate(found.accounts):
         out.write(",\n" if number else "\n")
-        document = account_json(each)
-        if of_trace:
-            lives = found.biographies.get(each.key, ())
-            document["biographies"] = [life_json(life) for life in lives]
-        out.write(json_text(document))
+        lives = {"biographies": as_json(found.biographies.get(each.key, ()))} if of_trace else {}
+        out.write(json_text(as_json(each) | lives))
     tail = {
-        "cursors": [cursor_json(each) for each in found.cursors],
+        "cursors": as_json(found.cursors),
         "not_loaded": list(found.not_loaded),
         "unreachable": [{"topic": topic, "reason": why} for topic, why in found.unreachable],
         **({"notes": list(found.notes)} if of_trace else {}),
@@ -43,68 +41,12 @@ def write(found: Acknowledged, out: TextIO) -> None:
     out.flush()
 
 
-def cursor_json(cursor: BrokerCursor) -> dict[str, Any]:
-    """One of the document's cursors; `held_` is what no subscription needs."""
-    account, held = cursor.account, cursor.held
-    return {
-        "topic": account.topic,
-        "partition": account.partition,
-        "cursor": account.subscription,
-        "kind": cursor.owner.kind,
-        "of": cursor.owner.of,
-        "connected": cursor.connected,
-        "status": account.status,
-        "held_ledgers": None if held is None else held.ledgers,
-        "held_bytes": None if held is None else held.bytes,
-        "held_ledgers_alone": None if held is None else held.alone,
-        "held_bytes_alone": None if held is None else held.bytes_alone,
-        "held_with": [] if held is None else list(held.others),
-        **_behind(account),
-        **_certain(account),
-        **_cost(account),
-        "moves": cursor.moves,
-        "practice": cursor.practice,
-        "not_told": list(account.unknowns),
-    }
+def _at(position: tuple[int, int] | None) -> str | None:
+    return None if position is None else f"{position[0]}:{position[1]}"
 
 
-def account_json(account: CursorAccount) -> dict[str, Any]:
-    """One of the document's subscriptions."""
-    return {
-        "topic": account.topic,
-        "partition": account.partition,
-        "subscription": account.subscription,
-        "type": account.type,
-        "durable": account.durable,
-        "status": account.status,
-        "backlog": account.backlog,
-        "backlog_by_positions": account.backlog_by_positions,
-        "backlog_counter_wrong": account.backlog_wrong,
-        "ack_hole": account.stuck,
-        **_behind(account),
-        **_certain(account),
-        **_cost(account),
-        "origin": account.origin,
-        "origins": [_origin(origin) for origin in account.origins],
-        "not_told": list(account.unknowns),
-    }
-
-
-def _behind(account: CursorAccount) -> dict[str, Any]:
-    shape, oldest = account.shape, account.oldest_hole
-    return {
-        "mark_delete": _at(account.mark_delete),
-        "mark_delete_stood_seconds": None if account.stood is None else account.stood.ms / 1000,
-        "mark_delete_stood_at_least": None if account.stood is None else not account.stood.exact,
-        "read_position": _at(account.read_position),
-        "ranges": account.ranges,
-        "acknowledged_entries": account.acknowledged_entries,
-        "holes": account.holes,
-        "hole_entries": account.hole_entries,
-        "hole_entries_not_sent": None if shape is None else shape.hole_entries[1],
-        "oldest_hole": None if oldest is None else [_at(oldest[0]), _at(oldest[1])],
-        "account": messages_json(account.messages),
-    }
+def _moment(us: int | None) -> str | None:
+    return None if us is None else iso(us)
 
 
 def _certain(account: CursorAccount) -> dict[str, Any]:
@@ -121,36 +63,55 @@ def _certain(account: CursorAccount) -> dict[str, Any]:
     return {f"{name}_{side}": each[at] for name, each in bounds.items() for side, at in sides}
 
 
-def _cost(account: CursorAccount) -> dict[str, Any]:
-    ahead, pinned, storing = account.forecast, account.pinned, account.storing
-    stored = {True: "bit arrays", False: "ranges"}
-    return {
-        "persisted_limit": storing.limit,
-        "persisted_limit_assumed": storing.max_ranges is None,
-        "share_of_limit": account.share_of_limit,
-        "stored_as": None if storing.bit_arrays is None else stored[storing.bit_arrays],
-        "record_bytes": account.record_bytes,
-        "record_bytes_told": account.record_known,
-        "record_bytes_limit": RECORD_BYTES_MOST,
-        "redelivered_at_load": None if ahead is None else ahead.entries,
-        "redelivered_at_load_least": None if ahead is None else ahead.least,
-        "redelivered_at_load_most": None if ahead is None else ahead.most,
-        "pinned_ledgers": None if pinned is None else pinned.ledgers,
-        "pinned_bytes": None if pinned is None else pinned.bytes,
-        "pinned_bytes_without_oldest_hole": None if pinned is None else pinned.without_oldest,
-        "pinned_bytes_without_holes": None if pinned is None else pinned.without_any,
-    }
+BEHIND = fields(
+    "mark_delete mark_delete_stood_seconds=stood.seconds mark_delete_stood_at_least read_position"
+    " ranges acknowledged_entries holes hole_entries hole_entries_not_sent oldest_hole"
+    " account=messages",
+    **each_as(_at, "mark_delete read_position"),
+    mark_delete_stood_at_least=lambda of: of.stood and not of.stood.exact,
+    hole_entries_not_sent=lambda of: of.shape and of.shape.hole_entries[1],
+    oldest_hole=lambda of: of.oldest_hole and [*map(_at, of.oldest_hole)],
+)
+COST = fields(
+    "persisted_limit=storing.limit persisted_limit_assumed share_of_limit stored_as record_bytes"
+    " record_bytes_told=record_known record_bytes_limit redelivered_at_load=forecast.entries"
+    " redelivered_at_load_least=forecast.least redelivered_at_load_most=forecast.most"
+    " pinned_ledgers=pinned.ledgers pinned_bytes=pinned.bytes"
+    " pinned_bytes_without_oldest_hole=pinned.without_oldest"
+    " pinned_bytes_without_holes=pinned.without_any",
+    persisted_limit_assumed=lambda of: of.storing.max_ranges is None,
+    stored_as=lambda of: STORED[of.storing.bit_arrays],
+    record_bytes_limit=lambda of: RECORD_BYTES_MOST,
+)
 
 
-def _origin(origin: Origin) -> dict[str, Any]:
-    return {
-        "origin": origin.code,
-        "entries_least": origin.least,
-        "entries_most": origin.most,
-        "because": origin.because,
-        "practice": origin.practice,
-    }
+def _acknowledged(account: CursorAccount) -> dict[str, Any]:
+    """What is behind mark-delete, and what it costs."""
+    return BEHIND(account) | _certain(account) | COST(account)
 
 
-def _at(position: tuple[int, int] | None) -> str | None:
-    return None if position is None else f"{position[0]}:{position[1]}"
+SUBSCRIPTION = fields(
+    "topic partition subscription type durable status backlog backlog_by_positions"
+    " backlog_counter_wrong=backlog_wrong ack_hole=stuck"
+)
+OF_SUBSCRIPTION = fields("origin origins not_told=unknowns")
+CURSOR = fields(  # `held_` is what no subscription needs
+    "topic=account.topic partition=account.partition cursor=account.subscription kind=owner.kind"
+    " of=owner.of connected status=account.status held_ledgers=held.ledgers held_bytes=held.bytes"
+    " held_ledgers_alone=held.alone held_bytes_alone=held.bytes_alone held_with",
+    held_with=lambda of: of.held.others if of.held else [],
+)
+OF_CURSOR = fields("moves practice not_told=account.unknowns")
+SHAPES |= {
+    CursorAccount: lambda of: SUBSCRIPTION(of) | _acknowledged(of) | OF_SUBSCRIPTION(of),
+    BrokerCursor: lambda of: CURSOR(of) | _acknowledged(of.account) | OF_CURSOR(of),
+    Origin: fields("origin=code entries_least=least entries_most=most because practice"),
+    Biography: fields(
+        "entry first_delivered first_consumer deliveries last_delivered last_consumer acknowledged"
+        " acknowledged_by open_messages",
+        entry=lambda of: f"{of.ledger_id}:{of.entry_id}",
+        first_delivered=lambda of: iso(of.first_delivered_us),
+        last_delivered=lambda of: iso(of.last_delivered_us),
+        acknowledged=lambda of: _moment(of.acknowledged_us),
+    ),
+}

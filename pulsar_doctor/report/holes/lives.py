@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.padding import Padding
@@ -50,18 +50,3 @@ def _row(life: Biography) -> tuple[str, ...]:
 
 def _moment(us: int) -> str:
     return iso(us)[5:19].replace("T", " ")
-
-
-def life_json(life: Biography) -> dict[str, Any]:
-    """One entry; acknowledged_by: `transaction` where it may not have been committed."""
-    return {
-        "entry": f"{life.ledger_id}:{life.entry_id}",
-        "first_delivered": iso(life.first_delivered_us),
-        "first_consumer": life.first_consumer,
-        "deliveries": life.deliveries,
-        "last_delivered": iso(life.last_delivered_us),
-        "last_consumer": life.last_consumer,
-        "acknowledged": None if life.acknowledged_us is None else iso(life.acknowledged_us),
-        "acknowledged_by": life.acknowledged_by,
-        "open_messages": life.open_messages,
-    }

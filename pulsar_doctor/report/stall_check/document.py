@@ -3,172 +3,181 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import inf
 from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.checkup.result import Checkup
-from pulsar_doctor.diagnosis.answers import Finding
+from pulsar_doctor.checkup.result import Checkup, Cluster
+from pulsar_doctor.diagnosis.answers import (
+    Action,
+    Clue,
+    DecideStep,
+    Finding,
+    Probe,
+    RuledOut,
+    Suspect,
+)
 from pulsar_doctor.diagnosis.cause import page_of
-from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.evidence.account import Account, Rest
-from pulsar_doctor.evidence.balance import RATES, FlowRate
-from pulsar_doctor.evidence.numbers import REPORTED
+from pulsar_doctor.diagnosis.followup import After, ConsumerAfter, Shift
+from pulsar_doctor.diagnosis.known.matching import KnownIssue
+from pulsar_doctor.diagnosis.pace import Limit, SubscriptionPace
+from pulsar_doctor.diagnosis.suppression import Suppression
+from pulsar_doctor.diagnosis.usual import Usual
+from pulsar_doctor.diagnosis.verdict import Diagnosis, Steady
+from pulsar_doctor.evidence.account import Account, Flow, Place, Rest
+from pulsar_doctor.evidence.balance import RATES, Balance, FlowRate
+from pulsar_doctor.evidence.deadlines import Deadline
+from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.numbers import REPORTED, ReportedConsumer
+from pulsar_doctor.evidence.process_report import (
+    Address,
+    ClientConsumer,
+    Pool,
+    ProcessReport,
+    Sitting,
+    TcpConnection,
+)
 from pulsar_doctor.evidence.values import Count
+from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.ledger.balance import Starvation
-from pulsar_doctor.report.pace import pace_json
+from pulsar_doctor.model.levers import Lever
+from pulsar_doctor.report.documents import SHAPES, as_json, at, each_as, fields, names_of, whole
+from pulsar_doctor.wording.addresses import shown
+
+__all__ = ["as_json", "checked_json", "moment_json"]  # as_json: with the shapes below
+ABOUT = "about least most seconds"  # a rate, its bounds, and of how long it is
 
 
-def cluster_json(checkup: Checkup) -> dict[str, str | None] | None:
-    """Which cluster was read; None where none was."""
-    return None if checkup.cluster is None else asdict(checkup.cluster)
+def _count(value: Count) -> Any:
+    """Where it is not exact, its bounds; null is one that is not known."""
+    exact = value.exact
+    return {"least": value.least, "most": value.most} if exact is None else exact
+
+
+def _rest(value: Rest) -> Any:
+    """Seconds, between bounds where these differ."""
+    fewest, longest = round(value.least, 3), value.most and round(value.most, 3)
+    return fewest if fewest == longest else {"least": fewest, "most": longest}
+
+
+def _age(value: Age) -> Any:
+    """Seconds; at least so many where it is not exact."""
+    return value.seconds if value.exact else {"least": value.seconds, "most": None}
+
+
+def _thousandths(value: float | None) -> float | None:
+    return value and round(value, 3)
+
+
+def _five_digits(value: float | None) -> float | None:
+    """null where no limit is known."""
+    if not isinstance(value, float):
+        return value
+    return None if value == inf else float(f"{value:.5g}")
+
+
+def _end(address: Address | None) -> str | None:
+    """`10.0.0.7:43668`, `[::1]:43668`."""
+    return None if address is None else shown(address)
+
+
+def _balance(of: Diagnosis) -> Any:
+    """Whether it keeps up, and which limits it reaches."""
+    return of.balance and as_json(of.balance) | {"deadlines": as_json(of.deadlines)}
+
+
+DIAGNOSIS = fields(
+    "topic partition subscription type status backlog account balance pace findings suspects"
+    " ruled_out not_told=unknowns known_issues consumers",
+    balance=_balance,
+)
+# What was requested of stall-check beside the verdict.
+CHECKED = fields("decided?=decide_steps after? steady? suppressed? usual?")
+SHAPES |= {
+    Age: _age,
+    Count: _count,
+    Rest: _rest,
+    Cluster: whole(Cluster),
+    Diagnosis: DIAGNOSIS,
+    Finding: fields(
+        "code severity confidence consumer summary evidence since where impact remedy actions"
+        " explain page",
+        page=lambda of: page_of(of.code),
+    ),
+    Measure: fields("name value unit bound?"),
+    Whereabouts: fields("address client_version connected_since"),
+    Action: fields("when text command side_effect undo check"),
+    Suspect: fields(
+        "code alike consumer probability summary for=speaks_for against missing decide where remedy"
+    ),
+    Clue: at("name"),
+    Probe: whole(Probe),
+    RuledOut: whole(RuledOut),
+    KnownIssue: fields(
+        "id=issue.id title=issue.title grade consumer affects fixed_in=issue.fixed_in"
+        " workaround=issue.what_to_do url=issue.url missing"
+    ),
+    ReportedConsumer: fields(" ".join(row.name for row in REPORTED)),
+    Account: whole(Account),
+    Place: fields("place=name entries messages consumer rest older partly"),
+    Flow: whole(Flow),
+    Balance: fields(
+        f"pace seconds {' '.join(RATES)} waits waits_messages delayed",
+        **each_as(_thousandths, "seconds"),
+    ),
+    FlowRate: fields(ABOUT, **each_as(_thousandths, ABOUT)),
+    Deadline: fields("limit seconds effect", **each_as(_thousandths, "seconds")),
+    SubscriptionPace: fields(
+        "set_by who rate arrivals summary limits assumptions levers",
+        **each_as(_five_digits, "rate arrivals"),
+    ),
+    Limit: fields("limit most why", **each_as(_five_digits, "most")),
+    Lever: fields(
+        "lever value rate gain catch_up_seconds why",
+        **each_as(_five_digits, "value rate gain catch_up_seconds"),
+    ),
+    DecideStep: whole(DecideStep),
+    After: fields(
+        "outcome text before seconds blamed moved=shifts consumers",
+        text=str,
+        blamed=lambda of: of.blamed or None,
+    ),
+    ConsumerAfter: fields("consumer became address returned acknowledged=acked moved=shifts"),
+    Shift: whole(Shift),
+    Steady: fields("status before"),
+    Suppression: fields("until why", until=lambda of: f"{of.until:%Y-%m-%dT%H:%M:%SZ}"),
+    Usual: fields(
+        "says=of.says text hour days=of.days resting_days=of.resting_days"
+        " quiet_days=of.quiet_days not_well_days=of.not_well_days comes_in=of.comes_in"
+        " rests since until",
+        text=str,
+    ),
+    ProcessReport: fields(
+        "pid name kind runtime connections consumers threads pools deadlocks seconds"
+        " not_told=unknowns",
+        consumers=lambda of: of.inspections[-1].consumers if of.inspections else None,
+        threads=lambda of: of.threads if of.has_threads else None,
+        pools=lambda of: of.pools if of.has_threads else None,
+    ),
+    TcpConnection: fields(names_of(TcpConnection), **each_as(_end, "local remote")),
+    ClientConsumer: fields(
+        f"{names_of(ClientConsumer)} refills_at", **each_as(_end, "local_address remote_address")
+    ),
+    Sitting: lambda of: asdict(of) | {"where": of.where},  # those of its chain without it
+    Pool: whole(Pool),
+    Starvation: fields(
+        "without_permits_seconds longest_without_permits_seconds without_permits_share=share",
+        without_permits_seconds=lambda of: of.total_ns / 1e9,
+        longest_without_permits_seconds=lambda of: of.longest_ns / 1e9,
+    ),
+}
+
+
+def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """One of the document's subscriptions."""
+    return DIAGNOSIS(diagnosis) | CHECKED(diagnosis)
 
 
 def moment_json(checkup: Checkup) -> str:
     """When it was checked: ISO 8601 in UTC, with milliseconds."""
     return checkup.checked_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """One of the document's subscriptions."""
-    return {
-        "topic": diagnosis.topic,
-        "partition": diagnosis.partition,
-        "subscription": diagnosis.subscription,
-        "type": diagnosis.type,
-        "status": diagnosis.status,
-        "backlog": diagnosis.backlog,
-        "account": messages_json(diagnosis.account),
-        "balance": _balance(diagnosis),
-        "pace": pace_json(diagnosis.pace),
-        "findings": [finding_json(finding) for finding in diagnosis.findings],
-        "suspects": [suspect.document() for suspect in diagnosis.suspects],
-        "ruled_out": [asdict(excluded) for excluded in diagnosis.ruled_out],
-        "not_told": list(diagnosis.unknowns),
-        "known_issues": [known.document() for known in diagnosis.known_issues],
-        "consumers": _consumers(diagnosis),
-    }
-
-
-def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The same with what was requested of stall-check beside the verdict, where it was."""
-    more: dict[str, Any] = {}
-    if diagnosis.decide_steps is not None:
-        more["decided"] = [look.document() for look in diagnosis.decide_steps]
-    if diagnosis.after is not None:
-        more["after"] = diagnosis.after.document()
-    if diagnosis.steady is not None:
-        more["steady"] = {"status": diagnosis.steady.status, "before": diagnosis.steady.before}
-    if diagnosis.suppressed is not None:
-        more["suppressed"] = diagnosis.suppressed.document()
-    if diagnosis.usual is not None:
-        more["usual"] = diagnosis.usual.document()
-    return diagnosis_json(diagnosis) | more
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """One of a subscription's findings."""
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "confidence": finding.confidence,
-        "consumer": finding.consumer,
-        "summary": finding.summary,
-        "evidence": [measure.document() for measure in finding.evidence],
-        "since": finding.since,
-        "where": finding.where and finding.where.document(),
-        "impact": finding.impact,
-        "remedy": finding.remedy,
-        "actions": [action.document() for action in finding.actions],
-        "explain": finding.explain,
-        "page": page_of(finding.code),
-    }
-
-
-def messages_json(account: Account | None) -> dict[str, Any] | None:
-    """Where its entries are, and what moved; seconds of rest to a millisecond."""
-    if account is None:
-        return None
-    places = [
-        {
-            "place": each.name,
-            "entries": _number(each.entries),
-            "messages": _number(each.messages),
-            "consumer": each.consumer,
-            "rest": _number(each.rest),
-            "older": each.older,
-            "partly": each.partly,
-        }
-        for each in account.places
-    ]
-    return {
-        "total": _number(account.total),
-        "places": places,
-        "flows": [
-            {"name": each.name, "count": _number(each.count), "unit": each.unit}
-            for each in account.flows
-        ],
-        "contradiction": account.contradiction,
-    }
-
-
-def _balance(diagnosis: Diagnosis) -> dict[str, Any] | None:
-    """Whether it keeps up; rates to a thousandth."""
-    balance = diagnosis.balance
-    if balance is None:
-        return None
-    return {
-        "pace": balance.pace,
-        "seconds": balance.seconds and round(balance.seconds, 3),
-        **{name: _rate(getattr(balance, name)) for name in RATES},
-        "waits": _number(balance.waits),
-        "waits_messages": _number(balance.waits_messages),
-        "delayed": _number(balance.delayed),
-        "deadlines": [
-            {"limit": each.limit, "seconds": round(each.seconds, 3), "effect": each.effect}
-            for each in diagnosis.deadlines
-        ],
-    }
-
-
-def _rate(rate: FlowRate | None) -> dict[str, float | None] | None:
-    """What is measured, and between which bounds it is."""
-    if rate is None:
-        return None
-    return {
-        "about": round(rate.about, 3),
-        "least": rate.least and round(rate.least, 3),
-        "most": rate.most and round(rate.most, 3),
-        "seconds": round(rate.seconds, 3),
-    }
-
-
-def _consumers(diagnosis: Diagnosis) -> list[dict[str, Any]] | None:
-    """Everybody; ages in seconds."""
-    if diagnosis.consumers is None:
-        return None
-    return [
-        {row.name: _number(getattr(each, row.name)) for row in REPORTED}
-        for each in diagnosis.consumers
-    ]
-
-
-def _number(value: Any) -> Any:
-    """A number where it is exact; otherwise its bounds, of which None is one that is not known."""
-    if isinstance(value, Count):
-        exact, least, most = value.exact, value.least, value.most
-        return {"least": least, "most": most} if exact is None else exact
-    if isinstance(value, Rest):
-        fewest, longest = round(value.least, 3), value.most and round(value.most, 3)
-        return fewest if fewest == longest else {"least": fewest, "most": longest}
-    if isinstance(value, Age):
-        return value.seconds if value.exact else {"least": value.seconds, "most": None}
-    return value
-
-
-def without_permits_json(starvation: Starvation) -> dict[str, float | None]:
-    """Times without permits as every document has them: their sum, the longest, their share."""
-    return {
-        "without_permits_seconds": starvation.total_ns / 1e9,
-        "longest_without_permits_seconds": starvation.longest_ns / 1e9,
-        "without_permits_share": starvation.share,
-    }

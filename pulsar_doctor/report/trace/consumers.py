@@ -12,8 +12,8 @@ from rich.text import Text
 
 from pulsar_doctor.ledger.balance import Ledger, Starvation
 from pulsar_doctor.ledger.consumers import Consumer
-from pulsar_doctor.ledger.refusals import Refusal
 from pulsar_doctor.ledger.timeline import Timeline
+from pulsar_doctor.report.documents import fields
 from pulsar_doctor.report.tables import percent
 from pulsar_doctor.report.trace.rows import iso, seconds
 from pulsar_doctor.wording.printable import many, printable
@@ -21,6 +21,50 @@ from pulsar_doctor.wording.printable import many, printable
 SCHEMA = "pulsar-doctor/trace-summary/1"
 SIZES_SHOWN_MOST = 8
 UNKNOWN = "-"
+
+
+def _source(ledger: Ledger) -> str | None:
+    if ledger.given_receiver_queue_size is not None:
+        return "told"
+    return None if ledger.receiver_queue_size is None else "inferred"
+
+
+def _iso(us: int | None) -> str | None:
+    return None if us is None else iso(us)
+
+
+REFUSAL = fields("reason count first client_addr client_version", first=lambda of: iso(of.first_us))
+LEDGER = fields(  # a balance only where no commands are missing from it
+    "receiver_queue_size receiver_queue_size_source refill_threshold flow_count flows messages"
+    " redelivered taken acknowledged acknowledged_in_transactions=in_transactions ack_commands"
+    " ack_ids ack_ids_most cumulative_acks cumulative_highest cumulative_forward_only"
+    " permits_granted=granted permits_spent=spent available_permits parked_permits"
+    " unsent_permits_min unacked_messages",
+    receiver_queue_size_source=_source,
+    cumulative_highest=lambda of: (
+        "{}:{}".format(*of.cumulative_highest) if of.cumulative_acks else None
+    ),
+    cumulative_forward_only=lambda of: of.cumulative_back == 0 if of.cumulative_acks else None,
+    available_permits=lambda of: None if of.uncertain else of.available_permits,
+    unacked_messages=lambda of: None if of.uncertain else of.unacked,
+)
+CONSUMER = fields(
+    "incarnation consumer_name topic subscription subscription_type client_version client_addr"
+    " opened closed",
+    opened=lambda of: iso(of.opened_us),
+    closed=lambda of: _iso(of.closed_us),
+)
+WITHOUT_PERMITS = fields(
+    "starved_us longest_starved_us without_permits_share=share",
+    starved_us=lambda of: of.total_ns // 1000,
+    longest_starved_us=lambda of: of.longest_ns // 1000,
+)
+BESIDE = fields(  # these times
+    "starved_since ack_delay_max_us since_subscribe=is_whole certain",
+    starved_since=lambda of: _iso(of.starved_since_us),
+    ack_delay_max_us=lambda of: of.ack_delay_most_ns // 1000 if of.acknowledged else None,
+    certain=lambda of: not (of.uncertain or of.likely),
+)
 
 
 def summary_json(
@@ -43,18 +87,8 @@ def summary_json(
         "rows": timeline.next_seq,
         "until": iso(timeline.now_us) if timeline.now_us else None,
         "consumers": [_consumer(c, now_ns, verdicts) for c in timeline.consumers],
-        "refusals": [_refusal(one) for one in timeline.refusals.by_reason.values()],
+        "refusals": [REFUSAL(one) for one in timeline.refusals.by_reason.values()],
         "notes": list(notes),
-    }
-
-
-def _refusal(one: Refusal) -> dict[str, Any]:
-    return {
-        "reason": one.reason,
-        "count": one.count,
-        "first": iso(one.first_us),
-        "client_addr": one.client_addr,
-        "client_version": one.client_version,
     }
 
 
@@ -68,49 +102,10 @@ def refusal_lines(timeline: Timeline) -> Iterator[str]:
 
 
 def _consumer(consumer: Consumer, now_ns: int, verdicts: Mapping[int, str]) -> dict[str, Any]:
-    ledger = consumer.ledger
-    starvation = _starvation(consumer, now_ns)
-    return {
-        "incarnation": consumer.incarnation,
-        "consumer_name": consumer.consumer_name,
-        "topic": consumer.topic,
-        "subscription": consumer.subscription,
-        "subscription_type": consumer.subscription_type,
-        "client_version": consumer.client_version,
-        "client_addr": consumer.client_addr,
-        "opened": iso(consumer.opened_us),
-        "closed": None if consumer.closed_us is None else iso(consumer.closed_us),
-        "receiver_queue_size": ledger.receiver_queue_size,
-        "receiver_queue_size_source": _source(consumer),
-        "refill_threshold": ledger.refill_threshold,
-        "flow_count": ledger.flow_count,
-        "flows": list(ledger.flows),
-        "messages": ledger.messages,
-        "redelivered": ledger.redelivered,
-        "taken": ledger.taken,
-        "acknowledged": ledger.acknowledged,
-        "acknowledged_in_transactions": ledger.in_transactions,
-        "ack_commands": ledger.ack_commands,
-        "ack_ids": ledger.ack_ids,
-        "ack_ids_most": ledger.ack_ids_most,
-        "cumulative_acks": ledger.cumulative_acks,
-        "cumulative_highest": _position(ledger),
-        "cumulative_forward_only": _forward_only(ledger),
-        "permits_granted": ledger.granted,
-        "permits_spent": ledger.spent,
-        "available_permits": _known(ledger, ledger.available_permits),
-        "parked_permits": ledger.parked_permits,
-        "unsent_permits_min": ledger.unsent_permits_min,
-        "unacked_messages": _known(ledger, ledger.unacked),
-        "starved_us": starvation.total_ns // 1000,
-        "longest_starved_us": starvation.longest_ns // 1000,
-        "without_permits_share": starvation.share,
-        "starved_since": None if ledger.starved_since_us is None else iso(ledger.starved_since_us),
-        "ack_delay_max_us": ledger.ack_delay_most_ns // 1000 if ledger.acknowledged else None,
-        "since_subscribe": ledger.is_whole,
-        "certain": not (ledger.uncertain or ledger.likely),
-        "verdict": verdicts.get(consumer.incarnation),
-    }
+    """The consumer, its ledger, its times without permits, and its verdict."""
+    ledger, starvation = consumer.ledger, WITHOUT_PERMITS(_starvation(consumer, now_ns))
+    verdict = {"verdict": verdicts.get(consumer.incarnation)}
+    return CONSUMER(consumer) | LEDGER(ledger) | starvation | BESIDE(ledger) | verdict
 
 
 def summary_table(timeline: Timeline, verdicts: Mapping[int, str]) -> Table:
@@ -217,33 +212,12 @@ def _acks(ledger: Ledger) -> Iterator[str]:
         yield f"{ledger.in_transactions} more if committed"
 
 
-def _position(ledger: Ledger) -> str | None:
-    """The position of the highest cumulative ack."""
-    return "{}:{}".format(*ledger.cumulative_highest) if ledger.cumulative_acks else None
-
-
-def _known(ledger: Ledger, number: int) -> int | None:
-    """A balance, where no commands are missing from it."""
-    return None if ledger.uncertain else number
-
-
-def _forward_only(ledger: Ledger) -> bool | None:
-    """Whether no cumulative ack went back; None where there was none."""
-    return ledger.cumulative_back == 0 if ledger.cumulative_acks else None
-
-
 def _queue(consumer: Consumer) -> str:
     size = consumer.ledger.receiver_queue_size
     if size is None:
         return "0 or 1" if consumer.ledger.one_by_one else "?"
     inferred = consumer.ledger.given_receiver_queue_size is None
     return f"{size} inferred" if inferred else str(size)
-
-
-def _source(consumer: Consumer) -> str | None:
-    if consumer.ledger.given_receiver_queue_size is not None:
-        return "told"
-    return None if consumer.ledger.receiver_queue_size is None else "inferred"
 
 
 def _starvation(consumer: Consumer, now_ns: int) -> Starvation:

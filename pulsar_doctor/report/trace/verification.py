@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from pulsar_doctor.report.documents import fields
 from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.trace.missing import gaps_in_words
 from pulsar_doctor.trace.verifying import DAMAGED, ENDED, KEPT, LIVE, TORN, Verification
@@ -19,24 +19,14 @@ MEANINGS = {
 }
 
 
-def verification_json(found: Verification) -> dict[str, Any]:
-    """The result of a verification; status is live, ended, kept, torn or damaged."""
-    return {
-        "schema": SCHEMA,
-        "trace_id": found.trace_id,
-        "status": found.status,
-        "segments": found.segments,
-        "rows": found.rows,
-        "sealed_rows": found.sealed_rows,
-        "gaps": found.gaps + found.expired.gaps,
-        "set_aside": found.set_aside,
-        "dropped": found.dropped + found.expired.dropped,
-        "expired_rows": found.expired.rows,
-        "seen": found.seen,
-        "until": iso(found.until_us) if found.until_us else None,
-        "problems": found.problems,
-        "notes": found.notes,
-    }
+VERIFICATION = fields(  # status: live, ended, kept, torn or damaged
+    "schema trace_id status segments rows sealed_rows gaps set_aside dropped"
+    " expired_rows=expired.rows seen until problems notes",
+    schema=lambda of: SCHEMA,
+    gaps=lambda of: of.gaps + of.expired.gaps,
+    dropped=lambda of: of.dropped + of.expired.dropped,
+    until=lambda of: iso(of.until_us) if of.until_us else None,
+)
 
 
 def _verdict(found: Verification) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS, OLDER
-from pulsar_doctor.report.holes.document import account_json
+from pulsar_doctor.report.holes.document import as_json
 from pulsar_doctor.trace.folder import Meta, journal_name
 from tests.trace.said import SHARED, Said
 
@@ -22,7 +22,7 @@ def document(folder: Path, said: Said, keeps: str | None = None, **how: Any) -> 
     Meta("x", broker={"version": "4.0.8", "configuration": told}).write(folder)
     (folder / journal_name(1)).write_bytes(said.journal)
     (account,) = holes_of_trace(folder, (), None, None, **how).accounts
-    return account_json(account)
+    return as_json(account)
 
 
 def in_parts() -> Said:

@@ -18,6 +18,7 @@ from pulsar_doctor.errors import InputError
 from pulsar_doctor.parts.fleet.journal import hour_file, write_hour
 from pulsar_doctor.parts.fleet.usual import Habits, read
 from pulsar_doctor.parts.sandbox.lifetime import Sandbox
+from pulsar_doctor.report.stall_check.document import as_json
 from tests.support import eventually
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def test_before_an_hour_is_finished_nothing_is_known(tmp_path: Path, there: Sequ
     diagnosis = Diagnosis(TOPIC, None, "billing", "Shared", "unknown", (), (), backlog=40)
     usual = read({"usual": str(tmp_path)})(diagnosis)
     assert str(usual) == "not known: no finished hour is recorded yet"
-    assert usual.document()["says"] == "not-known"
+    assert as_json(usual)["says"] == "not-known"
 
 
 def test_what_is_no_folder_is_named(tmp_path: Path) -> None:

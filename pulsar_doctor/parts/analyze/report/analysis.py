@@ -33,7 +33,7 @@ from pulsar_doctor.parts.analyze.report.verdicts import (
 )
 from pulsar_doctor.parts.analyze.verdicts import TraceVerdict
 from pulsar_doctor.report.paper import STYLES
-from pulsar_doctor.report.stall_check.document import diagnosis_json
+from pulsar_doctor.report.stall_check.document import DIAGNOSIS
 from pulsar_doctor.report.tables import TableColumn, View, counted, drawn, indented
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import printable
@@ -72,7 +72,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
 def _verdict_json(verdict: TraceVerdict) -> dict[str, Any]:
     """The verdict as a subscription of stall-check's document; at: the moment that was judged."""
     of_trace = {"trace_id": verdict.trace_id, "at": _plain(moment(verdict.at_us))}
-    return of_trace | diagnosis_json(verdict.diagnosis)
+    return of_trace | DIAGNOSIS(verdict.diagnosis)
 
 
 def _rows_json(analysis: Analysis, table: str) -> list[dict[str, Any]]:

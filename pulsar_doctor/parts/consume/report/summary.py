@@ -9,7 +9,7 @@ from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.parts.consume.deferring import ON_TIME_MS, Lateness
 from pulsar_doctor.parts.consume.tallies import DelayTotals, RunTotals
-from pulsar_doctor.report.stall_check.document import finding_json, without_permits_json
+from pulsar_doctor.report.stall_check.document import as_json
 from pulsar_doctor.wording.durations import duration
 from pulsar_doctor.wording.printable import many
 
@@ -58,9 +58,9 @@ def _consumer(consumer: Consumer, diagnoses: Sequence[Diagnosis], now_ns: int) -
         "unsent_permits": ledger.unsent_permits_min,
         "messages": ledger.messages,
         "acknowledged": ledger.acknowledged,
-        **without_permits_json(ledger.starvation(now_ns)),
+        **as_json(ledger.starvation(now_ns)),
         "verdict": judged.status_of(consumer) if judged else "unknown",
-        "findings": [finding_json(f) for f in findings if f.consumer in (None, *consumer.labels)],
+        "findings": [as_json(f) for f in findings if f.consumer in (None, *consumer.labels)],
     }
 
 

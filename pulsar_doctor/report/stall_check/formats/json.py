@@ -18,8 +18,7 @@ from pulsar_doctor.diagnosis.verdict import CauseKey, Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.segments import in_application
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.report.process import process_json
-from pulsar_doctor.report.stall_check.document import checked_json, cluster_json, moment_json
+from pulsar_doctor.report.stall_check.document import as_json, checked_json, moment_json
 from pulsar_doctor.report.stall_check.vitals import total
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
@@ -194,12 +193,12 @@ def _head(checkup: Checkup) -> dict[str, Any]:
 
 def _tail(checkup: Checkup, causes: Causes) -> dict[str, Any]:
     unreachable = [{"topic": topic, "reason": reason} for topic, reason in checkup.unreachable]
-    examined = {} if checkup.process is None else {"process": process_json(checkup.process)}
+    examined = {} if checkup.process is None else {"process": as_json(checkup.process)}
     return {
         **examined,
         "causes": causes.document(),
         "sources": checkup.sources,
-        "cluster": cluster_json(checkup),
+        "cluster": as_json(checkup.cluster),
         "window_seconds": round(checkup.window_seconds, 3),
         "samples": checkup.samples,
         **_of_fleet(checkup),

@@ -12,9 +12,9 @@ from typing import Any, TextIO
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.report.stall_check.document import (
+    DIAGNOSIS,
+    as_json,
     checked_json,
-    cluster_json,
-    diagnosis_json,
     moment_json,
 )
 from pulsar_doctor.report.stall_check.wanted import Wanted
@@ -39,10 +39,10 @@ def _head(checkup: Checkup, sources: Sequence[ReportedBy] = ()) -> dict[str, Any
         "checked_at": moment_json(checkup),
         "source": checkup.source,
         "sources": list(sources),
-        "cluster": cluster_json(checkup),
+        "cluster": as_json(checkup.cluster),
     }
 
 
 def _unread(topic: str, reason: str) -> dict[str, Any]:
     nothing = Diagnosis(topic, None, "", None, "unknown", findings=(), unknowns=(reason,))
-    return diagnosis_json(nothing) | {"subscription": None}
+    return DIAGNOSIS(nothing) | {"subscription": None}
