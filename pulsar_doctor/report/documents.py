@@ -27,18 +27,27 @@ def as_json(value: Any) -> Any:
 def fields(names: str, **ways: Way) -> Shape:
     """What writes an object: these attributes in their order, as `name` or `name=path.to.another`.
 
-    Any part of a path may be None. `name?` is left out where it is null. ways: what computes the
-    field of that name.
+    Any part of a path may be None. `name?` is left out where it is null; the fields of `*name` are
+    put in its place. ways: what computes the attribute of that name.
     """
-    steps: list[tuple[str, bool, Way]] = []
+    steps: list[tuple[str, str, Way]] = []
     for each in names.split():
         name, _, path = each.partition("=")
-        key = name.rstrip("?")
-        steps.append((key, name != key, ways.get(key) or at(path or key)))
+        key = name.strip("?*")
+        steps.append(
+            (key, name.replace(key, ""), ways.pop(key) if key in ways else at(path or key))
+        )
+    assert not ways, f"not among {names}: {', '.join(ways)}"
 
     def write(value: Any) -> dict[str, Any]:
-        found = ((key, absent, as_json(way(value))) for key, absent, way in steps)
-        return {key: one for key, absent, one in found if one is not None or not absent}
+        written: dict[str, Any] = {}
+        for key, sign, way in steps:
+            one = as_json(way(value))
+            if sign == "*":
+                written |= one
+            elif one is not None or not sign:
+                written[key] = one
+        return written
 
     return write
 

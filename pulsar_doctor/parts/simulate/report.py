@@ -11,9 +11,10 @@ from pulsar_doctor.model.consumer import SimulatedConsumer, flow_gap_seconds, re
 from pulsar_doctor.model.levers import sets_the_pace
 from pulsar_doctor.model.scenario import Scenario
 from pulsar_doctor.parts.simulate.outcome import RunOutcome, Simulated
+from pulsar_doctor.report.documents import SHAPES, as_json, fields
 from pulsar_doctor.report.pace import lever_rows
 from pulsar_doctor.report.paper import console_on, print_beside, print_page, print_text
-from pulsar_doctor.report.stall_check.document import as_json
+from pulsar_doctor.report.stall_check.document import DIAGNOSIS
 from pulsar_doctor.report.stall_check.verdict import print_diagnoses
 from pulsar_doctor.report.tables import (
     NOT_REPORTED,
@@ -38,7 +39,7 @@ FLOWS_MOST = 100  # of a consumer, in the document
 
 def print_json(report: Simulated) -> None:
     """The document, on stdout."""
-    tell_json(document(report), indent=1)
+    tell_json(DOCUMENT(report), indent=1)
 
 
 def print_table(report: Simulated) -> None:
@@ -163,25 +164,6 @@ def _formula_lines(report: Simulated) -> Iterator[str]:
         yield f"formula: next FLOW after {threshold} x {each} = {duration(gap)}"
 
 
-def document(report: Simulated) -> dict[str, Any]:
-    """`pulsar-doctor/simulate/2`."""
-    return {
-        "schema": SCHEMA,
-        "receiver_queue_size": report.given,
-        "scenario": _scenario_json(report.scenario),
-        "formulas": {"flow_gap_seconds": flow_gap(report)},
-        "runs": [_outcome_json(each) for each in report.outcomes],
-        "refused": [
-            {"receiver_queue_size": size, "reason": why} for size, why in report.refused.items()
-        ],
-        "recommendation": report.recommended
-        and {"receiver_queue_size": report.recommended, "reason": reason(report)},
-        "levers": as_json(report.levers),
-        "verdict": as_json(report.diagnosis),
-        "notes": list(report.notes),
-    }
-
-
 def reason(report: Simulated) -> str:
     """Why no larger queue is better."""
     work = report.work
@@ -195,53 +177,51 @@ def flow_gap(report: Simulated) -> float:
     return flow_gap_seconds(report.given, report.scenario.work.of_consumer[0] / 1e9)
 
 
-def _scenario_json(scenario: Scenario) -> dict[str, Any]:
-    return {
-        "messages": scenario.messages + scenario.unreached,
-        "entries": len(scenario.entries) + scenario.unreached,
-        "consumers": len(scenario.attach_ns),
-        "type": scenario.type,
-        "client": scenario.client.simulated,
-        "process_seconds": [ns / 1e9 for ns in scenario.work.of_consumer],
-        "round_trip_seconds": scenario.round_trip_ns / 1e9,
-        "stopped_after_seconds": None if scenario.end_ns is None else scenario.end_ns / 1e9,
-    }
-
-
-def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
-    return {
-        "receiver_queue_size": outcome.receiver_queue_size,
-        "refill_threshold": outcome.refill_threshold,
-        "seconds": outcome.seconds,
-        "finished": outcome.finished,
-        "per_second": outcome.per_second,
-        "flow_gap_seconds": outcome.flow_gap_seconds,
-        **as_json(outcome.starvation),
-        "stall_seconds": outcome.stall_seconds,
-        "wait_seconds": outcome.wait_seconds,
-        "wait_beside_idle_seconds": outcome.wait_beside_idle_seconds,
-        "queued_most": outcome.queued_most,
-        "backlog": outcome.backlog,
-        "consumers": [_consumer_json(each, outcome.end_ns) for each in outcome.consumers],
-    }
+FLOW = fields("seconds permits taken", seconds=lambda of: of.at_ns / 1e9)
+SHAPES |= {
+    Scenario: fields(
+        "messages entries consumers type client=client.simulated process_seconds round_trip_seconds"
+        " stopped_after_seconds",
+        messages=lambda of: of.messages + of.unreached,
+        entries=lambda of: len(of.entries) + of.unreached,
+        consumers=lambda of: len(of.attach_ns),
+        process_seconds=lambda of: [ns / 1e9 for ns in of.work.of_consumer],
+        round_trip_seconds=lambda of: of.round_trip_ns / 1e9,
+        stopped_after_seconds=lambda of: None if of.end_ns is None else of.end_ns / 1e9,
+    ),
+    RunOutcome: fields(
+        "receiver_queue_size refill_threshold seconds finished per_second flow_gap_seconds"
+        " *starvation stall_seconds wait_seconds wait_beside_idle_seconds queued_most backlog"
+        " consumers",
+        consumers=lambda of: [_consumer_json(each, of.end_ns) for each in of.consumers],
+    ),
+}
+CONSUMER = fields(
+    "name received finished queued=holds queued_most available_permits=ledger.available_permits"
+    " unsent_permits=unsent flow_count flows",
+    flow_count=lambda of: len(of.flows),
+    flows=lambda of: [*map(FLOW, of.flows[:FLOWS_MOST])],
+)
+DOCUMENT = fields(  # `pulsar-doctor/simulate/2`
+    "schema receiver_queue_size=given scenario formulas runs=outcomes refused recommendation"
+    " levers verdict notes",
+    verdict=lambda of: of.diagnosis and DIAGNOSIS(of.diagnosis),
+    schema=lambda of: SCHEMA,
+    formulas=lambda of: {"flow_gap_seconds": flow_gap(of)},
+    refused=lambda of: [
+        {"receiver_queue_size": size, "reason": why} for size, why in of.refused.items()
+    ],
+    recommendation=lambda of: (
+        of.recommended and {"receiver_queue_size": of.recommended, "reason": reason(of)}
+    ),
+)
 
 
 def _consumer_json(consumer: SimulatedConsumer, end_ns: int) -> dict[str, Any]:
-    ledger, forecast = consumer.ledger, consumer.ledger.forecast()
+    forecast = consumer.ledger.forecast()
     return {
-        "name": consumer.name,
-        "received": consumer.received,
-        "finished": consumer.finished,
-        "queued": consumer.holds,
-        "queued_most": consumer.queued_most,
-        "available_permits": ledger.available_permits,
-        "unsent_permits": consumer.unsent,
-        "flow_count": len(consumer.flows),
-        "flows": [
-            {"seconds": flow.at_ns / 1e9, "permits": flow.permits, "taken": flow.taken}
-            for flow in consumer.flows[:FLOWS_MOST]
-        ],
-        **as_json(ledger.starvation(end_ns)),
+        **CONSUMER(consumer),
+        **as_json(consumer.ledger.starvation(end_ns)),
         "stall_seconds": consumer.stall_ns / 1e9,
         "wait_seconds": consumer.wait_ns / 1e9,
         "wait_beside_idle_seconds": consumer.beside_idle_ns / 1e9,

@@ -16,6 +16,8 @@ from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.wording.printable import json_text
 
 SCHEMA = "pulsar-doctor/holes/1"
+COUNTS = ("ranges", "acknowledged_entries", "holes", "hole_entries")
+CERTAIN = {name: name for name in (*COUNTS, "mark_delete")} | {"oldest_hole_begin": "oldest_hole"}
 STORED = {True: "bit arrays", False: "ranges", None: None}
 
 
@@ -41,8 +43,9 @@ def write(found: Acknowledged, out: TextIO) -> None:
     out.flush()
 
 
-def _at(position: tuple[int, int] | None) -> str | None:
-    return None if position is None else f"{position[0]}:{position[1]}"
+def _at(value: Any) -> Any:
+    """A position as one text."""
+    return "{}:{}".format(*value) if isinstance(value, tuple) else value
 
 
 def _moment(us: int | None) -> str | None:
@@ -51,60 +54,46 @@ def _moment(us: int | None) -> str | None:
 
 def _certain(account: CursorAccount) -> dict[str, Any]:
     """What surely holds; without doubts least and most are the number itself."""
-    between = account.between
-    counts = ("ranges", "acknowledged_entries", "holes", "hole_entries")
-    bounds: dict[str, tuple[Any, Any]] = {name: getattr(between, name) for name in counts}
-    for name, positions in (
-        ("mark_delete", between.mark_delete),
-        ("oldest_hole_begin", between.oldest_hole),
-    ):
-        bounds[name] = _at(positions[0]), _at(positions[1])
-    sides = ("least", 0), ("most", 1)
-    return {f"{name}_{side}": each[at] for name, each in bounds.items() for side, at in sides}
+    return {
+        f"{name}_{side}": _at(bound)
+        for name, field in CERTAIN.items()
+        for side, bound in zip(("least", "most"), getattr(account.between, field), strict=True)
+    }
 
 
 BEHIND = fields(
     "mark_delete mark_delete_stood_seconds=stood.seconds mark_delete_stood_at_least read_position"
     " ranges acknowledged_entries holes hole_entries hole_entries_not_sent oldest_hole"
-    " account=messages",
+    " account=messages *certain persisted_limit=storing.limit persisted_limit_assumed"
+    " share_of_limit stored_as record_bytes record_bytes_told=record_known record_bytes_limit"
+    " redelivered_at_load=forecast.entries redelivered_at_load_least=forecast.least"
+    " redelivered_at_load_most=forecast.most pinned_ledgers=pinned.ledgers"
+    " pinned_bytes=pinned.bytes pinned_bytes_without_oldest_hole=pinned.without_oldest"
+    " pinned_bytes_without_holes=pinned.without_any",
+    certain=_certain,
     **each_as(_at, "mark_delete read_position"),
     mark_delete_stood_at_least=lambda of: of.stood and not of.stood.exact,
     hole_entries_not_sent=lambda of: of.shape and of.shape.hole_entries[1],
     oldest_hole=lambda of: of.oldest_hole and [*map(_at, of.oldest_hole)],
-)
-COST = fields(
-    "persisted_limit=storing.limit persisted_limit_assumed share_of_limit stored_as record_bytes"
-    " record_bytes_told=record_known record_bytes_limit redelivered_at_load=forecast.entries"
-    " redelivered_at_load_least=forecast.least redelivered_at_load_most=forecast.most"
-    " pinned_ledgers=pinned.ledgers pinned_bytes=pinned.bytes"
-    " pinned_bytes_without_oldest_hole=pinned.without_oldest"
-    " pinned_bytes_without_holes=pinned.without_any",
     persisted_limit_assumed=lambda of: of.storing.max_ranges is None,
     stored_as=lambda of: STORED[of.storing.bit_arrays],
     record_bytes_limit=lambda of: RECORD_BYTES_MOST,
 )
-
-
-def _acknowledged(account: CursorAccount) -> dict[str, Any]:
-    """What is behind mark-delete, and what it costs."""
-    return BEHIND(account) | _certain(account) | COST(account)
-
-
-SUBSCRIPTION = fields(
-    "topic partition subscription type durable status backlog backlog_by_positions"
-    " backlog_counter_wrong=backlog_wrong ack_hole=stuck"
-)
-OF_SUBSCRIPTION = fields("origin origins not_told=unknowns")
-CURSOR = fields(  # `held_` is what no subscription needs
-    "topic=account.topic partition=account.partition cursor=account.subscription kind=owner.kind"
-    " of=owner.of connected status=account.status held_ledgers=held.ledgers held_bytes=held.bytes"
-    " held_ledgers_alone=held.alone held_bytes_alone=held.bytes_alone held_with",
-    held_with=lambda of: of.held.others if of.held else [],
-)
-OF_CURSOR = fields("moves practice not_told=account.unknowns")
 SHAPES |= {
-    CursorAccount: lambda of: SUBSCRIPTION(of) | _acknowledged(of) | OF_SUBSCRIPTION(of),
-    BrokerCursor: lambda of: CURSOR(of) | _acknowledged(of.account) | OF_CURSOR(of),
+    CursorAccount: fields(
+        "topic partition subscription type durable status backlog backlog_by_positions"
+        " backlog_counter_wrong=backlog_wrong ack_hole=stuck *behind origin origins"
+        " not_told=unknowns",
+        behind=BEHIND,
+    ),
+    BrokerCursor: fields(  # `held_` is what no subscription needs
+        "topic=account.topic partition=account.partition cursor=account.subscription"
+        " kind=owner.kind of=owner.of connected status=account.status held_ledgers=held.ledgers"
+        " held_bytes=held.bytes held_ledgers_alone=held.alone held_bytes_alone=held.bytes_alone"
+        " held_with *behind moves practice not_told=account.unknowns",
+        held_with=lambda of: of.held.others if of.held else [],
+        behind=lambda of: BEHIND(of.account),
+    ),
     Origin: fields("origin=code entries_least=least entries_most=most because practice"),
     Biography: fields(
         "entry first_delivered first_consumer deliveries last_delivered last_consumer acknowledged"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -51,15 +51,6 @@ class PageVerdict:
     account: AccountTable | None = None
     heading: str = ""
     details: Sequence[ScreenRow] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PageChart:
-    """A chart, or a sentence where it would be flat."""
-
-    title: str
-    caption: str
-    places: Sequence[str] = ()  # ids of what is drawn below it
 
 
 def e(tag: str, *children: Child, **attributes: str | None) -> Element:
@@ -184,17 +175,17 @@ def missing(sentences: Sequence[str]) -> Iterator[Element]:
         yield section("missing", "What is missing", e("ul", *(e("li", s) for s in sentences)))
 
 
-def charts(those: Sequence[PageChart]) -> Iterator[Element]:
-    """Places for the charts, and sentences instead of flat ones."""
+def charts(those: Sequence[tuple[str, str, Collection[str]]]) -> Iterator[Element]:
+    """Title and caption of each chart, and the ids of what is drawn below; none of a flat one."""
     if not those:
         return
     figures: list[Element] = []
-    for number, each in enumerate(those, start=1):
+    for number, (title, caption, places) in enumerate(those, start=1):
         name = f"chart-{number}"
-        drawn = (e("div", id=place, class_="chart") for place in each.places)
-        title, caption = e("h3", each.title, id=name), e("figcaption", each.caption)
-        figures.append(e("figure", title, caption, *drawn, aria_labelledby=name))
-    are_drawn = any(each.places for each in those)
+        drawn = (e("div", id=place, class_="chart") for place in places)
+        head = e("h3", title, id=name), e("figcaption", caption)
+        figures.append(e("figure", *head, *drawn, aria_labelledby=name))
+    are_drawn = any(places for *_, places in those)
     how = [e("p", READ_CHARTS, class_="screen"), e("noscript", e("p", NO_SCRIPTS))]
     yield section("timelines", "Timelines", *(how if are_drawn else ()), *figures)
 

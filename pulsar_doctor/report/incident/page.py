@@ -28,7 +28,7 @@ from pulsar_doctor.report.charts import UNICODE
 from pulsar_doctor.report.holes.axis import axis
 from pulsar_doctor.report.holes.table import hole_lines
 from pulsar_doctor.report.incident import body
-from pulsar_doctor.report.incident.body import PageChart, PageVerdict
+from pulsar_doctor.report.incident.body import PageVerdict
 from pulsar_doctor.report.known_issues import NAMED_MOST
 from pulsar_doctor.report.paper import PIPE
 from pulsar_doctor.report.stall_check.block import block_rows, headline
@@ -63,20 +63,20 @@ def page(incident: Incident, case: str | None = None) -> str:
     """The whole file. case: what the verdicts are made of, in Base64, which stays in it."""
     checkup, timelines = incident.checkup, incident.timelines
     fleet, charts = tree_of(checkup.examined()), [*_charts(timelines)]
-    parts = {place: part for _, those in charts for place, part in those.items()}
+    parts = {place: part for *_, those in charts for place, part in those.items()}
     library, lacks = [], [*map(printable, _missing(checkup, timelines))]
     try:
         library = _drawing(timelines, parts) if parts else []
     except MissingExtra as error:
         lacks.append(f"{error}; the table of consumers has the numbers")
-        charts = [(replace(chart, places=()), {}) for chart, _ in charts]
+        charts = [(title, caption, {}) for title, caption, _ in charts]
     pen = Pen(PIPE, verbose=True, tells_backlog=checkup.source != "trace")
     verdicts = [*_verdicts(pen, fleet)]
     found = dict.fromkeys(code for each in verdicts for code in each.codes)
     main = chain(
         body.verdicts(verdicts),
         body.missing(lacks),
-        body.charts([chart for chart, _ in charts]),
+        body.charts(charts),
         body.holes([*map(_holes, incident.holes)]),
         body.consumers([*_rows(timelines.consumers)]),
         body.causes(named([*found])),
@@ -146,26 +146,22 @@ def _missing(checkup: Checkup, timelines: Timelines) -> Iterator[str]:
         yield f"{many(timelines.left_out, 'more consumer')} not drawn: the first are the worst"
 
 
-def _charts(timelines: Timelines) -> Iterator[tuple[PageChart, Drawn]]:
-    """Each chart with what is drawn; a sentence where nothing changed."""
+def _charts(timelines: Timelines) -> Iterator[tuple[str, str, Drawn]]:
+    """Title and caption of each chart, and what is drawn; a sentence where nothing changed."""
     for number, each in enumerate(timelines.subscriptions, start=1):
         if each.backlog or each.unacked:
             caption, flat = BY_BROKER, _flat_subscription(each)
             title = printable(f"{each.subscription} on {_short(each.topic)}")
-            yield _chart(title, flat or caption, {} if flat else {f"subscription-{number}": each})
+            yield title, flat or caption, {} if flat else {f"subscription-{number}": each}
     if len(timelines.consumers) > 1 and any(each.starved for each in timelines.consumers):
         caption = "Each row is a consumer, by its number in the table below. A bar: no permits."
-        yield _chart("Times without permits", caption, {"starved": timelines.consumers})
+        yield "Times without permits", caption, {"starved": timelines.consumers}
     for number, of in enumerate(timelines.consumers, start=1):
         if of.has_lines:
             places = (f"consumer-{number}", f"moved-{number}")[: 2 if of.moved else 1]
             title = printable(f"{of.name} of {of.subscription} on {_short(of.topic)}")
             drawn = {} if _is_flat(of) else dict.fromkeys(places, of)
-            yield _chart(title, _caption(of), drawn)
-
-
-def _chart(title: str, caption: str, drawn: Drawn) -> tuple[PageChart, Drawn]:
-    return PageChart(title, caption, tuple(drawn)), drawn
+            yield title, _caption(of), drawn
 
 
 def _flat_subscription(of: SubscriptionTimeline) -> str:

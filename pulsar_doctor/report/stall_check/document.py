@@ -44,7 +44,7 @@ from pulsar_doctor.model.levers import Lever
 from pulsar_doctor.report.documents import SHAPES, as_json, at, each_as, fields, names_of, whole
 from pulsar_doctor.wording.addresses import shown
 
-__all__ = ["as_json", "checked_json", "moment_json"]  # as_json: with the shapes below
+__all__ = ["as_json", "moment_json"]  # as_json: with the shapes below
 ABOUT = "about least most seconds"  # a rate, its bounds, and of how long it is
 
 
@@ -91,8 +91,9 @@ DIAGNOSIS = fields(
     " ruled_out not_told=unknowns known_issues consumers",
     balance=_balance,
 )
-# What was requested of stall-check beside the verdict.
-CHECKED = fields("decided?=decide_steps after? steady? suppressed? usual?")
+CHECKED = fields(  # with what was requested of stall-check beside the verdict
+    "*verdict decided?=decide_steps after? steady? suppressed? usual?", verdict=DIAGNOSIS
+)
 SHAPES |= {
     Age: _age,
     Count: _count,
@@ -171,11 +172,6 @@ SHAPES |= {
         longest_without_permits_seconds=lambda of: of.longest_ns / 1e9,
     ),
 }
-
-
-def checked_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """One of the document's subscriptions."""
-    return DIAGNOSIS(diagnosis) | CHECKED(diagnosis)
 
 
 def moment_json(checkup: Checkup) -> str:

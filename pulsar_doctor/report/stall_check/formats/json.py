@@ -18,7 +18,7 @@ from pulsar_doctor.diagnosis.verdict import CauseKey, Diagnosis
 from pulsar_doctor.evidence.numbers import ReportedConsumer
 from pulsar_doctor.evidence.segments import in_application
 from pulsar_doctor.evidence.values import Count
-from pulsar_doctor.report.stall_check.document import as_json, checked_json, moment_json
+from pulsar_doctor.report.stall_check.document import CHECKED, as_json, moment_json
 from pulsar_doctor.report.stall_check.vitals import total
 from pulsar_doctor.report.stall_check.wanted import Wanted
 from pulsar_doctor.wording.printable import json_text
@@ -183,7 +183,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     diagnoses = scalable.through(causes.through(checkup.examined()))
     for number, diagnosis in enumerate(diagnoses):
         out.write(",\n" if number else "\n")
-        out.write(json_text(checked_json(diagnosis)))
+        out.write(json_text(CHECKED(diagnosis)))
     out.write(f"\n], {json_text(scalable.document() | _tail(checkup, causes))[1:]}\n")
 
 

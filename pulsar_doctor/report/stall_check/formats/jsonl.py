@@ -12,9 +12,9 @@ from typing import Any, TextIO
 from pulsar_doctor.checkup.result import Checkup
 from pulsar_doctor.diagnosis.verdict import Diagnosis, ReportedBy
 from pulsar_doctor.report.stall_check.document import (
+    CHECKED,
     DIAGNOSIS,
     as_json,
-    checked_json,
     moment_json,
 )
 from pulsar_doctor.report.stall_check.wanted import Wanted
@@ -28,7 +28,7 @@ def write(checkup: Checkup, out: TextIO, wanted: Wanted) -> None:
     """Writes every verdict, then what could not be read; several runs may follow each other."""
     for diagnosis in checkup.examined():
         head = _head(checkup, diagnosis.sources)
-        out.write(json_text(head | checked_json(diagnosis)) + "\n")
+        out.write(json_text(head | CHECKED(diagnosis)) + "\n")
     for topic, reason in checkup.unreachable:
         out.write(json_text(_head(checkup) | _unread(topic, reason)) + "\n")
 
