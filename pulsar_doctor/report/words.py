@@ -30,7 +30,6 @@ from pulsar_doctor.wording.sentences import joined, say
 NO_RULE = {HEALTHY: "nothing is wrong", NONE_OF_THESE: "no known cause applies"}
 RESTING = (Unreliable, Rests, NothingMoves)  # says more than any probability
 READERS_REST = "readers stand still while messages wait"
-NAMESAKES_MOST = 3
 READS_AT_WILL = (
     "If it may rest (log tail, table view): --accept-unknown readers; if not, look into its "
     "process: pulsar-doctor examine PID"
@@ -85,14 +84,6 @@ def cause(diagnosis: Diagnosis, *, with_name: bool = True) -> str:
     return printable(why.removeprefix(f"{HEALTHY}: "))
 
 
-def next_cause(diagnosis: Diagnosis) -> str:
-    """`, then paused of worker-3`: what is likeliest after the first cause; "" if nothing is."""
-    found = [each for each in diagnosis.findings if each.severity != "info"]
-    after: list[Finding | Suspect] = [each for each in found if each.code != found[0].code]
-    after += [each for each in diagnosis.suspects if each.code not in NO_RULE]
-    return f", then {printable(culprit(after[0]))}" if after else ""
-
-
 def doubt(diagnosis: Diagnosis, kind: type[Unknown] = Unknown) -> str:
     """The first reason of that kind for which it is not healthy; "" where only the odds say so."""
     unknown = (each for each in diagnosis.unknown if not isinstance(each, TooProbable))
@@ -112,41 +103,11 @@ def would_decide(diagnosis: Diagnosis) -> str:
     return printable(f"{decides} is not reported, and would decide{more}")
 
 
-def probably_well(diagnosis: Diagnosis) -> bool:
-    """Whether nothing rests for too long, and that nothing is wrong is likely."""
-    first = next(iter(diagnosis.suspects), None)
-    well = first is not None and first.code == HEALTHY and first.likelihood == "likely"
-    return well and not any(doubt(diagnosis, kind) for kind in RESTING)
-
-
 def accused(suspect: Suspect, *, with_name: bool = True) -> str:
     """`permits-exhausted of worker-3`; in words where it is not a cause."""
     if suspect.code in NO_RULE:
         return NO_RULE[suspect.code]
     return printable(culprit(suspect) if with_name else suspect.causes)
-
-
-def same_cause(diagnosis: Diagnosis) -> list[Finding]:
-    """Findings of the first cause of a decided verdict, each of another consumer."""
-    found = diagnosis.findings if diagnosis.status in ("stalled", "warning") else ()
-    return [each for each in found if each.code == found[0].code and each.consumer]
-
-
-def namesakes(diagnosis: Diagnosis) -> str:
-    """`2 consumers are called a (10.0.3.7:36912, :55078): …`, of the first name that repeats.
-
-    On one connection they are one process, and many with one name are so by design.
-    """
-    those: dict[str, dict[str, None]] = {}
-    for each in diagnosis.consumers or ():
-        if each.name and each.address:
-            those.setdefault(each.name, {})[each.address.lstrip("/")] = None
-    name, found = next((e for e in those.items() if 1 < len(e[1]) <= NAMESAKES_MOST), ("", {}))
-    first, *more = found or ("",)
-    host = first.rpartition(":")[0]
-    shown = ", ".join((first, *(each.removeprefix(host) for each in more)))
-    why = "does an old process still run?"
-    return printable(f"{len(found)} consumers are called {name} ({shown}): {why}") if found else ""
 
 
 def short_topic(name: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.diagnosis.known.expressions import INFINITE, Term, Truth, names_in, parsed, truth
+from pulsar_doctor.diagnosis.known.expressions import names_in, parsed, truth
+from pulsar_doctor.diagnosis.known.numbers import INFINITE, Term, Truth
 from pulsar_doctor.errors import InputError
 
 

@@ -12,15 +12,10 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from math import isnan
-from typing import Protocol, Self
 
+from pulsar_doctor.diagnosis.known.numbers import Interval, Numbers, Term, Truth
 from pulsar_doctor.errors import InputError
 
-Interval = tuple[float, float]  # both of a number that is exact
-Term = Interval | str | bool | list[object] | None
-Truth = bool | None
-
-INFINITE = float("inf")
 CALLS = ("any", "every", "same", "grew")
 ORDER: dict[type[ast.cmpop], Callable[[Interval, Interval], Truth]] = {
     ast.Gt: lambda one, other: _surely(one[0] > other[1], one[1] <= other[0]),
@@ -43,22 +38,6 @@ ALLOWED: tuple[type[ast.AST], ...] = (
     *ORDER,
     *ARITHMETIC,
 )
-
-
-class Meaning(Protocol):
-    """What the names of a condition mean."""
-
-    def value(self, name: str) -> Term:
-        """A number; None where it is not reported."""
-
-    def same(self, name: str) -> Truth:
-        """Whether it is the same in all samples."""
-
-    def grew(self, name: str) -> Truth:
-        """Whether it grew from the first sample to the last."""
-
-    def consumers(self) -> list[Self] | None:
-        """The same for each consumer; None where they are not reported."""
 
 
 def parsed(text: str) -> ast.expr:
@@ -86,7 +65,7 @@ def names_in(tree: ast.AST) -> Iterator[str]:
         yield from names_in(node)
 
 
-def truth(tree: ast.expr, numbers: Meaning) -> Truth:
+def truth(tree: ast.expr, numbers: Numbers) -> Truth:
     """Whether a condition holds; None where what is reported does not decide."""
     if isinstance(tree, ast.BoolOp):
         parts = (truth(each, numbers) for each in tree.values)
@@ -113,7 +92,7 @@ def _joined(truths: Iterable[Truth], *, decides: bool) -> Truth:
     return found
 
 
-def value(tree: ast.expr, numbers: Meaning) -> Term:
+def value(tree: ast.expr, numbers: Numbers) -> Term:
     """The value of a part of a condition."""
     match tree:
         case ast.Constant(value=bool() | str() as plain):
@@ -158,7 +137,7 @@ def _compared(op: ast.cmpop, one: Term, other: Term) -> Truth:
     return (one == other) == isinstance(op, ast.Eq)
 
 
-def _called(name: str, argument: ast.expr, numbers: Meaning) -> Truth:
+def _called(name: str, argument: ast.expr, numbers: Numbers) -> Truth:
     if name in ("same", "grew"):
         ask: Callable[[str], Truth] = getattr(numbers, name)
         return ask(_name(argument))

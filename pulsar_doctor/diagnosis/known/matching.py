@@ -16,9 +16,9 @@ from functools import cache
 from itertools import chain
 from typing import Literal
 
-from pulsar_doctor.diagnosis.known.expressions import Truth, names_in, truth
+from pulsar_doctor.diagnosis.known.expressions import names_in, truth
 from pulsar_doctor.diagnosis.known.issue import BROKER, Issue, load, names_a_consumer
-from pulsar_doctor.diagnosis.known.numbers import Numbers
+from pulsar_doctor.diagnosis.known.numbers import Numbers, Truth
 from pulsar_doctor.diagnosis.known.versions import (
     Version,
     client_of,

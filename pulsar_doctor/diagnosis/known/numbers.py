@@ -12,12 +12,16 @@ from functools import reduce
 from typing import Any
 
 from pulsar_doctor.broker.stats.age import Age
-from pulsar_doctor.diagnosis.known.expressions import INFINITE, Term, Truth
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.facts import FACTS
 from pulsar_doctor.evidence.subscription import SubscriptionView
 from pulsar_doctor.evidence.values import Count
 
+Interval = tuple[float, float]  # both of a number that is exact
+Term = Interval | str | bool | list[object] | None
+Truth = bool | None
+
+INFINITE = float("inf")
 ENTRIES_MOST = 2**40  # of a ledger: a position as one number
 
 # Name -> its place in the view.

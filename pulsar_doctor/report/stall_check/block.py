@@ -12,7 +12,14 @@ from dataclasses import replace
 from rich.text import Text
 
 from pulsar_doctor.diagnosis.actions.commands import stall_check
-from pulsar_doctor.diagnosis.answers import LIKELY, Finding, ReaderRests, Suspect, Unreliable
+from pulsar_doctor.diagnosis.answers import (
+    HEALTHY,
+    LIKELY,
+    Finding,
+    ReaderRests,
+    Suspect,
+    Unreliable,
+)
 from pulsar_doctor.diagnosis.short_form import culprit
 from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.report.pace import pace_rows
@@ -23,13 +30,10 @@ from pulsar_doctor.report.suspicion import probe_text, sentence_of, undecided
 from pulsar_doctor.report.words import (
     NO_RULE,
     READS_AT_WILL,
+    RESTING,
     accused,
     cause,
     doubt,
-    namesakes,
-    next_cause,
-    probably_well,
-    same_cause,
     short_topic,
     whereabouts,
 )
@@ -46,6 +50,7 @@ BY_ONE = {"ack-hole", "redelivery-storm", "consumers-come-and-go"}  # causes tha
 ATTENDING_MOST = 3
 TELLS_NAMES = "exclusive-zombie"  # the cause that says itself that a name repeats
 EACH_MOST = 5  # consumers with one cause
+NAMESAKES_MOST = 3
 
 
 def block(pen: Pen, alike: Alike, *, before: str = "", beside: str = "") -> list[Text]:
@@ -88,12 +93,12 @@ def block_rows(pen: Pen, alike: Alike) -> Iterator[ScreenRow]:
         whereabouts(first.where) if first.where else _attending(shown, first)
     ):
         yield ScreenRow("where", where)
-    if first.code != TELLS_NAMES and (names := namesakes(shown)):
+    if first.code != TELLS_NAMES and (names := _namesakes(shown)):
         yield ScreenRow("names", names)
     if waits := _waits(pen, alike, first):
         yield ScreenRow("waits", waits)
     yield from usual
-    each = len(same_cause(shown))
+    each = len(_same_cause(shown))
     yield from (
         _first_action(pen, first, each) if isinstance(first, Finding) else _deciding(pen, first)
     )
@@ -121,7 +126,7 @@ def _speaks(shown: Diagnosis, suspect: Suspect) -> str:
     text, headed = sentence_of(suspect), doubt(shown) == cause(shown)
     if shown.suspected:
         return text
-    if probably_well(shown):
+    if _probably_well(shown):
         other = "" if suspect.code in NO_RULE else f"; otherwise it is likely {accused(suspect)}"
         return f"probably nothing is wrong ({shown.suspects[0].share}){other}"
     if suspect.code in NO_RULE:
@@ -161,7 +166,7 @@ def headline(pen: Pen, alike: Alike, means: str = "; cause: ") -> Text:
     if status == "unknown" or not findings:
         means = ": "
     elif (sure := findings[0].confidence) < LIKELY:
-        means, what = "; likeliest cause: ", f"{what} ({sure:.0%}){next_cause(shown)}"
+        means, what = "; likeliest cause: ", f"{what} ({sure:.0%}){_next_cause(shown)}"
     else:
         what = f"{what} ({sure:.0%})"
     badge = pen.badge("suspected" if status == "unknown" and shown.suspected else status)
@@ -192,7 +197,7 @@ def _attending(shown: Diagnosis, first: Finding | Suspect) -> str:
 
 def _of_each(shown: Diagnosis) -> str:
     """`worker-1 at 10.0.3.7:51494, …`: where they are, of several with one cause."""
-    those = same_cause(shown)
+    those = _same_cause(shown)
     each = [at(f.consumer or "", f.where.address if f.where else None) for f in those]
     return listed(each, EACH_MOST) if len(those) > 1 else ""
 
@@ -232,7 +237,7 @@ def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:
     """What -v adds, and the command that explains the cause, once for each code."""
     fits = [each.issue.id for each in shown.known_issues if each.grade == "matches"]
     adds = [f"fits {each}" for each in fits[:1]]
-    same = (first, *same_cause(shown))
+    same = (first, *_same_cause(shown))
     if others := [each for each in shown.findings if each not in same]:
         named = f": {culprit(others[0])}" if isinstance(first, Suspect) else ""
         adds.append(f"{many(len(others), 'more cause')}{named}")
@@ -240,3 +245,41 @@ def _more(pen: Pen, shown: Diagnosis, first: Finding | Suspect) -> ScreenRow:
     pen.explained.add(first.code)
     details = f"({', '.join(adds)})" if adds else "for details"
     return ScreenRow("more", f"{explain}-v {details}")
+
+
+def _next_cause(diagnosis: Diagnosis) -> str:
+    """`, then paused of worker-3`: what is likeliest after the first cause; "" if nothing is."""
+    found = [each for each in diagnosis.findings if each.severity != "info"]
+    after: list[Finding | Suspect] = [each for each in found if each.code != found[0].code]
+    after += [each for each in diagnosis.suspects if each.code not in NO_RULE]
+    return f", then {printable(culprit(after[0]))}" if after else ""
+
+
+def _probably_well(diagnosis: Diagnosis) -> bool:
+    """Whether nothing rests for too long, and that nothing is wrong is likely."""
+    first = next(iter(diagnosis.suspects), None)
+    well = first is not None and first.code == HEALTHY and first.likelihood == "likely"
+    return well and not any(doubt(diagnosis, kind) for kind in RESTING)
+
+
+def _same_cause(diagnosis: Diagnosis) -> list[Finding]:
+    """Findings of the first cause of a decided verdict, each of another consumer."""
+    found = diagnosis.findings if diagnosis.status in ("stalled", "warning") else ()
+    return [each for each in found if each.code == found[0].code and each.consumer]
+
+
+def _namesakes(diagnosis: Diagnosis) -> str:
+    """`2 consumers are called a (10.0.3.7:36912, :55078): …`, of the first name that repeats.
+
+    On one connection they are one process, and many with one name are so by design.
+    """
+    those: dict[str, dict[str, None]] = {}
+    for each in diagnosis.consumers or ():
+        if each.name and each.address:
+            those.setdefault(each.name, {})[each.address.lstrip("/")] = None
+    name, found = next((e for e in those.items() if 1 < len(e[1]) <= NAMESAKES_MOST), ("", {}))
+    first, *more = found or ("",)
+    host = first.rpartition(":")[0]
+    shown = ", ".join((first, *(each.removeprefix(host) for each in more)))
+    why = "does an old process still run?"
+    return printable(f"{len(found)} consumers are called {name} ({shown}): {why}") if found else ""
