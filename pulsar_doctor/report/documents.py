@@ -63,12 +63,24 @@ def whole(kind: type) -> Shape:
 
 
 def each_as(form: Way, names: str) -> dict[str, Way]:
-    """Ways of fields: the attributes of these names, in this form."""
+    """Ways of fields, named as for `fields`: these attributes in this form; null where None."""
 
-    def way(name: str) -> Way:
-        return lambda value: form(getattr(value, name))
+    def way(path: str) -> Way:
+        along = at(path)
+        return lambda value: None if (found := along(value)) is None else form(found)
 
-    return {name: way(name) for name in names.split()}
+    pairs = (each.partition("=") for each in names.split())
+    return {name: way(path or name) for name, _, path in pairs}
+
+
+def rounded(form: Way, shape: Shape) -> Shape:
+    """The same shape with each number that has a fraction in this form."""
+
+    def write(value: Any) -> dict[str, Any]:
+        written = shape(value).items()
+        return {name: form(one) if isinstance(one, float) else one for name, one in written}
+
+    return write
 
 
 def at(path: str) -> Way:

@@ -48,10 +48,6 @@ def _at(value: Any) -> Any:
     return "{}:{}".format(*value) if isinstance(value, tuple) else value
 
 
-def _moment(us: int | None) -> str | None:
-    return None if us is None else iso(us)
-
-
 def _certain(account: CursorAccount) -> dict[str, Any]:
     """What surely holds; without doubts least and most are the number itself."""
     return {
@@ -99,8 +95,7 @@ SHAPES |= {
         "entry first_delivered first_consumer deliveries last_delivered last_consumer acknowledged"
         " acknowledged_by open_messages",
         entry=lambda of: f"{of.ledger_id}:{of.entry_id}",
-        first_delivered=lambda of: iso(of.first_delivered_us),
-        last_delivered=lambda of: iso(of.last_delivered_us),
-        acknowledged=lambda of: _moment(of.acknowledged_us),
+        **each_as(iso, "first_delivered=first_delivered_us last_delivered=last_delivered_us"),
+        **each_as(iso, "acknowledged=acknowledged_us"),
     ),
 }

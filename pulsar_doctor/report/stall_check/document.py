@@ -30,7 +30,6 @@ from pulsar_doctor.evidence.deadlines import Deadline
 from pulsar_doctor.evidence.measures import Measure
 from pulsar_doctor.evidence.numbers import REPORTED, ReportedConsumer
 from pulsar_doctor.evidence.process_report import (
-    Address,
     ClientConsumer,
     Pool,
     ProcessReport,
@@ -41,11 +40,19 @@ from pulsar_doctor.evidence.values import Count
 from pulsar_doctor.evidence.whereabouts import Whereabouts
 from pulsar_doctor.ledger.balance import Starvation
 from pulsar_doctor.model.levers import Lever
-from pulsar_doctor.report.documents import SHAPES, as_json, at, each_as, fields, names_of, whole
+from pulsar_doctor.report.documents import (
+    SHAPES,
+    as_json,
+    at,
+    each_as,
+    fields,
+    names_of,
+    rounded,
+    whole,
+)
 from pulsar_doctor.wording.addresses import shown
 
 __all__ = ["as_json", "moment_json"]  # as_json: with the shapes below
-ABOUT = "about least most seconds"  # a rate, its bounds, and of how long it is
 
 
 def _count(value: Count) -> Any:
@@ -65,20 +72,13 @@ def _age(value: Age) -> Any:
     return value.seconds if value.exact else {"least": value.seconds, "most": None}
 
 
-def _thousandths(value: float | None) -> float | None:
-    return value and round(value, 3)
+def _thousandths(value: float) -> float:
+    return round(value, 3)
 
 
-def _five_digits(value: float | None) -> float | None:
+def _five_digits(value: float) -> float | None:
     """null where no limit is known."""
-    if not isinstance(value, float):
-        return value
     return None if value == inf else float(f"{value:.5g}")
-
-
-def _end(address: Address | None) -> str | None:
-    """`10.0.0.7:43668`, `[::1]:43668`."""
-    return None if address is None else shown(address)
 
 
 def _balance(of: Diagnosis) -> Any:
@@ -122,21 +122,16 @@ SHAPES |= {
     Account: whole(Account),
     Place: fields("place=name entries messages consumer rest older partly"),
     Flow: whole(Flow),
-    Balance: fields(
-        f"pace seconds {' '.join(RATES)} waits waits_messages delayed",
-        **each_as(_thousandths, "seconds"),
+    Balance: rounded(
+        _thousandths, fields(f"pace seconds {' '.join(RATES)} waits waits_messages delayed")
     ),
-    FlowRate: fields(ABOUT, **each_as(_thousandths, ABOUT)),
-    Deadline: fields("limit seconds effect", **each_as(_thousandths, "seconds")),
-    SubscriptionPace: fields(
-        "set_by who rate arrivals summary limits assumptions levers",
-        **each_as(_five_digits, "rate arrivals"),
+    FlowRate: rounded(_thousandths, whole(FlowRate)),
+    Deadline: rounded(_thousandths, whole(Deadline)),
+    SubscriptionPace: rounded(
+        _five_digits, fields("set_by who rate arrivals summary limits assumptions levers")
     ),
-    Limit: fields("limit most why", **each_as(_five_digits, "most")),
-    Lever: fields(
-        "lever value rate gain catch_up_seconds why",
-        **each_as(_five_digits, "value rate gain catch_up_seconds"),
-    ),
+    Limit: rounded(_five_digits, whole(Limit)),
+    Lever: rounded(_five_digits, whole(Lever)),
     DecideStep: whole(DecideStep),
     After: fields(
         "outcome text before seconds blamed moved=shifts consumers",
@@ -160,9 +155,9 @@ SHAPES |= {
         threads=lambda of: of.threads if of.has_threads else None,
         pools=lambda of: of.pools if of.has_threads else None,
     ),
-    TcpConnection: fields(names_of(TcpConnection), **each_as(_end, "local remote")),
+    TcpConnection: fields(names_of(TcpConnection), **each_as(shown, "local remote")),
     ClientConsumer: fields(
-        f"{names_of(ClientConsumer)} refills_at", **each_as(_end, "local_address remote_address")
+        f"{names_of(ClientConsumer)} refills_at", **each_as(shown, "local_address remote_address")
     ),
     Sitting: lambda of: asdict(of) | {"where": of.where},  # those of its chain without it
     Pool: whole(Pool),

@@ -13,7 +13,7 @@ from rich.text import Text
 from pulsar_doctor.ledger.balance import Ledger, Starvation
 from pulsar_doctor.ledger.consumers import Consumer
 from pulsar_doctor.ledger.timeline import Timeline
-from pulsar_doctor.report.documents import fields
+from pulsar_doctor.report.documents import each_as, fields
 from pulsar_doctor.report.tables import percent
 from pulsar_doctor.report.trace.rows import iso, seconds
 from pulsar_doctor.wording.printable import many, printable
@@ -29,11 +29,7 @@ def _source(ledger: Ledger) -> str | None:
     return None if ledger.receiver_queue_size is None else "inferred"
 
 
-def _iso(us: int | None) -> str | None:
-    return None if us is None else iso(us)
-
-
-REFUSAL = fields("reason count first client_addr client_version", first=lambda of: iso(of.first_us))
+REFUSAL = fields("reason count first client_addr client_version", **each_as(iso, "first=first_us"))
 LEDGER = fields(  # a balance only where no commands are missing from it
     "receiver_queue_size receiver_queue_size_source refill_threshold flow_count flows messages"
     " redelivered taken acknowledged acknowledged_in_transactions=in_transactions ack_commands"
@@ -51,8 +47,7 @@ LEDGER = fields(  # a balance only where no commands are missing from it
 CONSUMER = fields(
     "incarnation consumer_name topic subscription subscription_type client_version client_addr"
     " opened closed",
-    opened=lambda of: iso(of.opened_us),
-    closed=lambda of: _iso(of.closed_us),
+    **each_as(iso, "opened=opened_us closed=closed_us"),
 )
 WITHOUT_PERMITS = fields(
     "starved_us longest_starved_us without_permits_share=share",
@@ -61,7 +56,7 @@ WITHOUT_PERMITS = fields(
 )
 BESIDE = fields(  # these times
     "starved_since ack_delay_max_us since_subscribe=is_whole certain",
-    starved_since=lambda of: _iso(of.starved_since_us),
+    **each_as(iso, "starved_since=starved_since_us"),
     ack_delay_max_us=lambda of: of.ack_delay_most_ns // 1000 if of.acknowledged else None,
     certain=lambda of: not (of.uncertain or of.likely),
 )
