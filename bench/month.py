@@ -38,7 +38,7 @@ from pulsar_doctor.trace.index import Expired, Index, Part, write_index
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.segments import PARQUET, SCHEMA, sha256_of
 from pulsar_doctor.wire.journal import FILE_HEADER
-from tests.trace.said import Said
+from tests.made.wire import Wire
 
 RING_SECONDS = 31 * 86400.0
 CHUNK = 500
@@ -53,7 +53,7 @@ def body(scratch: Path) -> list[Path]:
     path = scratch / "body.ptrace"
     path.mkdir()
     Meta(TRACE_ID).write(path)
-    said, begin = Said(), 0
+    said, begin = Wire(), 0
     for at in range(3):
         said.wait(1).open(at).attached(1, "worker", conn_id=at)
         said.flow(10, conn_id=at).pushed(range(100 * at, 100 * at + 10), conn_id=at)

@@ -42,7 +42,8 @@ from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT
 from pulsar_doctor.wire.commands import CODES, COMMANDS, rows_of
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import FILE_HEADER, Block, pack_block, read_blocks
-from tests.trace.journals import MASK, Wire, relay_alive
+from tests.made.traces import relay_alive
+from tests.made.wire import MASK, Wire
 
 CONNECTIONS = 8
 CONSUMERS = 3  # of a connection
@@ -153,7 +154,7 @@ class Load:
         self.wire.say(direction, *MASK.pack_all(frames), conn_id=conn_id)
 
     def subscribe(self, client: Client) -> None:
-        self.wire.subscribe(
+        self.wire.attached(
             client.consumer_id,
             f"worker-{client.conn_id}-{client.consumer_id}",
             topic=f"persistent://public/default/orders-partition-{client.number}",

@@ -28,8 +28,8 @@ from measured import LOOK_SECONDS, table
 from pulsar_doctor.trace.folder import state_bytes, state_name
 from pulsar_doctor.trace.reading import ledgers_behind, nearest_ledgers
 from pulsar_doctor.trace.sealing import open_trace
+from tests.made.wire import Wire
 from tests.parts.analyze.made_traces import sealed
-from tests.trace.said import Said
 
 HEAD = ["rows", "Java", "run", "seconds", "CPU s", "MiB"]
 FEWEST = 20_000  # from here on bench/traces.py makes them
@@ -52,7 +52,7 @@ def trace_of(folder: Path, rows: int) -> Path:
         return with_ledgers(traces_of(folder, rows, 1, shape="even")[1][0])
     path = folder / f"rows-{rows}.ptrace"
     if not path.exists():
-        said = Said().open().attached().flow(rows)
+        said = Wire().open().attached().flow(rows)
         for at in range((rows - OPENING + 1) // 2):
             said.pushed([at])
             if OPENING + 2 * (at + 1) <= rows:

@@ -56,7 +56,7 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT
 from pulsar_doctor.wire.framing import Frames
 from pulsar_doctor.wire.journal import pack_event
-from tests.trace.journals import MASK, START_US, Wire
+from tests.made.wire import MASK, START_US, Wire
 
 TILE_ROWS = 500_000
 LEAST_ROWS = 20_000  # of a tile: fewer hold no stalls

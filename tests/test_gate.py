@@ -19,9 +19,9 @@ from pulsar_doctor.parts.tap.events import Listening
 from pulsar_doctor.parts.tap.report.screens import JsonLines, Lines
 from pulsar_doctor.wording.consoles import GatedConsole
 from pulsar_doctor.wording.gate import complain, gated, stdout, tell, tell_json, warn
-from tests.trace.journals import write_trace
+from tests.made.traces import write_trace
+from tests.made.wire import Wire
 from tests.trace.readers import ALL
-from tests.trace.said import Said
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pulsar_doctor"
@@ -124,8 +124,8 @@ def test_a_tap_in_a_pipe_is_gated_too(tmp_path: Path) -> None:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    said = Said().open().subscribe(1, EVIL, subscription=EVIL, topic=f"persistent://a/b/{EVIL}")
-    said.flow(5).messages(range(5)).wait(400)
+    said = Wire().open().attached(1, EVIL, subscription=EVIL, topic=f"persistent://a/b/{EVIL}")
+    said.flow(5).pushed(range(5)).wait(400)
     return write_trace(tmp_path / "t.ptrace", said.blocks)
 
 

@@ -9,21 +9,20 @@ import pytest
 from pulsar_doctor.checkup.expected import AckedWanted, Expectation, Expected
 from pulsar_doctor.checkup.expecting import expectations, seen_in
 from pulsar_doctor.trace.folder import Meta, journal_name
-from tests.trace.journals import START_US, TOPIC
-from tests.trace.said import EXCLUSIVE, SHARED, Said
+from tests.made.wire import EXCLUSIVE, SHARED, START_US, TOPIC, Wire
 
 KEEPS = {"version": "4.0.8", "configuration": {"acknowledgmentAtBatchIndexLevelEnabled": "true"}}
 
 
-def seen(folder: Path, said: Said, expected: Expected, *, keeps: bool = False) -> Expectation:
+def seen(folder: Path, said: Wire, expected: Expected, *, keeps: bool = False) -> Expectation:
     Meta("x", broker=KEEPS if keeps else None).write(folder)
     (folder / journal_name(1)).write_bytes(said.journal)
     (found,) = expectations(expected, seen_in(folder, START_US))
     return found
 
 
-def ten(*, sub_type: int = SHARED, batch: int = 1) -> Said:
-    return Said().open().attached(sub_type=sub_type).flow(100).pushed(range(10), batch=batch)
+def ten(*, sub_type: int = SHARED, batch: int = 1) -> Wire:
+    return Wire().open().attached(sub_type=sub_type).flow(100).pushed(range(10), batch=batch)
 
 
 ALL = range(10)
@@ -43,15 +42,15 @@ PARTS = ten(batch=2).acked([*ALL], open_bits=0b01).acked([*ALL], open_bits=0b10)
         (ten().lost().acked([*ALL]), None, "0 to 10 of 10"),
         (ten().acked([*range(9)]).lost(), None, "0 to 10 of 10"),
         # What is missing may be a message that nobody acknowledged.
-        (Said().lost().open().attached().flow(9).pushed([0]).acked([0]), None, "1 of 1"),
+        (Wire().lost().open().attached().flow(9).pushed([0]).acked([0]), None, "1 of 1"),
         (ten().closed(command="UNSUBSCRIBE"), False, "0 of 10"),
         (ten().acked([*ALL]).closed(command="UNSUBSCRIBE"), True, "10 of 10"),
         (ten().seek(20), False, "0 of 10"),  # they were passed over, and not acknowledged
         # Another consumer got what the first one left, and acknowledged it.
         (ten().closed().attached(2, "next").flow(9, 2).pushed(ALL, 2, again=1).acked([*ALL], 2),
          True, "10 of 10"),
-        (Said().open().attached().flow(100), False, "no message was delivered"),
-        (Said(), False, "no message was delivered"),
+        (Wire().open().attached().flow(100), False, "no message was delivered"),
+        (Wire(), False, "no message was delivered"),
     ],
 )  # fmt: skip
 def test_all_is_met_only_where_the_trace_proves_it(tmp_path, said, met, told):
@@ -70,7 +69,7 @@ def test_all_that_is_seen_is_not_all_where_the_tap_knows_of_a_loss(tmp_path):
 
 def test_messages_without_ids_of_their_own_cannot_be_decided(tmp_path):
     topic = f"non-{TOPIC}"
-    said = Said().open().attached(topic=topic).flow(9).pushed([0]).pushed([0]).acked([0])
+    said = Wire().open().attached(topic=topic).flow(9).pushed([0]).pushed([0]).acked([0])
     for acked in ("all", 2):
         found = seen(tmp_path, said, Expected(acked=acked))
         assert (found.met, found.seen.partition(" have")[0]) == (
@@ -108,9 +107,9 @@ def test_an_expectation_that_is_not_met_names_the_consumer_its_numbers_and_what_
     [
         (ten().given_back([*ALL]), "it gives messages back (1 REDELIVER command)"),
         (ten().flow(8), "it took 8 or more of its messages, and does not acknowledge them"),
-        (Said().open().attached().flow(10).pushed(ALL), "it requests no more messages"),
+        (Wire().open().attached().flow(10).pushed(ALL), "it requests no more messages"),
         (ten(), "it hangs in one, or acknowledges none (its first FLOW was for more than came"),
-        (Said().open().attached(topic=f"{TOPIC}-partition-1").flow(100).pushed(ALL),
+        (Wire().open().attached(topic=f"{TOPIC}-partition-1").flow(100).pushed(ALL),
          "it hangs in one, or acknowledges none (its first FLOW was for more than came"),
     ],
 )  # fmt: skip
@@ -127,10 +126,10 @@ def test_who_hangs_who_never_acknowledges_and_who_gives_back_differ(tmp_path, in
         (ten().attached(2, "other"), 2, True, "2 consumers came"),
         (ten().closed().attached(2, "other"), 2, False, "1 of 2 consumers came"),
         (ten().attached(2, "slow", topic=f"{TOPIC}-partition-1"), 2, False, "1 of 2"),
-        (Said(), 1, False, "no client connected to the tap"),
-        (Said().open(), 1, False, "1 connection came, and no client subscribed"),
-        (Said().open().asked().refused(), 1, False, "1 connection came, and no client subscribed"),
-        (Said().open().lost(), 1, None, "1 connection came"),
+        (Wire(), 1, False, "no client connected to the tap"),
+        (Wire().open(), 1, False, "1 connection came, and no client subscribed"),
+        (Wire().open().asked().refused(), 1, False, "1 connection came, and no client subscribed"),
+        (Wire().open().lost(), 1, None, "1 connection came"),
     ],
 )  # fmt: skip
 def test_consumers_are_counted_that_were_attached_at_one_time(tmp_path, said, wanted, met, told):
@@ -139,7 +138,7 @@ def test_consumers_are_counted_that_were_attached_at_one_time(tmp_path, said, wa
     assert found.seen.startswith(told)
 
 
-LATE = Said(step_us=3_000_000).open().attached().flow(100).pushed([0, 1]).acked([0]).acked([1])
+LATE = Wire(step_us=3_000_000).open().attached().flow(100).pushed([0, 1]).acked([0]).acked([1])
 
 
 @pytest.mark.parametrize(
@@ -158,5 +157,5 @@ def test_a_consumer_that_came_too_late_is_not_counted(tmp_path):
 
 
 def test_a_producer_needs_no_consumer(tmp_path):
-    found = seen(tmp_path, Said().open().produced(), Expected(consumers=0))
+    found = seen(tmp_path, Wire().open().produced(), Expected(consumers=0))
     assert found.sentence == "--expect-consumers 0 is met: 0 consumers came"

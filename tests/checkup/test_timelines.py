@@ -30,7 +30,8 @@ from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.diagnosis.limits import limits_of
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import GAP, Row
-from tests.trace.journals import TOPIC, Wire, slow_consumer, write_trace
+from tests.made.traces import write_trace
+from tests.made.wire import TOPIC, Wire, slow_consumer
 
 GAPS = st.lists(st.integers(1, 10**7), min_size=2, max_size=400)
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
@@ -141,8 +142,8 @@ def test_a_lost_connection_ends_the_time_without_permits_of_each_of_its_consumer
 ) -> None:
     said = Wire().open()
     for number in (1, 2):
-        said.subscribe(number, f"c-{number}").flow(5, number)
-        said.messages(range(number * 10, number * 10 + 5), number)
+        said.attached(number, f"c-{number}").flow(5, number)
+        said.pushed(range(number * 10, number * 10 + 5), number)
     trace = write_trace(tmp_path / "t.ptrace", said.wait(3).close().wait(60).blocks)
     both = recorded(trace).consumers
     assert {each.name for each in both} == {"c-1", "c-2"}
@@ -202,9 +203,9 @@ def test_of_many_consumers_the_worst_are_drawn_whole_and_none_without_permits_is
     many = SHOWN_MOST + 9
     said = Wire().open()
     for number in range(1, many + 1):
-        said.subscribe(number, f"c-{number}").flow(5, number)
+        said.attached(number, f"c-{number}").flow(5, number)
     for number in range(7, many + 1, 7):  # five messages use up its permits
-        said.messages(range(number * 10, number * 10 + 5), number)
+        said.pushed(range(number * 10, number * 10 + 5), number)
     found = recorded(write_trace(tmp_path / "t.ptrace", said.wait(9).blocks))
     starved = {f"c-{number}" for number in range(7, many + 1, 7)}
     assert {each.name for each in found.consumers[: len(starved)]} == starved

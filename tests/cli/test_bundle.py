@@ -26,11 +26,11 @@ from pulsar_doctor.errors import InputError
 from tests.broker.http_broker import HttpBroker, Reply
 from tests.broker.replayed import Step, cluster, stuck
 from tests.cli.checked import QUICK, SECRET, TOKEN, Check, check
+from tests.made.traces import write_trace
+from tests.made.wire import Wire
 from tests.parts.capture.packing import may_capture
 from tests.support.command_line import answered, environment, pulsar_doctor
 from tests.support.wanting import wanting
-from tests.trace.journals import write_trace
-from tests.trace.said import Said
 
 __all__ = ["check"]  # a fixture
 
@@ -132,7 +132,7 @@ def with_a_trace(folder: Path) -> tuple[Path, Path]:
         each for each in map(json.loads, gzip.decompress(samples).splitlines()) if "stats" in each
     )
     where = {"topic": of["topic"], "subscription": next(iter(of["stats"]["subscriptions"]))}
-    said = Said().open().attached(1, "slow", **where).flow(10).messages(range(10)).wait(120)
+    said = Wire().open().attached(1, "slow", **where).flow(10).pushed(range(10)).wait(120)
     trace = write_trace(folder / "t.ptrace", said.blocks)
     names = [each for each in trace.iterdir() if not each.name.endswith(".lock")]
     files = {f"{TRACE}/{each.name}": each.read_bytes() for each in names}

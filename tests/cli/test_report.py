@@ -16,8 +16,8 @@ from pulsar_doctor.broker.samples.bundled import SAMPLES, packed
 from pulsar_doctor.diagnosis.known.issue import load
 from pulsar_doctor.report.incident.charts import for_html
 from tests.broker.replayed import cluster, stuck
-from tests.trace.journals import Wire, slow_consumer, write_trace
-from tests.trace.said import Said
+from tests.made.traces import write_trace
+from tests.made.wire import Wire, slow_consumer
 
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
 LARGEST = 2_000_000
@@ -268,8 +268,8 @@ def test_a_line_with_gaps_is_drawn_above_one_without(made: Any) -> None:
 
 
 def test_consumers_that_are_compared_have_one_scale(made: Any, tmp_path: Path) -> None:
-    said = Wire().open().subscribe(1, "c-1").flow(500, 1).subscribe(2, "c-2").flow(5, 2)
-    said.messages(range(10, 15), 1).messages(range(20, 23), 2).wait(400)
+    said = Wire().open().attached(1, "c-1").flow(500, 1).attached(2, "c-2").flow(5, 2)
+    said.pushed(range(10, 15), 1).pushed(range(20, 23), 2).wait(400)
     page = Page(made(write_trace(tmp_path / "two.ptrace", said.blocks)))
     (charts,) = (json.loads(script) for script in page.scripts if script.startswith("{"))
     ends = [
@@ -284,8 +284,8 @@ def test_holes_are_drawn_as_by_holes(
     run: Any, made: Any, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "76")
-    said = Said().open().attached(1, "worker").flow(30).messages(range(30)).ack([3, 4, 8])
-    holed = write_trace(trace.parent / "holed.ptrace", said.ack(range(12, 20)).wait(60).blocks)
+    said = Wire().open().attached(1, "worker").flow(30).pushed(range(30)).acked([3, 4, 8])
+    holed = write_trace(trace.parent / "holed.ptrace", said.acked(range(12, 20)).wait(60).blocks)
     for option, source in (
         ("--trace", holed),
         ("--stats", STATES / "ack-hole.jsonl.gz"),
@@ -328,8 +328,8 @@ def test_headings_and_tables_are_marked_as_such(made: Any, trace: Path) -> None:
 
 
 def test_hostile_names_stay_text(made: Any, tmp_path: Path) -> None:
-    said = Said().open().attached(1, HOSTILE, topic=f"persistent://public/default/{HOSTILE}")
-    said.flow(5).messages(range(5)).wait(400)
+    said = Wire().open().attached(1, HOSTILE, topic=f"persistent://public/default/{HOSTILE}")
+    said.flow(5).pushed(range(5)).wait(400)
     text = made(write_trace(tmp_path / "t.ptrace", said.blocks))
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag == "img"]

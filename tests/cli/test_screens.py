@@ -14,8 +14,9 @@ from rich.cells import cell_len
 
 from pulsar_doctor.report.paper import PIPE_TEXT_WIDTH
 from tests.cli.test_help import LEAVES
+from tests.made.traces import write_trace
+from tests.made.wire import slow_consumer
 from tests.support.command_line import on_terminal
-from tests.trace.journals import slow_consumer, write_trace
 
 ROOT = Path(__file__).parents[2]
 STATES = "tests/states/4.0.8"

@@ -19,9 +19,10 @@ from pulsar_doctor.diagnosis.fitted import sure
 from pulsar_doctor.diagnosis.known.issue import of_cause
 from pulsar_doctor.wire.columns import TO_BROKER
 from pulsar_doctor.wording.printable import listed
+from tests.made.traces import write_trace
+from tests.made.wire import TOPIC, Wire, record
 from tests.support.command_line import environment, pulsar_doctor
 from tests.support.documented import MOMENT, NOT_TOLD, Like
-from tests.trace.journals import TOPIC, Wire, record, write_trace
 
 CONSUMER_BUSY = 5
 ROOT = Path(__file__).parents[2]
@@ -31,24 +32,24 @@ SLOW = {"slow": {"receiver_queue_size": 1000, "process_seconds": 600}}
 
 def hoarded() -> Wire:
     """A slow consumer took all of a thousand messages, a fast one has nothing to do."""
-    said = Wire().open().subscribe(name="slow").flow(1000).messages(range(1000))
-    return said.open(1).subscribe(name="fast", conn_id=1).flow(1000, conn_id=1)
+    said = Wire().open().attached(name="slow").flow(1000).pushed(range(1000))
+    return said.open(1).attached(name="fast", conn_id=1).flow(1000, conn_id=1)
 
 
 def idle(said: Wire | None = None, **subscribe: Any) -> Wire:
     said = said or Wire().open()
-    return said.subscribe(**subscribe).flow(10, subscribe.get("consumer_id", 1))
+    return said.attached(**subscribe).flow(10, subscribe.get("consumer_id", 1))
 
 
 def holds_ten(said: Wire, seconds: float) -> Wire:
-    return said.flow(10).messages(range(10)).wait(seconds)
+    return said.flow(10).pushed(range(10)).wait(seconds)
 
 
 def slow() -> Wire:
     """A message a second from a queue of 100: it asks again after most of a minute."""
-    said = Wire().open().subscribe().flow(100).messages(range(100))
+    said = Wire().open().attached().flow(100).pushed(range(100))
     for number in range(20):
-        said.wait(1).ack([number])
+        said.wait(1).acked([number])
     return said
 
 
@@ -257,7 +258,7 @@ def test_the_table_needs_no_utf8_and_no_colour(stalled: str) -> None:
 def test_no_control_character_of_a_name_reaches_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = holds_ten(Wire().open().subscribe(name="\x1b[2Jw[red]"), 600)
+    said = holds_ten(Wire().open().attached(name="\x1b[2Jw[red]"), 600)
     _, out, _ = checked(capsys, "--trace", str(write_trace(tmp_path / "t", said.blocks)))
     assert "\x1b" not in out
     assert "\N{REPLACEMENT CHARACTER}[2Jw[red] (9" in out
@@ -266,7 +267,7 @@ def test_no_control_character_of_a_name_reaches_the_terminal(
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     healthy = str(write_trace(tmp_path / "healthy", idle().wait(60).blocks))
     warning = str(write_trace(tmp_path / "warning", slow().blocks))
-    hangs = holds_ten(Wire().open().subscribe(), 60)
+    hangs = holds_ten(Wire().open().attached(), 60)
     unknown = str(write_trace(tmp_path / "unknown", hangs.blocks))
     for trace, by_default, on_warning, never in [
         (healthy, 0, 0, 0),
@@ -281,8 +282,8 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_with_a_stall_and_an_unknown_verdict_the_exit_code_is_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = Wire().open().subscribe().flow(10).messages(range(10))
-    said.subscribe(2, "one", subscription="audit").flow(1, 2).messages([0], 2).wait(600)
+    said = Wire().open().attached().flow(10).pushed(range(10))
+    said.attached(2, "one", subscription="audit").flow(1, 2).pushed([0], 2).wait(600)
     trace = str(write_trace(tmp_path / "t", said.blocks))
     code, out, _ = checked(capsys, "--trace", trace)
     assert code == 1
@@ -295,7 +296,7 @@ def test_with_a_stall_and_an_unknown_verdict_the_exit_code_is_1(
 def test_set_and_skip_change_the_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().subscribe(), 60).blocks))
+    trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().attached(), 60).blocks))
     assert checked(capsys, "--trace", trace)[0] == 3
     patience = "permits-exhausted.refill_wait=5s"
     assert checked(capsys, "--trace", trace, "--set", patience)[0] == 1
@@ -307,7 +308,7 @@ def test_what_is_skipped_earns_no_green_and_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().subscribe(), 90).blocks))
+    trace = str(write_trace(tmp_path / "t", holds_ten(Wire().open().attached(), 90).blocks))
     skipping = ("--trace", trace, "--skip", "permits-exhausted", "--skip", "slow-but-progressing")
     code, out, _ = checked(capsys, *skipping)
     assert code == 3
@@ -325,8 +326,8 @@ def test_topics_and_subscriptions_can_be_chosen(
 ) -> None:
     said = Wire().open()
     for number, topic in enumerate([TOPIC, f"{TOPIC}-partition-0", f"{TOPIC}-partition-1"], 1):
-        said.subscribe(number, f"c{number}", topic=topic).flow(10, number)
-    said.subscribe(9, "other", topic="persistent://public/default/reorders", subscription="audit")
+        said.attached(number, f"c{number}", topic=topic).flow(10, number)
+    said.attached(9, "other", topic="persistent://public/default/reorders", subscription="audit")
     trace = str(write_trace(tmp_path / "t", said.wait(5).blocks))
 
     def judged(*arguments: str) -> list[tuple[str, int | None]]:

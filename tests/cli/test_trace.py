@@ -20,16 +20,16 @@ from pulsar_doctor.trace.ring import Ring, RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import TO_BROKER, Row
 from pulsar_doctor.wire.journal import pack_json
-from tests.trace.journals import Wire, relay_alive, slow_consumer, write_trace
-from tests.trace.said import EXCLUSIVE, Said
+from tests.made.traces import relay_alive, write_trace
+from tests.made.wire import EXCLUSIVE, Wire, slow_consumer
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """One consumer that is slow, and another that gets everything in a moment."""
     said = slow_consumer()
-    said.subscribe(2, "quick", topic="persistent://public/default/bills").flow(1000, 2)
-    said.messages(range(100, 103), 2).ack([100, 101, 102], 2)
+    said.attached(2, "quick", topic="persistent://public/default/bills").flow(1000, 2)
+    said.pushed(range(100, 103), 2).acked([100, 101, 102], 2)
     return write_trace(tmp_path / "t.ptrace", said.wait(1).close().blocks, parts=2)
 
 
@@ -157,7 +157,7 @@ def test_summary_tells_each_consumer(run: Any, trace: Path) -> None:
 
 
 def test_summary_tells_how_a_client_has_put_acks_together(run: Any, tmp_path: Path) -> None:
-    said = Said().open().attached(1, "ordered", sub_type=EXCLUSIVE).flow(100).pushed(range(30))
+    said = Wire().open().attached(1, "ordered", sub_type=EXCLUSIVE).flow(100).pushed(range(30))
     for entry in (9, 19, 14, 19):
         said.acked([entry], cumulative=True)
     said.attached(2, "each", subscription="audit").flow(100, 2).pushed(range(30), 2)
@@ -186,7 +186,7 @@ def test_summary_tells_how_a_client_has_put_acks_together(run: Any, tmp_path: Pa
 def test_what_a_transaction_acknowledges_is_told_apart_until_it_comes_again(
     run: Any, tmp_path: Path
 ) -> None:
-    said = Said().open().attached(1, "w").flow(100).pushed(range(30))
+    said = Wire().open().attached(1, "w").flow(100).pushed(range(30))
     said.acked(range(10)).acked(range(10, 20), transaction=1).acked(range(20, 30), transaction=2)
     said.pushed(range(20, 30), again=1)  # the second one was aborted
     trace = write_trace(tmp_path / "transactions.ptrace", said.blocks)
@@ -213,7 +213,7 @@ def test_a_verdict_has_its_place(trace: Path) -> None:
 
 
 def test_a_queue_of_one_may_be_none(tmp_path: Path) -> None:
-    said = Wire().open().subscribe().flow(1)
+    said = Wire().open().attached().flow(1)
     timeline = open_trace(write_trace(tmp_path, said.blocks)).timeline()
     assert "  queue 0 or 1, 1 FLOW of 1" in list(summary_lines(timeline, {}))
 
@@ -266,7 +266,7 @@ def test_verify_says_whole_or_damaged_by_its_exit_code(run: Any, trace: Path) ->
 def test_verify_says_that_the_trace_of_a_killed_tap_did_not_end_cleanly(
     run: Any, tmp_path: Path
 ) -> None:
-    path = write_trace(tmp_path / "t", Said().open().subscribe().flow(5).blocks)
+    path = write_trace(tmp_path / "t", Wire().open().attached().flow(5).blocks)
     code, out, _ = run("trace", "verify", path)
     verdict = f"{path}: sound as far as it goes, but it did not end cleanly"
     assert (code, out.splitlines()[0]) == (0, verdict)
@@ -287,7 +287,7 @@ MISSES: dict[str, tuple[int, str, str]] = {
 
 @pytest.mark.parametrize("misses", MISSES)
 def test_verify_calls_nothing_whole_that_is_not(run: Any, tmp_path: Path, misses: str) -> None:
-    said = Said().open().subscribe().flow(5)
+    said = Wire().open().attached().flow(5)
     if misses == "gaps":
         said.lost(3)
     if misses in ("gaps", "all"):

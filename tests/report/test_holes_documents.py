@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests.broker.http_broker import Asked, Reply, serving
+from tests.made.traces import write_trace
+from tests.made.wire import Wire
 from tests.support.command_line import answered
 from tests.support.documented import bounded
-from tests.trace.journals import Wire, write_trace
 
 TOPIC = "persistent://public/default/orders"
 # Behind mark-delete lie 4 entries of ledger 6, 50 of ledger 7, 30 of ledger 8. Acknowledged are the
@@ -299,8 +300,8 @@ def test_a_range_over_a_ledger_that_is_not_told_makes_nothing_certain(files: Any
 
 def test_of_a_trace(tmp_path: Path) -> None:
     """Ten are sent, 1, 2, 5 and 6 acknowledged; 3 comes a second time. Holes: 0, and 3 with 4."""
-    said = Wire().open().subscribe().flow(20).messages(range(10)).ack([1, 2, 5, 6])
-    trace = write_trace(tmp_path / "t.ptrace", said.messages([3]).wait(1).close().blocks)
+    said = Wire().open().attached().flow(20).pushed(range(10)).acked([1, 2, 5, 6])
+    trace = write_trace(tmp_path / "t.ptrace", said.pushed([3]).wait(1).close().blocks)
     unacked = {
         "origin": "unacked", "entries_least": 3, "entries_most": 3,
         "because": "3 were sent and not acknowledged in this trace",

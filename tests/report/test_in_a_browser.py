@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pulsar_doctor.cli import run
+from tests.made.traces import write_trace
+from tests.made.wire import Wire
 from tests.report.browser import CANVASES, Browser, browsing, program
 from tests.support.wanting import wanting
-from tests.trace.journals import Wire, write_trace
 
 BROWSER = program()
 STATES = Path(__file__).parents[1] / "states" / "4.0.8"
@@ -47,8 +48,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Of a trace with two consumers, one of which is stuck, and of statistics with holes."""
     folder = tmp_path_factory.mktemp("pages")
-    said = Wire().open().subscribe(1, "c-1").flow(5, 1).subscribe(2, "c-2").flow(5, 2)
-    said.messages(range(10, 15), 1).messages(range(20, 23), 2).wait(400)
+    said = Wire().open().attached(1, "c-1").flow(5, 1).attached(2, "c-2").flow(5, 2)
+    said.pushed(range(10, 15), 1).pushed(range(20, 23), 2).wait(400)
     sources = {
         "trace": write_trace(folder / "t.ptrace", said.blocks),
         "statistics": STATES / "ack-hole.jsonl.gz",

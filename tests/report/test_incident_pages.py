@@ -21,8 +21,8 @@ from pulsar_doctor.report.incident.page import page
 from tests.broker.replayed import cluster, stuck
 from tests.checkup.test_case import judge
 from tests.made.states import FOLDER
-from tests.trace.journals import Wire, slow_consumer, write_trace
-from tests.trace.said import Said
+from tests.made.traces import write_trace
+from tests.made.wire import Wire, slow_consumer
 
 STATES = {
     "stalled": "prefetch-hogging", "warning": "slow-but-progressing",
@@ -33,11 +33,11 @@ LARGEST = 2_000_000
 
 def wire(status: str) -> Wire:
     if status == "unknown":
-        return Said().open().attached(1, "w").flow(10).messages(range(10)).lost().wait(30)
+        return Wire().open().attached(1, "w").flow(10).pushed(range(10)).lost().wait(30)
     if status == "warning":  # a message each ten seconds, of a full queue of a hundred
-        said = Wire().open().subscribe().flow(100).messages(range(100))
+        said = Wire().open().attached().flow(100).pushed(range(100))
         for entry in range(8):
-            said.wait(10).ack([entry])
+            said.wait(10).acked([entry])
         return said
     return slow_consumer().wait({"stalled": 400, "healthy": 0}[status])
 

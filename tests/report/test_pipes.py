@@ -13,9 +13,10 @@ import pytest
 from pulsar_doctor.diagnosis.causes import load
 from pulsar_doctor.report.paper import Unpadded, console_on
 from pulsar_doctor.report.stall_check.formats import write
+from tests.made.traces import write_trace
+from tests.made.wire import TOPIC, Wire, slow_consumer
 from tests.report.checkups import checkup, finding, verdict
 from tests.support.command_line import environment
-from tests.trace.journals import TOPIC, Wire, slow_consumer, write_trace
 
 LONGER_THAN_ANY_SCREEN = "persistent://public/default/" + "a-topic-with-a-long-name-" * 8
 
@@ -40,8 +41,8 @@ def trace(tmp_path: Path) -> str:
     """Consumers that hold messages, some of them acknowledged out of order, on a long name."""
     said = Wire().open()
     for number, topic in enumerate((TOPIC, LONGER_THAN_ANY_SCREEN), 1):
-        said.subscribe(number, f"worker-{number}", topic=topic).flow(10, number)
-        said.messages(range(10), number).ack([3, 5], number)
+        said.attached(number, f"worker-{number}", topic=topic).flow(10, number)
+        said.pushed(range(10), number).acked([3, 5], number)
     return str(write_trace(tmp_path / "incident.ptrace", said.wait(600).blocks))
 
 
@@ -79,7 +80,7 @@ def test_holes(trace: str) -> None:
 
 
 def test_a_heading_of_holes_does_not_run_into_its_text(tmp_path: Path) -> None:
-    said = Wire().open().subscribe().flow(10).messages(range(3)).ack([0, 1, 2]).wait(5)
+    said = Wire().open().attached().flow(10).pushed(range(3)).acked([0, 1, 2]).wait(5)
     line, ask = piped("holes", "--trace", str(write_trace(tmp_path / "t", said.blocks)))
     assert f"on {TOPIC}, Shared: no holes" in line
     assert ask == f"  is it stalled?  pulsar-doctor stall-check {TOPIC} -s billing"
@@ -119,7 +120,7 @@ def test_a_terminal_keeps_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trace_is_neither_padded_nor_folded(tmp_path: Path) -> None:
     topic = "persistent://public/default/" + "a-long-name-" * 20 + "in-the-end"
     said = slow_consumer()
-    said.subscribe(2, "quick", topic=topic).flow(1000, 2)
+    said.attached(2, "quick", topic=topic).flow(1000, 2)
     trace = write_trace(tmp_path / "t.ptrace", said.wait(1).close().blocks)
     for command in ("summary", "show", "verify"):
         lines = piped("trace", command, str(trace))

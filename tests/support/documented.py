@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.trace.journals import write_trace
-from tests.trace.said import EXCLUSIVE, Said
+from tests.made.traces import write_trace
+from tests.made.wire import EXCLUSIVE, Wire
 
 TOLD = {"quick": {"receiver_queue_size": 5, "process_seconds": 0.25, "takes_told": True}}
 
 
-def said() -> Said:
+def said() -> Wire:
     """A slow consumer that stands still twice, its neighbour, and one that comes and goes.
 
     slow: a queue of 12 takes 4 entries of 3; 2 of them are acknowledged after two seconds, one goes
@@ -20,7 +20,7 @@ def said() -> Said:
     of another one message. third: a queue of 8, one entry of 3, nothing else.
     quick: takes one of three, a cumulative ack of the second, then it is closed.
     """
-    wire = Said().open().attached(1, "slow").flow(12).pushed(range(4), batch=3)
+    wire = Wire().open().attached(1, "slow").flow(12).pushed(range(4), batch=3)
     wire.wait(2).acked([0, 2]).given_back([1]).flow(7).pushed([1], batch=3, again=1)
     wire.pushed([4, 5], batch=3).attached(3, "third").flow(8, 3).pushed([6], 3, batch=3).open(1)
     wire.attached(2, "quick", subscription="audit", sub_type=EXCLUSIVE, conn_id=1)

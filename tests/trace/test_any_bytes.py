@@ -32,7 +32,8 @@ from pulsar_doctor.wire.framing import Cutter, varint
 from pulsar_doctor.wire.journal import DIRECTIONS, pack_block, pack_event, pack_json
 from pulsar_doctor.wire.text import MARK, text_of
 from tests.made.frames import command_of, field, frame
-from tests.trace.journals import MASK, START_US, values, write_trace
+from tests.made.traces import values, write_trace
+from tests.made.wire import MASK, START_US
 from tests.trace.readers import FEW
 
 Run = Callable[..., tuple[int, str, str]]

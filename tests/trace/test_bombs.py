@@ -15,9 +15,9 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import SET_ASIDE, TO_BROKER, TO_CLIENT, UNPARSED
 from pulsar_doctor.wire.commands import ACK_SET_WORDS_MOST, IDS_MOST
 from pulsar_doctor.wire.text import TEXT_BYTES_MOST, text_of
-from tests.trace.journals import TOPIC, record, write_trace
+from tests.made.traces import write_trace
+from tests.made.wire import TOPIC, Wire, record
 from tests.trace.readers import FEW
-from tests.trace.said import Said
 from tests.trace.test_any_bytes import Run
 
 pytestmark = pytest.mark.timeout(300)
@@ -36,8 +36,8 @@ def peak_mib() -> float:
 
 
 def test_a_name_of_5_mib_is_short_in_a_trace_and_on_a_screen(tmp_path: Path, run: Run) -> None:
-    said = Said().open().subscribe(1, LONG, subscription=LONG, topic=f"{TOPIC}{LONG}")
-    said.flow(2000).messages(range(1500)).wait(400)
+    said = Wire().open().attached(1, LONG, subscription=LONG, topic=f"{TOPIC}{LONG}")
+    said.flow(2000).pushed(range(1500)).wait(400)
     path = open_trace(write_trace(tmp_path / "t.ptrace", said.blocks)).path
     assert sum(file.stat().st_size for file in path.iterdir()) < MIB
     rows = list(open_trace(path).rows(["consumer_name", "subscription", "topic"]))
@@ -61,12 +61,12 @@ def test_a_long_text_keeps_its_beginning_and_stays_another(text: str) -> None:
 
 
 def test_ack_sets_of_5_mib_are_bounded_and_the_segment_is_read(tmp_path: Path, run: Run) -> None:
-    said = Said().open().subscribe().flow(1000)
+    said = Wire().open().attached().flow(1000)
     words = [-1] * (5 * MIB // 10)  # as the wire has -1: ten bytes
     for entry in range(30):
         known = wire.MessageId(ledger_id=7, entry_id=entry, ack_set=words)
         said.say(TO_BROKER, record("ACK", consumer_id=1, ack_type=0, message_id=[known]))
-    said.messages([1, 2]).close()
+    said.pushed([1, 2]).close()
     path = open_trace(write_trace(tmp_path / "t.ptrace", said.blocks)).path
     acks = [row for row in open_trace(path).rows() if row.command == "ACK"]
     assert [len(row.ack_set or b"") for row in acks] == [8 * ACK_SET_WORDS_MOST] * 30
@@ -78,11 +78,11 @@ def test_ack_sets_of_5_mib_are_bounded_and_the_segment_is_read(tmp_path: Path, r
 
 @pytest.mark.slow
 def test_more_ids_than_anybody_acknowledges_at_once_are_set_aside(tmp_path: Path, run: Run) -> None:
-    said = Said().open().subscribe().flow(1000).messages(range(10))
+    said = Wire().open().attached().flow(1000).pushed(range(10))
     for count in (1000, IDS_MOST, IDS_MOST + 1, 1_000_000):
         ids = [wire.MessageId(ledger_id=7, entry_id=at) for at in range(count)]
         said.say(TO_BROKER, record("ACK", consumer_id=1, ack_type=0, message_id=ids))
-    said.messages(range(10, 20)).close()
+    said.pushed(range(10, 20)).close()
     path = open_trace(write_trace(tmp_path / "t.ptrace", said.blocks)).path
     rows = list(open_trace(path).rows())
     acks = [len(row.message_ids or ()) for row in rows if row.command == "ACK"]
@@ -97,7 +97,7 @@ def test_more_ids_than_anybody_acknowledges_at_once_are_set_aside(tmp_path: Path
 
 @pytest.mark.slow
 def test_groups_of_a_segment_are_bounded_by_their_bytes(tmp_path: Path) -> None:
-    said = Said().open().subscribe().flow(100_000)
+    said = Wire().open().attached().flow(100_000)
     for entry in range(1500):
         words = [entry * 2**32 + at for at in range(ACK_SET_WORDS_MOST)]
         known = wire.MessageId(ledger_id=7, entry_id=entry, ack_set=words)

@@ -32,7 +32,8 @@ from pulsar_doctor.wire.journal import (
     pack_event,
     pack_json,
 )
-from tests.trace.journals import Wire, record, relay_alive, slow_consumer, values, write_trace
+from tests.made.traces import relay_alive, values, write_trace
+from tests.made.wire import Wire, record, slow_consumer
 
 Run = Callable[..., tuple[int, str, str]]
 JOURNAL = journal_name(1)
@@ -57,9 +58,9 @@ DOCUMENTS: dict[tuple[str, ...], int] = {
 
 def healthy(entries: int = 200) -> Wire:
     """All is acknowledged, and in the end the consumer waits for more."""
-    said = Wire().open().subscribe().flow(1000)
+    said = Wire().open().attached().flow(1000)
     for entry in range(entries):
-        said.messages([entry]).ack([entry])
+        said.pushed([entry]).acked([entry])
     return said.wait(2.0)
 
 
@@ -193,7 +194,7 @@ def test_a_stall_is_found_behind_the_damage(tmp_path: Path, run: Run) -> None:
     said = Wire().open()
     for _ in range(20):
         said.say(TO_BROKER, record("PING"))
-    said.subscribe().flow(10).messages(range(10)).ack(range(4)).wait(600)
+    said.attached().flow(10).pushed(range(10)).acked(range(4)).wait(600)
     path = damaged(tmp_path / "t", lambda content: content.__setitem__(400, 9), said)
     before = damaged(tmp_path / "u", lambda content: None, said)
     assert run("stall-check", "--trace", before)[0] == 1

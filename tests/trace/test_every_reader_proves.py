@@ -9,7 +9,8 @@ import pytest
 
 from pulsar_doctor import cli
 from pulsar_doctor.trace.sealing import open_trace
-from tests.trace.journals import slow_consumer, write_trace
+from tests.made.traces import write_trace
+from tests.made.wire import slow_consumer
 from tests.trace.readers import FEW
 
 SEGMENT = "seg-000001.parquet"

@@ -19,7 +19,8 @@ from pulsar_doctor.trace.folder import INDEX, META, RELAY_LOCK, RING, SEAL_LOCK,
 from pulsar_doctor.trace.index import read_index
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.wire.journal import FILE_HEADER
-from tests.trace.journals import slow_consumer, values, write_trace
+from tests.made.traces import values, write_trace
+from tests.made.wire import slow_consumer
 
 pytestmark = pytest.mark.timeout(60)
 SEGMENT = "seg-000001.parquet"

@@ -28,7 +28,8 @@ from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import SET_ASIDE, UNPARSED
 from pulsar_doctor.wire.framing import Cutter
 from pulsar_doctor.wire.journal import DIRECTIONS, pack_event
-from tests.trace.journals import MASK, Wire, values, write_trace
+from tests.made.traces import values, write_trace
+from tests.made.wire import MASK, Wire
 from tests.trace.readers import ALL, FEW
 from tests.trace.test_any_bytes import as_frame, fitting, strange_strings, subscribe
 from tests.wire import fuzz_wire
@@ -108,8 +109,8 @@ def a_round(
 ) -> None:
     """A trace of 10 to `most` streams of one way each, and these readers of it."""
     chance = random.Random(seed)
-    said = Wire().open().subscribe().flow(chance.choice((0, 1, 5, 1000)))
-    said.messages(range(3))
+    said = Wire().open().attached().flow(chance.choice((0, 1, 5, 1000)))
+    said.pushed(range(3))
     expected = 8 + sum(
         speak(said, chance, at % 3, counted) for at in range(chance.randrange(10, most))
     )

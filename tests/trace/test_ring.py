@@ -23,19 +23,12 @@ from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GAP, TO_BROKER, TO_CLIENT
 from pulsar_doctor.wire.journal import pack_event
+from tests.made.traces import relay_alive, rotating, values, write_trace
+from tests.made.wire import Wire, record, slow_consumer
 from tests.parts.tap.tapped import tapping
 from tests.support import eventually
 from tests.support.command_line import answered
 from tests.trace.flooded import Flood, observer
-from tests.trace.journals import (
-    Wire,
-    record,
-    relay_alive,
-    rotating,
-    slow_consumer,
-    values,
-    write_trace,
-)
 
 BLOCKS = slow_consumer(400).close().blocks  # about 40 s, half a second from one ack to the next
 PARTS = 20
@@ -167,8 +160,8 @@ def test_a_small_ring_has_room_for_the_ledgers_of_a_thousand_who_came_and_went(
     """Where it has not, each end reads all of it anew, and knows nothing of who came before."""
     said = slow_consumer(40)
     for number in range(1, 1100):
-        said.open(number).subscribe(2, uuid.uuid4().hex, conn_id=number).flow(1000, 2, number)
-        said.messages(range(number, number + 3), 2, conn_id=number).close(number).wait(0.1)
+        said.open(number).attached(2, uuid.uuid4().hex, conn_id=number).flow(1000, 2, number)
+        said.pushed(range(number, number + 3), 2, conn_id=number).close(number).wait(0.1)
     limits = shares(None, 16 * MIB, 60)
     path = write_trace(tmp_path / "t.ptrace", said.blocks, parts=4)
     ring.begin(path, limits)
@@ -210,10 +203,10 @@ def test_without_any_of_them_nothing_is_known_of_who_subscribed_before(trace: Pa
 
 def test_who_subscribes_later_is_known_without_the_saved_ledgers(tmp_path: Path) -> None:
     said = slow_consumer(400)
-    brief = Wire().open(3).subscribe(9, "brief", conn_id=3).close(3)  # it has expired, and counts
+    brief = Wire().open(3).attached(9, "brief", conn_id=3).close(3)  # it has expired, and counts
     said.blocks[4:4] = brief.blocks
-    said.subscribe(2, "new").flow(10, 2).messages(range(400, 405), 2)
-    said.open(1).subscribe(7, "newer", conn_id=1).flow(3, 7, conn_id=1)
+    said.attached(2, "new").flow(10, 2).pushed(range(400, 405), 2)
+    said.open(1).attached(7, "newer", conn_id=1).flow(3, 7, conn_id=1)
     exact = open_trace(write_trace(tmp_path / "exact", said.blocks)).timeline()
     trace = sealed(ring_trace(tmp_path / "ring", said.blocks, ring_seconds=10))
     for path in trace.path.glob(".state-*"):
@@ -228,7 +221,7 @@ def test_who_subscribes_later_is_known_without_the_saved_ledgers(tmp_path: Path)
 
 
 def test_who_was_closed_before_does_not_come_back_with_the_answer(tmp_path: Path) -> None:
-    said = Wire().open().subscribe().flow(10)
+    said = Wire().open().attached().flow(10)
     said.say(TO_BROKER, record("CLOSE_CONSUMER", consumer_id=1, request_id=7)).wait(60)
     said.say(TO_CLIENT, record("SUCCESS", request_id=7))
     path = ring_trace(tmp_path, said.blocks, len(said.blocks), ring_seconds=10)
@@ -252,7 +245,7 @@ def test_a_quiet_time_counts_too(tmp_path: Path) -> None:
 
 
 def test_commands_that_were_dropped_and_then_expired_are_counted(tmp_path: Path) -> None:
-    said = Wire().open().subscribe().flow(10)
+    said = Wire().open().attached().flow(10)
     said.say(TO_CLIENT, pack_event(GAP, dropped=7), conn_id=-1)
     for _ in range(30):
         said.wait(1).flow(1)
@@ -269,7 +262,7 @@ def test_commands_that_were_dropped_and_then_expired_are_counted(tmp_path: Path)
 
 def test_a_gap_that_has_expired_leaves_no_doubt_about_whoever_came_later(tmp_path: Path) -> None:
     said = Wire().open()
-    said.say(TO_CLIENT, pack_event(GAP, dropped=7), conn_id=-1).wait(1).subscribe()
+    said.say(TO_CLIENT, pack_event(GAP, dropped=7), conn_id=-1).wait(1).attached()
     for _ in range(30):
         said.wait(1).flow(1)
     path = ring_trace(tmp_path, [], 1, ring_seconds=10)

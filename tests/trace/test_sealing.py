@@ -24,7 +24,8 @@ from pulsar_doctor.trace.sealing import BeingSealedError, Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import GAP, Row
 from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
-from tests.trace.journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
+from tests.made.traces import relay_alive, values, write_trace
+from tests.made.wire import START_US, Wire, slow_consumer
 
 BLOCKS = slow_consumer().blocks
 
@@ -225,7 +226,7 @@ def test_a_journal_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_journal_without_commands_makes_no_segment_and_keeps_the_time(tmp_path: Path) -> None:
-    said = Wire().open().subscribe().flow(10)
+    said = Wire().open().attached().flow(10)
     rows = len(said.blocks)
     for _ in range(rows):
         said.wait(1)

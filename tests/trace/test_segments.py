@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pulsar_doctor.trace import segments
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import COLUMNS, NAMES, Row, maker_of, values_of
-from tests.trace.journals import Wire, slow_consumer, values, write_trace
+from tests.made.traces import values, write_trace
+from tests.made.wire import Wire, slow_consumer
 
 
 def written(path: Path, *rows: Row) -> Path:
@@ -46,7 +47,7 @@ def test_a_name_from_a_file_does_not_become_code() -> None:
 def test_a_client_that_asks_for_more_than_a_column_holds_is_sealed_all_the_same(
     tmp_path: Path,
 ) -> None:
-    said = Wire().open().subscribe().flow(2**32 - 1).flow(2**32 - 1).messages([1])
+    said = Wire().open().attached().flow(2**32 - 1).flow(2**32 - 1).pushed([1])
     rows = list(open_trace(write_trace(tmp_path, said.blocks)).rows())
     assert rows[-1].command == "MESSAGE"
     assert [row.available_permits for row in rows[-2:]] == [2**31 - 1] * 2

@@ -17,7 +17,8 @@ from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
-from tests.trace.journals import Wire, relay_alive, slow_consumer, values, write_trace
+from tests.made.traces import relay_alive, values, write_trace
+from tests.made.wire import Wire, slow_consumer
 
 SEED = 20261121
 Damage = Callable[[random.Random, bytes], bytes]
@@ -26,9 +27,9 @@ Damage = Callable[[random.Random, bytes], bytes]
 def said() -> Wire:
     """Two consumers, so that more than one has a ledger to lose."""
     wire = slow_consumer(100)
-    wire.open(1).subscribe(5, "other", conn_id=1).flow(100, 5, conn_id=1)
+    wire.open(1).attached(5, "other", conn_id=1).flow(100, 5, conn_id=1)
     for first in range(0, 60, 3):
-        wire.messages(range(first, first + 3), 5, conn_id=1).ack([first], 5, conn_id=1).wait(0.3)
+        wire.pushed(range(first, first + 3), 5, conn_id=1).acked([first], 5, conn_id=1).wait(0.3)
     return wire
 
 

@@ -27,7 +27,8 @@ from pulsar_doctor.trace.reading import Trace, ledgers_at_start, ledgers_behind
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
 from pulsar_doctor.wire.columns import COLUMNS, IDS, NAMES, TIME, MessageId, Row
-from tests.trace.journals import START_US, Wire, relay_alive, slow_consumer, values, write_trace
+from tests.made.traces import relay_alive, values, write_trace
+from tests.made.wire import START_US, Wire, slow_consumer
 
 BLOCKS = slow_consumer().close().blocks
 WORDS = st.text(max_size=5)
@@ -132,7 +133,7 @@ def test_the_ledgers_from_the_rows_are_the_saved_ones(sealed: Path) -> None:
 
 def test_what_was_told_of_a_consumer_reaches_its_ledger(tmp_path: Path) -> None:
     told = {"slow": {"receiver_queue_size": 0, "process_seconds": 600.0}}
-    trace = open_trace(write_trace(tmp_path, Wire().open().subscribe().flow(1).blocks, told=told))
+    trace = open_trace(write_trace(tmp_path, Wire().open().attached().flow(1).blocks, told=told))
     (consumer,) = trace.timeline().consumers
     assert (consumer.ledger.zero_queue, consumer.ledger.given_process_seconds) == (True, 600.0)
 

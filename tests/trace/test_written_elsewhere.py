@@ -14,7 +14,8 @@ import pytest
 from pulsar_doctor.cli import run
 from pulsar_doctor.errors import TraceError
 from pulsar_doctor.trace.sealing import open_trace
-from tests.trace.journals import slow_consumer, write_trace
+from tests.made.traces import write_trace
+from tests.made.wire import slow_consumer
 
 
 def line(values: dict[str, Any]) -> str:

@@ -17,8 +17,8 @@ from pulsar_doctor.ledger.acks.persisting import NOTHING_REPORTED
 from pulsar_doctor.report.holes.table import hole_lines
 from tests.causes.stats_script import observed
 from tests.incidents.asking import RULES
-from tests.trace.journals import START_US, write_trace
-from tests.trace.said import SHARED, Said
+from tests.made.traces import write_trace
+from tests.made.wire import SHARED, START_US, Wire
 
 
 def poison(stood: str, acked: str) -> dict[str, Any]:
@@ -65,9 +65,9 @@ def test_both_name_the_entry_that_nobody_acknowledges_once_it_is_old(
         assert "for 15 min while later ones were" in warned[0]
 
 
-def given_back_each_minute(minutes: int, *, again: bool = True, ends: bool = False) -> Said:
+def given_back_each_minute(minutes: int, *, again: bool = True, ends: bool = False) -> Wire:
     """Of 100 messages it acknowledges 99, and gives the other one back each minute."""
-    said = Said().open().attached(name="poison-app", sub_type=SHARED).flow(1000)
+    said = Wire().open().attached(name="poison-app", sub_type=SHARED).flow(1000)
     said.pushed(range(100)).acked([each for each in range(100) if each != 3])
     for minute in range(1, minutes + 1):
         said.wait(60)
@@ -88,7 +88,7 @@ def given_back_each_minute(minutes: int, *, again: bool = True, ends: bool = Fal
     ],
     ids=["for seven minutes", "until its client ends", "for a minute", "until it is acknowledged"],
 )
-def test_both_name_it_in_a_trace(tmp_path: Path, said: Said, warns: bool) -> None:
+def test_both_name_it_in_a_trace(tmp_path: Path, said: Wire, warns: bool) -> None:
     folder = write_trace(tmp_path / "trace", said.blocks)
     read = read_trace(folder, say=print, say_more=print)
     verdict = diagnose(by_wire.subscription_view(read.wires[0]), RULES, limits_of(RULES))
@@ -103,7 +103,7 @@ def test_both_name_it_in_a_trace(tmp_path: Path, said: Said, warns: bool) -> Non
 
 
 def test_what_is_given_back_together_passes_over_nothing(tmp_path: Path) -> None:
-    said = Said().open().attached(sub_type=SHARED).flow(1000).pushed(range(100))
+    said = Wire().open().attached(sub_type=SHARED).flow(1000).pushed(range(100))
     for minute in range(1, 8):
         said.wait(60).given_back([*range(100)]).pushed(range(50), again=minute)
     read = read_trace(write_trace(tmp_path / "trace", said.blocks), say=print, say_more=print)

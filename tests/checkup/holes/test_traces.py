@@ -11,12 +11,12 @@ from pulsar_doctor.checkup.holes.from_trace import holes_of_trace
 from pulsar_doctor.ledger.acks.doubts import INDEX_ACKS, OLDER
 from pulsar_doctor.report.holes.document import as_json
 from pulsar_doctor.trace.folder import Meta, journal_name
-from tests.trace.said import SHARED, Said
+from tests.made.wire import SHARED, Wire
 
 NUMBERS = ("mark_delete", "ranges", "acknowledged_entries", "holes", "hole_entries")
 
 
-def document(folder: Path, said: Said, keeps: str | None = None, **how: Any) -> dict[str, Any]:
+def document(folder: Path, said: Wire, keeps: str | None = None, **how: Any) -> dict[str, Any]:
     """keeps: what the broker told of acks of parts of batches; None: it did not."""
     told = {} if keeps is None else {"acknowledgmentAtBatchIndexLevelEnabled": keeps}
     Meta("x", broker={"version": "4.0.8", "configuration": told}).write(folder)
@@ -25,9 +25,9 @@ def document(folder: Path, said: Said, keeps: str | None = None, **how: Any) -> 
     return as_json(account)
 
 
-def in_parts() -> Said:
+def in_parts() -> Wire:
     """Of four batches the first and the third are acknowledged in two parts, the last as one."""
-    said = Said().open().attached(sub_type=SHARED).flow(100).pushed(range(4), batch=3)
+    said = Wire().open().attached(sub_type=SHARED).flow(100).pushed(range(4), batch=3)
     for entry in (0, 2):
         said.acked([entry], open_bits=0b011).acked([entry], open_bits=0b100)
     return said.acked([3])
@@ -67,7 +67,7 @@ def test_where_it_makes_no_difference_there_is_no_doubt(tmp_path):
 
 
 def test_a_doubt_leaves_the_number_and_tells_what_is_certain_beside(tmp_path):
-    said = Said().open().attached(sub_type=SHARED).flow(100).pushed(range(5, 9)).acked([5, 7])
+    said = Wire().open().attached(sub_type=SHARED).flow(100).pushed(range(5, 9)).acked([5, 7])
     found = document(tmp_path, said)
     assert [found[name] for name in NUMBERS] == ["7:5", 1, 1, 1, 1]
     assert [found[f"{name}_least"] for name in NUMBERS] == [None, 1, 1, 1, 1]

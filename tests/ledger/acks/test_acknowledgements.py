@@ -27,23 +27,22 @@ from pulsar_doctor.ledger.timeline import Timeline
 from pulsar_doctor.wire.columns import TO_BROKER, TO_CLIENT, Row
 from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.journal import FILE_HEADER, read_blocks
-from tests.trace.journals import START_US, record
-from tests.trace.said import EXCLUSIVE, FAILOVER, SHARED, Said, message_id
+from tests.made.wire import EXCLUSIVE, FAILOVER, SHARED, START_US, Wire, message_id, record
 
 
-def rows(said: Said) -> Iterator[Row]:
+def rows(said: Wire) -> Iterator[Row]:
     timeline = Timeline()
     for block, _ in read_blocks(said.journal, len(FILE_HEADER)):
         for row in rows_of(block):
             yield timeline.apply(row)
 
 
-def after(said: Said, **how: Any) -> Acknowledgements:
+def after(said: Wire, **how: Any) -> Acknowledgements:
     (found,) = acknowledgements.of_rows(rows(said), **how).values()
     return found
 
 
-def stands(said: Said, **how: Any) -> tuple[tuple[int, int] | None, list[tuple[int, int]]]:
+def stands(said: Wire, **how: Any) -> tuple[tuple[int, int] | None, list[tuple[int, int]]]:
     """Mark-delete and the ranges behind it, those of ledger 7 without its number."""
     found = after(said, **how)
     return found.mark_delete, [
@@ -60,18 +59,18 @@ def life(found: Acknowledgements, entry: int, ledger_id: int = 7) -> Biography:
     return one
 
 
-def shared(count: int = 10, **settings: Any) -> Said:
+def shared(count: int = 10, **settings: Any) -> Wire:
     """`count` entries of ledger 7, delivered one by one to a consumer on Shared."""
-    said = Said().open().attached(sub_type=SHARED, **settings)
+    said = Wire().open().attached(sub_type=SHARED, **settings)
     return said.flow(100).pushed(range(count))
 
 
-def exclusive(count: int = 10) -> Said:
-    said = Said().open().attached(sub_type=EXCLUSIVE)
+def exclusive(count: int = 10) -> Wire:
+    said = Wire().open().attached(sub_type=EXCLUSIVE)
     return said.flow(100).pushed(range(count))
 
 
-def with_receipt(said: Said, ids: list[int], request_id: int, error: int | None = None) -> Said:
+def with_receipt(said: Wire, ids: list[int], request_id: int, error: int | None = None) -> Wire:
     """An ack whose receipt is asked for, and the receipt."""
     ack = record(
         "ACK",
@@ -87,7 +86,7 @@ def with_receipt(said: Said, ids: list[int], request_id: int, error: int | None 
     return said
 
 
-def in_transaction(said: Said, ids: list[int]) -> Said:
+def in_transaction(said: Wire, ids: list[int]) -> Wire:
     ack = record(
         "ACK",
         consumer_id=1,
@@ -157,7 +156,7 @@ def test_a_cumulative_ack_goes_forward_only():
 
 
 def test_a_cumulative_ack_of_what_lies_before_the_beginning_moves_nothing():
-    said = Said().open().attached(sub_type=EXCLUSIVE).flow(10).pushed([5, 6])
+    said = Wire().open().attached(sub_type=EXCLUSIVE).flow(10).pushed([5, 6])
     assert stands(said.acked([6], cumulative=True).acked([3], cumulative=True)) == ((7, 6), [])
 
 
@@ -177,7 +176,7 @@ def test_a_cumulative_ack_is_dropped_on_shared_and_with_two_ids_and_beyond_the_e
 
 
 def test_a_cumulative_ack_of_a_part_of_a_batch_ends_before_it():
-    said = Said().open().attached(sub_type=EXCLUSIVE).flow(100).pushed(range(4), batch=4)
+    said = Wire().open().attached(sub_type=EXCLUSIVE).flow(100).pushed(range(4), batch=4)
     part = said.acked([2], cumulative=True, open_bits=0b1100)
     for told in (None, True, False):
         assert stands(part, batch_index_acks=told) == ((7, 1), [])
@@ -198,8 +197,8 @@ def test_a_cumulative_ack_of_a_part_of_the_first_batch_of_a_ledger_ends_in_the_o
 # -- batches
 
 
-def batches() -> Said:
-    return Said().open().attached(sub_type=SHARED).flow(100).pushed(range(3), batch=3)
+def batches() -> Wire:
+    return Wire().open().attached(sub_type=SHARED).flow(100).pushed(range(3), batch=3)
 
 
 def test_a_batch_is_acknowledged_when_none_of_its_indexes_is_open():
@@ -220,7 +219,7 @@ def test_a_broker_without_batch_index_acks_waits_for_the_whole_batch():
     assert stands(said.acked([0]), batch_index_acks=False) == ((7, 0), [])
 
 
-def either(said: Said) -> tuple[Any, Any]:
+def either(said: Wire) -> tuple[Any, Any]:
     """Where mark-delete stands with and without acks of parts of batches, as nothing is told."""
     found = after(said)
     assert found.otherwise is not None
@@ -332,13 +331,13 @@ def test_a_ledger_that_goes_on_later_is_no_longer_left():
 
 
 def test_shared_does_not_pass_over_what_was_not_delivered():
-    said = Said().open().attached(sub_type=SHARED).flow(100).pushed([0, 1, 4]).acked([0, 1, 4])
+    said = Wire().open().attached(sub_type=SHARED).flow(100).pushed([0, 1, 4]).acked([0, 1, 4])
     assert stands(said) == ((7, 1), [(4, 4)])
 
 
 @pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER])
 def test_delivered_in_order_what_is_passed_over_is_acknowledged(sub_type):
-    said = Said().open().attached(sub_type=sub_type).flow(100)
+    said = Wire().open().attached(sub_type=sub_type).flow(100)
     if sub_type == FAILOVER:  # as the broker always says before it sends
         said.say(TO_CLIENT, record("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=True))
     said.pushed([0, 1, 4, 5, 8])
@@ -353,7 +352,7 @@ def test_once_redelivery_was_asked_for_nothing_is_passed_over():
 
 
 def test_what_comes_after_all_had_not_been_acknowledged():
-    said = Said().open().attached(sub_type=EXCLUSIVE).flow(100).pushed([0, 1, 4, 2])
+    said = Wire().open().attached(sub_type=EXCLUSIVE).flow(100).pushed([0, 1, 4, 2])
     assert stands(said) == ((7, -1), [(3, 3)])
 
 
@@ -371,17 +370,17 @@ def test_acks_of_what_was_delivered_before_the_rows_begin_count():
 
 
 def test_a_later_start_is_exact_where_delivery_is_in_order_and_a_bound_otherwise():
-    said = Said().open().attached(sub_type=EXCLUSIVE).flow(10).pushed([5, 6])
+    said = Wire().open().attached(sub_type=EXCLUSIVE).flow(10).pushed([5, 6])
     assert stands(said) == ((7, 4), [])
     assert after(said).doubts == ()
-    said = Said().open().attached(sub_type=SHARED).flow(10).pushed([5, 6]).acked([5, 6])
+    said = Wire().open().attached(sub_type=SHARED).flow(10).pushed([5, 6]).acked([5, 6])
     assert stands(said) == ((7, 6), [])
     assert after(said).doubts == (OLDER,)
     assert stands(said.pushed([3])) == ((7, 2), [(5, 6)])
 
 
 def test_before_any_delivery_nothing_is_known():
-    assert stands(Said().open().attached(sub_type=SHARED).flow(10)) == (None, [])
+    assert stands(Wire().open().attached(sub_type=SHARED).flow(10)) == (None, [])
 
 
 def test_the_next_in_order_shows_what_was_acknowledged_out_of_sight():
@@ -424,7 +423,7 @@ def test_an_ack_was_lost_if_the_entry_comes_to_a_consumer_that_came_after_it():
 
 
 def test_an_ack_was_lost_if_its_connection_went_before_the_entry_came_again():
-    said = Said().open(0).open(1).attached(1, "a", sub_type=SHARED)
+    said = Wire().open(0).open(1).attached(1, "a", sub_type=SHARED)
     said.attached(2, "b", sub_type=SHARED, conn_id=1).pushed(range(3)).acked([0]).close(0)
     assert stands(said) == ((7, 0), [])
     assert stands(said.pushed([0], 2, again=1, conn_id=1)) == ((7, -1), [])
@@ -436,7 +435,7 @@ def test_an_ack_was_lost_if_the_broker_closed_a_consumer_before_the_entry_came_a
 
 
 def test_an_ack_was_lost_if_the_entry_comes_to_a_consumer_that_became_active_after_it():
-    said = Said().open().attached(1, "a", sub_type=FAILOVER).attached(2, "b", sub_type=FAILOVER)
+    said = Wire().open().attached(1, "a", sub_type=FAILOVER).attached(2, "b", sub_type=FAILOVER)
     said.pushed(range(3)).acked([1], cumulative=True)
     now = record("ACTIVE_CONSUMER_CHANGE", consumer_id=2, is_active=True)
     said.say(TO_CLIENT, now)
@@ -445,7 +444,7 @@ def test_an_ack_was_lost_if_the_entry_comes_to_a_consumer_that_became_active_aft
 
 @pytest.mark.parametrize("sub_type", [EXCLUSIVE, FAILOVER, SHARED])
 def test_in_mid_stream_entries_from_before_it_may_be_open(sub_type):
-    said = Said().open().attached(sub_type=sub_type).pushed(range(10)).acked([5, 6])
+    said = Wire().open().attached(sub_type=sub_type).pushed(range(10)).acked([5, 6])
     later = [row for row in rows(said) if (row.entry_id or 0) >= 5 or row.message_ids]
     assert {row.command for row in later} == {"MESSAGE", "ACK"}
     (found,) = acknowledgements.of_rows(later).values()
@@ -453,7 +452,7 @@ def test_in_mid_stream_entries_from_before_it_may_be_open(sub_type):
 
 
 def test_what_a_new_active_consumer_gets_before_the_rewind_was_read_for_the_one_before_it():
-    said = Said().open().attached(1, "a", sub_type=FAILOVER).attached(2, "b", sub_type=FAILOVER)
+    said = Wire().open().attached(1, "a", sub_type=FAILOVER).attached(2, "b", sub_type=FAILOVER)
     active = record("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=True)
     said.say(TO_CLIENT, active).pushed(range(4)).acked([2]).closed(1)
     assert stands(said.pushed([5], 2)) == ((7, -1), [(2, 2)])  # 0 to 4 come again
@@ -501,7 +500,7 @@ def test_a_seek_to_a_moment_is_known_by_what_comes_next():
 
 @pytest.mark.parametrize("sub_type", [EXCLUSIVE, SHARED])
 def test_what_begins_a_ledger_does_not_tell_where_the_one_before_ended(sub_type):
-    said = Said().open().attached(sub_type=sub_type).flow(3).pushed(range(3))  # and there are more
+    said = Wire().open().attached(sub_type=sub_type).flow(3).pushed(range(3))  # and there are more
     said.say(TO_BROKER, record("SEEK", consumer_id=1, request_id=900, message_publish_time=1))
     said.granted(900).unloaded().attached(2, sub_type=sub_type).pushed([(9, 0)], 2)
     assert stands(said) == ((9, -1), [])
@@ -597,7 +596,7 @@ def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsar_doctor.ledger.acks.cursor.FINISHED_KEPT", 2 * PAGE)
 
 
-def many_acked(pages: int = 5) -> Said:
+def many_acked(pages: int = 5) -> Wire:
     return shared(pages * PAGE).acked(range(pages * PAGE - 1))
 
 
@@ -647,7 +646,7 @@ def test_a_ledger_behind_may_have_been_forgotten():
 
 def test_a_far_jump_costs_nothing():
     far = 1 << 60
-    said = Said().open().attached(sub_type=EXCLUSIVE).flow(100).pushed([3, far]).acked([3])
+    said = Wire().open().attached(sub_type=EXCLUSIVE).flow(100).pushed([3, far]).acked([3])
     said.unloaded().attached(2, sub_type=EXCLUSIVE).pushed([far], 2).acked([far], 2)
     assert stands(said) == ((7, far), [])
 
@@ -678,7 +677,7 @@ def test_any_order_of_acks_ends_in_the_same_ranges(seed):
 def test_what_is_followed_without_the_setting_is_what_each_setting_gives(seed):
     chance = random.Random(seed)
     kind = chance.choice([EXCLUSIVE, SHARED])
-    said = Said().open().attached(sub_type=kind).flow(100).pushed(range(5), batch=3)
+    said = Wire().open().attached(sub_type=kind).flow(100).pushed(range(5), batch=3)
     for consumer in range(1, 40):
         entry, event = chance.randrange(5), chance.random()
         if event < 0.5:
@@ -704,7 +703,7 @@ def test_what_is_followed_without_the_setting_is_what_each_setting_gives(seed):
 # -- what is certain
 
 
-def certain(said: Said, **how: Any) -> Bounds:
+def certain(said: Wire, **how: Any) -> Bounds:
     found = after(said, **how)
     ends: dict[int, int] = {}
     for at in [*found.biographies(), *found.ranges()]:
@@ -720,7 +719,7 @@ def test_what_has_no_doubt_is_certain():
 
 
 def test_of_a_trace_that_begins_later_only_one_side_is_certain():
-    said = Said().open().attached(sub_type=SHARED).flow(10).pushed(range(5, 10)).acked([5, 7])
+    said = Wire().open().attached(sub_type=SHARED).flow(10).pushed(range(5, 10)).acked([5, 7])
     assert certain(said) == Bounds(
         (None, (7, 5)), (1, None), (1, None), (1, None), (1, None), (None, (7, 6))
     )
@@ -742,20 +741,20 @@ def test_a_ledger_may_go_on_where_a_range_begins_the_next_one():
 
 def test_where_commands_are_missing_or_nothing_was_sent_nothing_is_certain():
     assert certain(shared().acked([0, 2]).lost()) == Bounds()
-    nothing = Said().open().attached(sub_type=SHARED).flow(10)
+    nothing = Wire().open().attached(sub_type=SHARED).flow(10)
     assert certain(nothing) == Bounds()
     assert after(nothing).doubts == (NOTHING_SENT,)
 
 
 def test_before_the_first_is_sent_a_topic_may_have_been_unloaded():
-    said = Said().open().attached(sub_type=SHARED).flow(10).unloaded()
+    said = Wire().open().attached(sub_type=SHARED).flow(10).unloaded()
     said.attached(2, sub_type=SHARED).pushed([(9, 0), (9, 1)], 2).acked([(9, 0)], 2)
     assert after(said).doubts == (OLDER,)
     assert certain(said).mark_delete == (None, (9, 0))
 
 
 def test_a_seek_to_an_entry_is_a_beginning():
-    said = Said().open().attached(sub_type=SHARED).flow(10).pushed([5, 6]).acked([5])
+    said = Wire().open().attached(sub_type=SHARED).flow(10).pushed([5, 6]).acked([5])
     assert after(said).doubts == (OLDER,)
     assert after(said.seek(5)).doubts == ()
 

@@ -23,9 +23,9 @@ from pulsar_doctor.trace.index import read_index, write_index
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.segments import LEAST, sha256_of
 from pulsar_doctor.wire.journal import FILE_HEADER
+from tests.made.traces import relay_alive, rotating, write_trace
+from tests.made.wire import EXCLUSIVE, FAILOVER, KEY_SHARED, TOPIC, Wire, slow_consumer
 from tests.parts.analyze.random_wire import RandomWire
-from tests.trace.journals import TOPIC, Wire, relay_alive, rotating, slow_consumer, write_trace
-from tests.trace.said import EXCLUSIVE, FAILOVER, KEY_SHARED, Said
 
 Maker = Callable[[Path], list[Path]]
 
@@ -47,7 +47,7 @@ def slow(path: Path) -> list[Path]:
 
 def clock_set(path: Path) -> list[Path]:
     """The wall clock is set forward while a consumer has no permits, which lasts no longer so."""
-    said = Said().open().attached(1, "slow").flow(4).pushed(range(4)).wait(2)
+    said = Wire().open().attached(1, "slow").flow(4).pushed(range(4)).wait(2)
     said.ahead_us = 30_000_000
     said.acked([0, 1]).wait(1).flow(2).pushed([4]).wait(1)
     return sealed(path, said, "clock_set")
@@ -55,7 +55,7 @@ def clock_set(path: Path) -> list[Path]:
 
 def ties(path: Path) -> list[Path]:
     """Many rows at one microsecond, of two connections and both directions."""
-    said = Said().open().open(1)
+    said = Wire().open().open(1)
     said.attached(1, "a").moment().attached(1, "b", conn_id=1)
     said.flow(2).moment().flow(3, conn_id=1).moment()
     said.pushed(range(4)).moment().pushed(range(10, 13), conn_id=1)
@@ -69,7 +69,7 @@ def ties(path: Path) -> list[Path]:
 
 def gaps(path: Path) -> list[Path]:
     """Commands are missing: while starved, before a close, and then all begins anew."""
-    said = Said().open().attached().flow(2).pushed([1, 2]).wait(1).acked([1])
+    said = Wire().open().attached().flow(2).pushed([1, 2]).wait(1).acked([1])
     said.lost().wait(1).acked([2]).flow(2).pushed([3, 4]).close()
     said.wait(1).open(1).attached(conn_id=1).flow(2, conn_id=1).pushed([5, 6], conn_id=1)
     said.attached(2, "quiet", conn_id=1)  # has no row any more when the GAP comes
@@ -79,7 +79,7 @@ def gaps(path: Path) -> list[Path]:
 
 def unparsed(path: Path) -> list[Path]:
     """One of two connections cannot be read any more; both have starved consumers."""
-    said = Said().open().open(1).attached(1, "a").attached(1, "b", conn_id=1)
+    said = Wire().open().open(1).attached(1, "a").attached(1, "b", conn_id=1)
     said.flow(1).flow(1, conn_id=1).pushed([1]).pushed([2], conn_id=1).wait(1)
     said.unparsed().wait(1).flow(5, conn_id=1).pushed(range(3, 8), conn_id=1).wait(1)
     said.acked([1]).flow(1).close().wait(1)
@@ -88,7 +88,7 @@ def unparsed(path: Path) -> list[Path]:
 
 def restarts(path: Path) -> list[Path]:
     """Incarnations of one name end in every way there is, most of them while starved."""
-    said = Said().open().attached().flow(1).pushed([1]).wait(1)
+    said = Wire().open().attached().flow(1).pushed([1]).wait(1)
     said.close().wait(1)  # the connection is lost, and it comes again
     said.open(1).attached(conn_id=1).flow(1, conn_id=1).pushed([1], again=1, conn_id=1).wait(1)
     said.attached(conn_id=1).flow(1, conn_id=1).pushed([1], again=2, conn_id=1)  # the same id
@@ -107,7 +107,7 @@ def restarts(path: Path) -> list[Path]:
 
 def back_too_early(path: Path) -> list[Path]:
     """Names that come again before they are gone, or that several consumers share."""
-    said = Said().open().attached().flow(1).pushed([1]).wait(1)
+    said = Wire().open().attached().flow(1).pushed([1]).wait(1)
     said.open(1).attached(conn_id=1).flow(1, conn_id=1).wait(1).close()
     said.pushed([1], again=1, conn_id=1).wait(1)
     said.attached(2, "twin", conn_id=1).attached(3, "twin", conn_id=1)
@@ -119,7 +119,7 @@ def back_too_early(path: Path) -> list[Path]:
 
 def one_connection(path: Path) -> list[Path]:
     """Several consumers on one connection, and it closes: some starved, some not, some gone."""
-    said = Said().open().produced()
+    said = Wire().open().produced()
     for consumer_id in range(1, 6):
         said.attached(consumer_id, f"worker-{consumer_id}")
         said.wait(0.01 * consumer_id).flow(3, consumer_id)
@@ -130,14 +130,14 @@ def one_connection(path: Path) -> list[Path]:
 
 def ends_starved(path: Path) -> list[Path]:
     """The trace ends and nothing has moved for a while; others still spoke."""
-    said = Said().open().attached(1, "stuck").flow(10).pushed(range(10)).acked([0, 1, 2]).wait(5)
+    said = Wire().open().attached(1, "stuck").flow(10).pushed(range(10)).acked([0, 1, 2]).wait(5)
     said.produced().attached(2, "lively").flow(100, 2).pushed([20, 21], 2).wait(60).produced()
     return sealed(path, said, "ends_starved")
 
 
 def small_queues(path: Path) -> list[Path]:
     """Receiver queues of 0 and of 1, which look alike, then one FLOW that is not 1."""
-    said = Said().open().attached(1, "zero").attached(2, "one").attached(3, "more")
+    said = Wire().open().attached(1, "zero").attached(2, "one").attached(3, "more")
     for at in range(0, 30, 3):
         for consumer_id in (1, 2, 3):
             said.flow(1, consumer_id).wait(0.002 * consumer_id)
@@ -148,7 +148,7 @@ def small_queues(path: Path) -> list[Path]:
 
 def batches(path: Path) -> list[Path]:
     """Batches: far below zero, half acknowledged, delivered again with what is left of them."""
-    said = Said().open().attached().flow(10).pushed([1, 2, 3], batch=100).wait(1)
+    said = Wire().open().attached().flow(10).pushed([1, 2, 3], batch=100).wait(1)
     said.acked([1], open_bits=(1 << 100) - 2).acked([1], open_bits=(1 << 100) - 4).wait(1)
     said.acked([2], open_bits=(1 << 70) - 1).flow(400).given_back([1, 2]).wait(0.5)
     said.pushed([1], batch=100, open_bits=(1 << 100) - 4, again=1)
@@ -161,7 +161,7 @@ def batches(path: Path) -> list[Path]:
 
 def redeliveries(path: Path) -> list[Path]:
     """A storm: the same messages over and over, given back by their ids and all at once."""
-    said = Said().open().attached().flow(8)
+    said = Wire().open().attached().flow(8)
     for again in range(6):
         said.pushed(range(4), again=again).wait(0.1)
         said.given_back([] if again % 2 else range(4)).wait(0.05)
@@ -172,7 +172,7 @@ def redeliveries(path: Path) -> list[Path]:
 
 def acks(path: Path) -> list[Path]:
     """Cumulative acks in all types, also of half a batch, and acks of what nobody got here."""
-    said = Said().open()
+    said = Wire().open()
     said.attached(1, "e", subscription="e", sub_type=EXCLUSIVE).flow(20)
     said.pushed(range(8)).pushed([8], batch=5).pushed([(9, 1), (9, 2)]).wait(0.1)
     said.acked([3], cumulative=True).acked([8], cumulative=True, open_bits=0b11100).wait(0.1)
@@ -195,7 +195,7 @@ def limits(path: Path) -> list[Path]:
 
     What another consumer acknowledges shows in the next row of the one that held it.
     """
-    said = Said().open()
+    said = Wire().open()
     for consumer_id, name in enumerate(("a", "b", "c", "d", "e"), 1):
         said.attached(consumer_id, name).flow(4, consumer_id)
         said.pushed(range(10 * consumer_id, 10 * consumer_id + 4), consumer_id)
@@ -212,7 +212,7 @@ def limits(path: Path) -> list[Path]:
 
 def topics(path: Path) -> list[Path]:
     """Partitions, several subscriptions of a topic, and names that nobody would choose."""
-    said = Said().open()
+    said = Wire().open()
     odd = "persistent://öffentlich/größe/bestellungen-%2F-‘’-\"'=\\-日本-partition-x"
     places = [
         *((f"{TOPIC}-partition-{n}", "billing") for n in range(3)),
@@ -232,7 +232,7 @@ def topics(path: Path) -> list[Path]:
 
 def nameless(path: Path) -> list[Path]:
     """Consumers without a name: nobody can say which of them came again."""
-    said = Said().open().attached(1, None).attached(2, None).flow(1).flow(1, 2)
+    said = Wire().open().attached(1, None).attached(2, None).flow(1).flow(1, 2)
     said.pushed([1]).pushed([2], 2).wait(1).closed(1).attached(1, None).flow(1).wait(1)
     said.close().wait(1).open(1).attached(1, None, conn_id=1).wait(1)
     return sealed(path, said, "nameless")
@@ -240,13 +240,13 @@ def nameless(path: Path) -> list[Path]:
 
 def dropped_flow(path: Path) -> list[Path]:
     """A FLOW that comes before SUBSCRIBE has succeeded: the broker drops it."""
-    said = Said().open().asked().flow(10).granted().wait(1).flow(3).pushed([1, 2, 3]).wait(1)
+    said = Wire().open().asked().flow(10).granted().wait(1).flow(3).pushed([1, 2, 3]).wait(1)
     return sealed(path, said, "dropped_flow")
 
 
 def takes(path: Path) -> list[Path]:
     """An application that tells each message that it takes."""
-    said = Said().open().attached().flow(4).pushed(range(4))
+    said = Wire().open().attached().flow(4).pushed(range(4))
     for entry in range(4):
         said.wait(0.1).took(entry).acked([entry])
     told = {"slow": {"receiver_queue_size": 4, "takes_told": True}}
@@ -255,17 +255,17 @@ def takes(path: Path) -> list[Path]:
 
 def two(path: Path) -> list[Path]:
     """Two traces that say the same: nothing of one may be counted for the other."""
-    said = Said().open().attached().flow(2).pushed([1, 2]).wait(1).acked([2]).wait(1)
-    again = Said().open().attached().flow(2).pushed([1, 2]).wait(1).close().wait(1)
+    said = Wire().open().attached().flow(2).pushed([1, 2]).wait(1).acked([2]).wait(1)
+    again = Wire().open().attached().flow(2).pushed([1, 2]).wait(1).close().wait(1)
     return sealed(path / "a", said, "two-a") + sealed(path / "b", again, "two-b")
 
 
 def empty(path: Path) -> list[Path]:
     """Nothing was said, or only time went on; and one with a connection and no consumer."""
     return [
-        *sealed(path / "none", Said(), "empty-none"),
-        *sealed(path / "time", Said().wait(3), "empty-time"),
-        *sealed(path / "producer", Said().open().produced().close(), "empty-producer"),
+        *sealed(path / "none", Wire(), "empty-none"),
+        *sealed(path / "time", Wire().wait(3), "empty-time"),
+        *sealed(path / "producer", Wire().open().produced().close(), "empty-producer"),
     ]
 
 
@@ -278,9 +278,9 @@ def copied(path: Path) -> list[Path]:
 # --- rings ---
 
 
-def long_story() -> Said:
+def long_story() -> Wire:
     """Half a minute of starved consumers: one for all the time, one again and again."""
-    said = Said().open().attached(1, "stuck").flow(3).pushed([1, 2, 3])
+    said = Wire().open().attached(1, "stuck").flow(3).pushed([1, 2, 3])
     said.open(1).attached(1, "slow", conn_id=1).flow(4, conn_id=1)
     said.pushed(range(10, 14), conn_id=1)
     for at in range(10, 70, 2):
@@ -289,9 +289,9 @@ def long_story() -> Said:
     return said.attached(1, "stuck").flow(1).wait(1)
 
 
-def gone_in_between() -> Said:
+def gone_in_between() -> Wire:
     """A starved consumer that goes after a while, another that stays to the end."""
-    said = Said().open().attached(1, "gone").flow(1).pushed([1])
+    said = Wire().open().attached(1, "gone").flow(1).pushed([1])
     said.open(1).attached(1, "stays", conn_id=1).flow(1, conn_id=1).pushed([2], conn_id=1)
     for at in range(30):
         said.wait(1).produced(conn_id=1)
@@ -328,7 +328,7 @@ def begun_later(path: Path) -> list[Path]:
 
 def acked_later(path: Path) -> list[Path]:
     """A ring: what a starved consumer acknowledged first has expired, and what it did then not."""
-    said = Said().open().attached().flow(20).pushed(range(20))
+    said = Wire().open().attached().flow(20).pushed(range(20))
     for entry in range(20):
         said.wait(1).acked([entry])
     with growing_ring(path, "acked_later", said) as steps:
@@ -399,9 +399,9 @@ def partly_older(path: Path) -> list[Path]:
     return [made]
 
 
-def restarted_story() -> Said:
+def restarted_story() -> Wire:
     """A consumer that subscribes again under its number while it is starved, then is closed."""
-    said = Said().open().attached().flow(1).pushed([1]).wait(1)
+    said = Wire().open().attached().flow(1).pushed([1]).wait(1)
     return said.attached().flow(1).wait(1).pushed([1], again=1).wait(1).close().wait(1)
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from pulsar_doctor.trace.folder import INDEX, META, segment_name
 from pulsar_doctor.trace.sealing import Sealer
+from tests.made.traces import write_trace
+from tests.made.wire import slow_consumer
 from tests.parts.analyze import made_traces
-from tests.trace.journals import slow_consumer, write_trace
 
 
 @dataclass(frozen=True)

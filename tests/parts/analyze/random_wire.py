@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.trace.said import Said
+from tests.made.wire import Wire
 
 TOPICS = ("persistent://public/default/a", "persistent://public/default/b-partition-0")
 NAMES = (*(f"worker-{number}" for number in range(6)), None)
 
 
-class RandomWire(Said):
+class RandomWire(Wire):
     """Says anything that is at all possible, mostly what consumers say all day."""
 
     def __init__(self, chance: Random) -> None:

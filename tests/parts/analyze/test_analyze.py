@@ -25,12 +25,12 @@ from pulsar_doctor.parts.analyze.reading import Looked, look, read_traces
 from pulsar_doctor.parts.analyze.running import aggregated
 from pulsar_doctor.trace.folder import META, segment_name
 from pulsar_doctor.trace.sealing import open_trace
+from tests.made.traces import write_trace
+from tests.made.wire import TOPIC, Wire, slow_consumer
 from tests.parts.analyze import made_traces
 from tests.parts.analyze.made_traces import sealed
 from tests.support.command_line import environment, pulsar_doctor
 from tests.trace import test_any_bytes as any_bytes
-from tests.trace.journals import TOPIC, slow_consumer, write_trace
-from tests.trace.said import Said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +58,9 @@ def document(out: str) -> dict[str, Any]:
     return found
 
 
-def states() -> Said:
+def states() -> Wire:
     """Consumers that stand in many ways when the trace ends, each on a subscription of its own."""
-    said = Said().open().open(1)
+    said = Wire().open().open(1)
     for consumer_id, name in enumerate(STATES, 1):
         said.attached(consumer_id, name, subscription=name)
     said.flow(10, 1).pushed(range(10), 1)  # silent
@@ -310,7 +310,7 @@ def missing(path: Path) -> None:
 
 
 def silent(path: Path) -> None:
-    sealed(path, Said(), "none")
+    sealed(path, Wire(), "none")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_what_is_no_trace_or_damaged_is_one_sentence(
 
 
 def test_one_bad_trace_does_not_stop_the_others(tmp_path: Path, analyze: Analyze) -> None:
-    young = Said().open().attached(1, "young").flow(10).pushed(range(3)).wait(70)
+    young = Wire().open().attached(1, "young").flow(10).pushed(range(3)).wait(70)
     sealed(tmp_path / "good.ptrace", young, "good")
     missing(tmp_path / "bad.ptrace")
     code, out, err = analyze(tmp_path / "*.ptrace", "-o", "json")

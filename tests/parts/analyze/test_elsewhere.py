@@ -17,9 +17,9 @@ from pulsar_doctor.parts.analyze.reading import Looked, read_traces
 from pulsar_doctor.parts.analyze.source import TraceSource
 from pulsar_doctor.trace.folder import INDEX, META, segment_name
 from pulsar_doctor.trace.index import index_of, read_index
+from tests.made.wire import slow_consumer
 from tests.parts.analyze import made_traces
 from tests.parts.analyze.planted import PLANTED, torn
-from tests.trace.journals import slow_consumer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

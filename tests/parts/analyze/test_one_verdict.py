@@ -23,6 +23,7 @@ from pulsar_doctor.parts.analyze.verdicts import restored
 from pulsar_doctor.parts.capture.connections import TO_BROKER, TO_CLIENT
 from pulsar_doctor.trace.folder import read_state, state_name
 from pulsar_doctor.trace.reading import Trace
+from tests.made.wire import Wire
 from tests.parts.analyze import made_traces
 from tests.parts.analyze.made_traces import sealed
 from tests.parts.analyze.test_analyze import states
@@ -33,7 +34,6 @@ from tests.parts.capture.test_adversary import faking, judged
 from tests.parts.capture.test_likely import busy, taken_back, traced
 from tests.parts.capture.test_taken_back import SECOND, captured
 from tests.parts.tap.tapped import command_frame, flow, message
-from tests.trace.said import Said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,26 +45,26 @@ Verdicts = set[tuple[str, str, str, str]]
 Document = dict[str, Any]
 
 
-def hoarded() -> Said:
+def hoarded() -> Wire:
     """A consumer works slowly on all messages beside one that has none."""
-    said = Said().open().open(1).attached(1, "worker-slow").flow(1000).pushed(range(897))
+    said = Wire().open().open(1).attached(1, "worker-slow").flow(1000).pushed(range(897))
     said.attached(2, "worker-idle", conn_id=1).flow(1000, 2, conn_id=1)
     for entry in range(8):
         said.wait(5).acked([entry])
     return said
 
 
-def closed_while_slow() -> Said:
+def closed_while_slow() -> Wire:
     """A consumer without permits that works, and is closed before it asks again."""
-    said = Said().open().attached(1, "closer").flow(100).pushed(range(100))
+    said = Wire().open().attached(1, "closer").flow(100).pushed(range(100))
     for entry in range(12):
         said.wait(2).acked([entry])
     return said.closed(1).close()
 
 
-def recovered() -> Said:
+def recovered() -> Wire:
     """It stands still for longer than a stall needs, and works well again in the end."""
-    said = Said().open().attached(1, "back").flow(10).pushed(range(10)).wait(400)
+    said = Wire().open().attached(1, "back").flow(10).pushed(range(10)).wait(400)
     said.acked(range(5)).flow(5)
     for entry in range(10, 15):
         said.wait(1).pushed([entry]).acked([entry - 5]).acked([entry])

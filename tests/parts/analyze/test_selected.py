@@ -18,6 +18,7 @@ from pulsar_doctor.parts.analyze.selection import EVERYTHING, Selection, TimeSpa
 from pulsar_doctor.parts.analyze.source import TraceSource
 from pulsar_doctor.trace.index import read_index, write_index
 from pulsar_doctor.trace.reading import Trace
+from tests.made.wire import START_US, TOPIC, Wire, slow_consumer
 from tests.parts.analyze import made_traces, twin
 from tests.parts.analyze.made_traces import sealed
 from tests.parts.analyze.test_aggregations import (
@@ -28,8 +29,6 @@ from tests.parts.analyze.test_aggregations import (
     assert_same,
     collected,
 )
-from tests.trace.journals import START_US, TOPIC, slow_consumer
-from tests.trace.said import Said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,7 +123,7 @@ def test_a_time_is_told_as_by_its_rows_alone(
 def test_of_a_clock_that_was_set_back_no_row_is_lost_or_doubted_too_little(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    said = Said().open().attached(1, "slow").flow(10).pushed(range(4)).wait(4).acked([0])
+    said = Wire().open().attached(1, "slow").flow(10).pushed(range(4)).wait(4).acked([0])
     said.ahead_us = -3_000_000
     said.wait(1).acked([1]).wait(2).acked([2]).wait(2).flow(2).wait(2)
     (path,) = sealed(tmp_path / "back.ptrace", said, "back")
@@ -138,9 +137,9 @@ def test_of_a_clock_that_was_set_back_no_row_is_lost_or_doubted_too_little(
     assert not consumer["certain"]
 
 
-def waiting() -> Said:
+def waiting() -> Wire:
     """One consumer has no permits from early on and says nothing any more; the other goes on."""
-    said = Said().open().attached(1, "hangs").flow(2).pushed([1, 2])
+    said = Wire().open().attached(1, "hangs").flow(2).pushed([1, 2])
     said.attached(2, "works", subscription="other").flow(100, 2)
     for entry in range(60):
         said.wait(10).pushed([entry], 2).acked([entry], 2)
@@ -198,7 +197,7 @@ def test_who_said_nothing_until_its_connection_was_closed_is_told_as_of_the_whol
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """And who was replaced, or left, before that time is not told at all."""
-    said = Said().open().open(1).attached(1, "left").flow(1).pushed([1]).close(0)
+    said = Wire().open().open(1).attached(1, "left").flow(1).pushed([1]).close(0)
     said.attached(1, "again", conn_id=1).flow(1, conn_id=1).pushed([2], conn_id=1).wait(1)
     said.attached(1, "again", conn_id=1).flow(1, conn_id=1).pushed([3], conn_id=1).wait(300)
     said.open(2).wait(10).close(1).wait(10).close(2)
@@ -220,7 +219,7 @@ def test_who_said_nothing_until_its_connection_was_closed_is_told_as_of_the_whol
 def test_verdicts_are_of_what_was_asked_for_and_of_the_end_only(
     spark: SparkSession, tmp_path: Path, read: Read
 ) -> None:
-    said = Said().open().attached(1, subscription="early").flow(4).pushed([1]).acked([1]).closed(1)
+    said = Wire().open().attached(1, subscription="early").flow(4).pushed([1]).acked([1]).closed(1)
     said.wait(2).attached(2, subscription="late").flow(4, 2).pushed([1], 2).acked([1], 2).wait(2)
     paths = sealed(tmp_path / "t", said.produced(), "t")
 
@@ -303,9 +302,9 @@ def test_durations_are_counted_back_from_the_end_of_the_newest(
 # --- names ---
 
 
-def topics() -> Said:
+def topics() -> Wire:
     """Three subscriptions on two topics; what happens on one is nothing to the others."""
-    said = Said().open().open(1).attached(1, "a")
+    said = Wire().open().open(1).attached(1, "a")
     said.attached(2, "b", subscription="second")
     said.attached(3, "c", topic=TOPIC.replace("orders", "bills"), conn_id=1)
     said.flow(4).flow(5, 2).flow(6, 3, conn_id=1)

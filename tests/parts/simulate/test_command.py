@@ -12,8 +12,9 @@ from pulsar_doctor.model.running import Simulation
 from pulsar_doctor.model.scenario import Given
 from pulsar_doctor.parts.simulate.replaying import Seen, chosen, replay, seen
 from tests.ledger.rows import ack, attached, flow, message, row, taken
+from tests.made.traces import write_trace
+from tests.made.wire import Wire
 from tests.support.command_line import answered
-from tests.trace.journals import Wire, write_trace
 
 TOLD = {"c": {"receiver_queue_size": 4, "takes_told": True}}
 
@@ -226,7 +227,7 @@ def test_a_replay_under_the_queue_of_the_trace_sends_the_flows_of_the_trace():
 
 
 def test_a_zero_queue_is_refused_where_a_trace_has_batches(tmp_path: Path) -> None:
-    said = Wire().open().subscribe(name="slow").flow(10).messages(range(4), batch=5)
+    said = Wire().open().attached(name="slow").flow(10).pushed(range(4), batch=5)
     trace = str(write_trace(tmp_path / "t.ptrace", said.blocks))
     why = "a zero queue of java loses or refuses batches"
     told = simulate("--from-trace", trace, "--process-time", "1s", "--client", "java")

@@ -34,8 +34,9 @@ from pulsar_doctor.parts.tap.relay.events import ANSWERS, QUESTIONS, Config, Flu
 from pulsar_doctor.parts.tap.relay.lines import Strange, Table
 from pulsar_doctor.parts.tap.running import TROUBLES
 from pulsar_doctor.wording.typed_json import Misread, of_json, to_json
+from tests.made.traces import relay_alive, write_trace
+from tests.made.wire import slow_consumer
 from tests.support import eventually
-from tests.trace.journals import relay_alive, slow_consumer, write_trace
 
 st.register_type_strategy(SubscriptionView, st.none())  # which no verdict is sent with
 TABLES: tuple[Table[Any], ...] = (ASKS, EVENTS, QUESTIONS, ANSWERS)

@@ -14,11 +14,12 @@ from pulsar_doctor.parts.tap.observer.events import Begin, ObserverEvent, Snapsh
 from pulsar_doctor.parts.tap.observing import SILENT_SECONDS, Observing
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.trace.verifying import ENDED, verify
+from tests.made.traces import relay_alive, write_trace
+from tests.made.wire import slow_consumer
 from tests.parts.tap.tapped import flow
 from tests.parts.tap.test_killed import OBSERVER, flows, played
 from tests.support import eventually
 from tests.support.processes import linux
-from tests.trace.journals import relay_alive, slow_consumer, write_trace
 
 pytestmark = [linux, pytest.mark.usefixtures("outside")]
 SOON = 1.5

@@ -30,8 +30,9 @@ from pulsar_doctor.trace import folder
 from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.wire.columns import Row
+from tests.made.traces import relay_alive, rotating, values, write_trace
+from tests.made.wire import slow_consumer
 from tests.support import eventually
-from tests.trace.journals import relay_alive, rotating, slow_consumer, values, write_trace
 
 BLOCKS = slow_consumer().close().blocks
 JOURNAL = slow_consumer().close().journal
