@@ -89,7 +89,10 @@ class Scene:
             # Many scenes wait at the same time: together they must not keep the broker busy.
             return bool(true()) or self.closing.wait(LOOK_EVERY_SECONDS)
 
-        eventually(look, timeout)
+        try:
+            eventually(look, timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the broker says {self.stats()}") from None
 
     def until_quiet(self, seconds: float = 6, *, name: str | None = None) -> None:
         """Waits until no message, ack or FLOW of the consumers (or of one) is younger than that."""
