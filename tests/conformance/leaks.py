@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from tests.conformance.driver import Client, Wanted
-from tests.conformance.meddler import as_it_is, flip_last_byte, meddling
 from tests.conformance.raw_producer import LZ4, ZLIB, batch_payload
 from tests.conformance.stage import Stage
 from tests.conformance.table import Measured, balance, behaviour
+from tests.made.meddler import as_it_is, flip_last_byte, meddling
 
 BATCH = 8  # more than half of a queue of 10: that one would stand still
 ODD = 6

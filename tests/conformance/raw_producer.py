@@ -10,30 +10,13 @@ from typing import Any
 from google_crc32c import value as crc32c
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from pulsar_doctor.wire.commands import CODES
+from tests.made.frames import command_of, field, frame, frames_from, number
 
 LZ4, ZLIB = 1, 2
 CHECKSUM_FOLLOWS = 0x0E01
-CODES = {"connect": 2, "subscribe": 4, "producer": 5, "send": 6, "flow": 11}
 # What our copy of the protocol leaves out, since it must never reach a trace.
 PRODUCER_NAME, SEQUENCE_ID, ENCRYPTION_KEYS, ENCRYPTION_PARAM, UUID, IS_CHUNK = 1, 2, 13, 15, 26, 7
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def text(field: int, value: bytes) -> bytes:
-    """A length-delimited field."""
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
 
 
 class Raw:
@@ -42,39 +25,28 @@ class Raw:
     def __init__(self, service_url: str) -> None:
         host, port = service_url.removeprefix("pulsar://").split(":")
         self._socket = socket.create_connection((host, int(port)), timeout=10)
-        self._send("connect", wire.Connect(client_version="raw", protocol_version=19))
+        self._heard = frames_from(self._socket)
+        self._send("CONNECT", wire.Connect(client_version="raw", protocol_version=19))
         self._read("connected")
 
     def _send(self, name: str, inner: Any, more: bytes = b"", behind: bytes = b"") -> None:
-        code = CODES[name]
-        command = number(1, code) + text(code, inner.SerializeToString() + more)
-        size = struct.pack(">II", 4 + len(command) + len(behind), len(command))
-        self._socket.sendall(size + command + behind)
+        command = command_of(CODES[name], inner.SerializeToString() + more)
+        self._socket.sendall(frame(command, behind))
 
     def _read(self, wanted: str) -> Any:
         """The next command of that kind; others are passed over, an error is raised."""
-        while True:
-            (size,) = struct.unpack(">I", self._exactly(4))
-            data = self._exactly(size)
-            (length,) = struct.unpack(">I", data[:4])
-            command = wire.BaseCommand.FromString(data[4 : 4 + length])
+        for _, command in self._heard:
             if command.HasField("error") or command.HasField("send_error"):
                 raise AssertionError(f"the broker refused: {command}")
             if command.HasField(wanted):
                 return command
-
-    def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            assert more, "the broker has closed the connection"
-            data += more
-        return bytes(data)
+        raise AssertionError("the broker has closed the connection")
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def close(self) -> None:
+        self._heard.close()
         self._socket.close()
 
 
@@ -84,7 +56,7 @@ class RawProducer(Raw):
     def __init__(self, service_url: str, topic: str) -> None:
         super().__init__(service_url)
         self._sequence = 0
-        self._send("producer", wire.Producer(topic=topic, producer_id=1, request_id=1))
+        self._send("PRODUCER", wire.Producer(topic=topic, producer_id=1, request_id=1))
         self._read("producer_success")
 
     def entry(
@@ -106,20 +78,20 @@ class RawProducer(Raw):
             metadata.num_messages_in_batch = batch
         if compressed is not None:
             metadata.compression, metadata.uncompressed_size = compressed
-        more = text(PRODUCER_NAME, b"raw") + number(SEQUENCE_ID, self._sequence)
+        more = field(PRODUCER_NAME, b"raw") + number(SEQUENCE_ID, self._sequence)
         if encrypted:
-            key = text(1, b"key-of-nobody") + text(2, bytes(256))
-            more += text(ENCRYPTION_KEYS, key) + text(ENCRYPTION_PARAM, bytes(12))
+            key = field(1, b"key-of-nobody") + field(2, bytes(256))
+            more += field(ENCRYPTION_KEYS, key) + field(ENCRYPTION_PARAM, bytes(12))
         if chunk is not None:
             uuid, metadata.chunk_id, metadata.num_chunks_from_msg = chunk
             metadata.total_chunk_msg_size = len(payload) * metadata.num_chunks_from_msg
-            more += text(UUID, uuid.encode())
+            more += field(UUID, uuid)
         described = more + metadata.SerializeToString()
         send = wire.Send(producer_id=1, sequence_id=self._sequence, num_messages=batch or 1)
         self._sequence += 1
         summed = struct.pack(">I", len(described)) + described + payload
         behind = struct.pack(">HI", CHECKSUM_FOLLOWS, crc32c(summed)) + summed
-        self._send("send", send, number(IS_CHUNK, 1) if chunk else b"", behind)
+        self._send("SEND", send, number(IS_CHUNK, 1) if chunk else b"", behind)
         position = self._read("send_receipt").send_receipt.message_id
         return position.ledger_id, position.entry_id
 
@@ -132,11 +104,11 @@ class RawConsumer(Raw):
         subscribe = wire.Subscribe(
             topic=topic, subscription="s", sub_type=0, consumer_id=1, request_id=1
         )
-        self._send("subscribe", subscribe)
+        self._send("SUBSCRIBE", subscribe)
         self._read("success")
 
     def flow(self, permits: int) -> None:
-        self._send("flow", wire.Flow(consumer_id=1, message_permits=permits))
+        self._send("FLOW", wire.Flow(consumer_id=1, message_permits=permits))
 
     def closed(self, seconds: float) -> bool:
         """Waits so long for the broker to close the connection."""

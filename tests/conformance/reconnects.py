@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.conformance.driver import Client, Consumer, Taken, Wanted
-from tests.conformance.meddler import meddling
 from tests.conformance.stage import Stage
 from tests.conformance.table import Measured, balance, behaviour
+from tests.made.meddler import meddling
 
 RECONNECT_SECONDS = 20.0
 RACES = 40

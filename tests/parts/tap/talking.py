@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import struct
 from collections.abc import Iterator
 from typing import Any
 
-from pulsar_doctor.wire import pulsar_wire_pb2 as wire
-from tests.parts.tap.tapped import CONNECT, command_frame, frame
+from tests.made.frames import command_frame, command_of, field, frame, frames_from
+from tests.parts.tap.tapped import CONNECT
 
 REDIRECT, CONNECT_TO = 0, 1  # CommandLookupTopicResponse.LookupType
 CONNECTED, SUCCESS, LOOKUP, LOOKUP_ANSWER = 3, 13, 23, 24
@@ -20,19 +19,10 @@ def connecting(*, broker: str = "", token: str = "") -> bytes:
     """CONNECT as a client writes it. broker: the one it wants behind a proxy."""
     body = b"\x0a\x04test" + b"\x20\x15"  # client_version, protocol_version 21
     if token:
-        body += b"\x1a" + sized(token.encode()) + b"\x2a\x05token"
+        body += field(3, token) + field(5, "token")
     if broker:
-        body += b"\x32" + sized(broker.encode())
-    return frame(b"\x08\x02\x12" + sized(body))
-
-
-def sized(data: bytes) -> bytes:
-    """With its length in front, as protobuf writes it."""
-    size, out = len(data), bytearray()
-    while size > 127:
-        out.append(size & 127 | 128)
-        size >>= 7
-    return bytes([*out, size]) + data
+        body += field(6, broker)
+    return frame(command_of(2, body))
 
 
 @contextlib.contextmanager
@@ -46,17 +36,9 @@ def talking(
         if tls is not None:
             sock = stack.enter_context(tls.wrap_socket(sock, server_hostname=host))
         sock.sendall(connect)
-        commands = read_from(sock)
+        commands = (command for _, command in frames_from(sock))
         assert next(commands).type == CONNECTED
         yield sock, commands
-
-
-def read_from(sock: socket.socket) -> Iterator[Any]:
-    stream = sock.makefile("rb")
-    while head := stream.read(8):
-        total, size = struct.unpack(">II", head)
-        yield wire.BaseCommand.FromString(stream.read(size))
-        stream.read(total - 4 - size)
 
 
 def subscribed(topic: str) -> bytes:

@@ -21,7 +21,7 @@ from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.columns import Row
 from pulsar_doctor.wire.commands import rows_of
 from pulsar_doctor.wire.journal import FILE_HEADER, Block, read_blocks
-from tests.made.frames import command_frame, frame
+from tests.made.frames import command_frame, command_of, field, frame
 from tests.support import eventually
 
 SECRET = b"token-of-a-customer-0123456789"
@@ -35,10 +35,8 @@ def connect_frame(broker: str | None = None) -> bytes:
     """As a client writes it, the credentials in the middle, the broker behind them."""
     body = b"\x0a\x06client" + AUTH
     if broker is not None:
-        named = broker.encode()
-        body += b"\x32" + bytes([len(named)]) + named
-    body += FUTURE
-    return frame(b"\x08\x02\x12" + bytes([len(body)]) + body + FUTURE)
+        body += field(6, broker)
+    return frame(command_of(2, body + FUTURE, FUTURE))
 
 
 def message(consumer_id: int, payload: bytes, entry_id: int = 1) -> bytes:

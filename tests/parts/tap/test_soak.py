@@ -20,7 +20,7 @@ import pytest
 
 from pulsar_doctor.trace.ring import MIB
 from pulsar_doctor.trace.verifying import verify
-from tests.parts.tap.broker_samples import BrokerSamples
+from tests.parts.tap.broker_samples import BrokerSamples, lasting
 from tests.parts.tap.tap_process import running
 from tests.support.looking import Looking
 from tests.support.processes import descriptors, linux, resident_bytes
@@ -90,7 +90,7 @@ def test_memory_is_flat(broker, topic, tmp_path):
         done = ended(clients)
         code = tap.end()
     found = verify(trace)
-    _, partings = samples.held_against(trace)
+    partings = lasting(samples.held_against(trace))
     print(f"{SECONDS:.0f} s: {done}, exit code {code}, {found.seen} commands, {partings}")
     for name, looks in memory.bytes.items():
         quarter = len(looks) // 4

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tests.parts.tap.tapped import CONNECT, be_looked_for
-from tests.parts.tap.terminal import Pane, on_terminal
 from tests.parts.tap.test_watching import SOON, Played
 from tests.support import eventually
+from tests.support.terminals import Pane, on_terminal
 
 TAP = (sys.executable, "-m", "pulsar_doctor", "tap", "--listen", "127.0.0.1:0")
 

@@ -22,7 +22,7 @@ from pulsar_doctor.parts.tap.relaying import relaying
 from pulsar_doctor.trace.sealing import open_trace
 from pulsar_doctor.wire.columns import Row
 from tests.clients.payloads import payload
-from tests.conformance.meddler import Meddler, meddling
+from tests.made.meddler import Meddler, meddling
 
 CODECS = {
     "LZ4": pulsar.CompressionType.LZ4,

@@ -21,7 +21,7 @@ from pulsar_doctor.parts.consume.receiver.spoken_pb2 import MessageMetadata
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
 from pulsar_doctor.wire.commands import CODES, COMMANDS, SERVER_ERRORS
 from tests.conformance.raw_producer import batch_payload
-from tests.made.frames import command_frame, frame
+from tests.made.frames import command_frame, frame, frames_from
 from tests.support import eventually
 
 PLAN = Plan("c", "t", "s", receiver_queue_size=10, nack_delay_seconds=0)
@@ -136,12 +136,8 @@ class ScriptedBroker:
                 sock = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))
             talk = Talk(sock, self)
             self.talks.append(talk)
-            stream = stack.enter_context(sock.makefile("rb"))
-            while head := stream.read(8):
-                total, size = struct.unpack(">II", head)
-                data = stream.read(total - 4)[:size]
-                command = wire.BaseCommand.FromString(data)
-                self.raw.append(data)
+            for frame, command in frames_from(sock):
+                self.raw.append(frame[8 : 8 + int.from_bytes(frame[4:8], "big")])
                 self.heard.append(command)
                 self._answer(talk, command)
 

@@ -12,8 +12,8 @@ import pytest
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError
 from pulsar_doctor.parts.consume.receiver import connected
-from tests.conformance.meddler import flip_last_byte
 from tests.conformance.raw_producer import RawProducer
+from tests.made.meddler import flip_last_byte
 from tests.parts.consume.receiver.received import (
     ENOUGH,
     NO_MORE,

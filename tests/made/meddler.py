@@ -1,14 +1,14 @@
-"""Stands between a client and the relay and does to what the broker sends as it is told."""
+"""Stands between a client and a broker, or a relay, and does to frames as it is told."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator
 
 from pulsar_doctor.wire import pulsar_wire_pb2 as wire
+from tests.made.frames import frames_from
 
 # A frame and its command -> what goes on instead.
 Meddle = Callable[[bytes, wire.BaseCommand], bytes]
@@ -55,31 +55,15 @@ class Meddler:
                 client, _ = self._server.accept()
                 broker = socket.create_connection(self._upstream)
                 self._open += [client, broker]
-                for pump, ends in ((_bytes, (client, broker)), (self._frames, (broker, client))):
-                    threading.Thread(target=pump, args=ends, daemon=True).start()
+                for ends in ((client, broker), (broker, client)):
+                    threading.Thread(target=self._pass, args=ends, daemon=True).start()
 
-    def _frames(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError, EOFError), contextlib.closing(source.makefile("rb")) as f:
-            while True:
-                head = f.read(4)
-                if len(head) < 4:
-                    break
-                frame = head + f.read(struct.unpack(">I", head)[0])
-                (size,) = struct.unpack(">I", frame[4:8])
-                sink.sendall(self.meddle(frame, wire.BaseCommand.FromString(frame[8 : 8 + size])))
-        _end(sink)
-
-
-def _bytes(source: socket.socket, sink: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while piece := source.recv(65536):
-            sink.sendall(piece)
-    _end(sink)
-
-
-def _end(sink: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            for frame, command in frames_from(source):
+                sink.sendall(self.meddle(frame, command))
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
 
 
 @contextlib.contextmanager
