@@ -37,6 +37,7 @@ from pulsar_doctor.broker.admin.streaming import NestedReader
 from pulsar_doctor.broker.settings import Settings
 from pulsar_doctor.errors import DoctorError, InputError
 from tests.broker.http_broker import DATE_MS, Asked, HttpBroker, Reply, serving
+from tests.support.cluster import free_ports
 
 T = TypeVar("T")
 SECRET = "eyJhbGciOiJub25lIn0.s3cr3t-part.sig"
@@ -74,11 +75,6 @@ def refusal(kind: type[DoctorError], url: str, question: Any = stats, **more: An
 def always(reply: Reply, **more: Any) -> Iterator[HttpBroker]:
     with serving(lambda asked: reply, **more) as broker:
         yield broker
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def jwt(expires: int) -> str:
@@ -191,8 +187,8 @@ def test_nothing_can_be_sent_to_a_host_that_is_not_the_clusters():
 def test_the_environments_proxy_and_netrc_are_not_used(monkeypatch, tmp_path):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
-    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_ports(1)[0]}")
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_ports(1)[0]}")
     with always(Reply(document=STATS)) as broker:
         ask(broker.url, stats)
     assert "authorization" not in broker.asked[0].headers
@@ -239,7 +235,7 @@ def test_a_request_searches_the_disk_for_no_module(monkeypatch):
 
 
 def test_nothing_listens_there():
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{free_ports(1)[0]}"
     assert refusal(Unreachable, url) == (
         f"nothing listens at {url}; is the broker up? See --admin-url"
     )
@@ -390,7 +386,7 @@ def test_an_admin_url_that_cannot_be_meant_is_wrong_usage(url, says):
 def test_of_several_admin_urls_the_next_is_asked_when_one_is_down():
     with always(Reply(document=STATS)) as broker:
         address = broker.url.removeprefix("http://")
-        assert ask(f"http://127.0.0.1:{free_port()},{address}", stats).document == STATS
+        assert ask(f"http://127.0.0.1:{free_ports(1)[0]},{address}", stats).document == STATS
 
 
 # Redirects

@@ -6,13 +6,9 @@ fits anywhere. What colours change is in test_screens.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pulsar
@@ -21,6 +17,7 @@ import pytest
 from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.cli.test_screens import ESCAPED, may_be_long
 from tests.support.command_line import environment
+from tests.support.terminals import terminal
 
 WIDTH = 60
 NAME = "persistent://public/default/"
@@ -38,23 +35,15 @@ SCREENS = {
 
 def on_a_terminal(*arguments: str, broker: Sandbox) -> str:
     """What is on stdout, a terminal of its own; stderr is elsewhere."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     told = {name: value for name, value in environment(broker).items() if name != "COLUMNS"}
     narrow = {"LC_ALL": "C", "NO_COLOR": "1", "TERM": "xterm-256color", "PYTHONUTF8": "0"}
-    written = bytearray()
-    with subprocess.Popen(
-        [sys.executable, "-m", "pulsar_doctor", *arguments],
-        stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL, env=told | narrow,
-    ) as process:  # fmt: skip
-        os.close(theirs)
-        try:
-            while piece := os.read(ours, 65536):
-                written += piece
-        except OSError:  # the other end is closed
-            os.close(ours)
-    assert process.returncode in (0, 1, 3), arguments
-    return written.decode("ascii").replace("\r\n", "\n")
+    with terminal(WIDTH) as (out, seen):
+        ran = subprocess.run(
+            [sys.executable, "-m", "pulsar_doctor", *arguments], check=False,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL, env=told | narrow,
+        )  # fmt: skip
+    assert ran.returncode in (0, 1, 3), arguments
+    return b"".join(seen).decode("ascii").replace("\r\n", "\n")
 
 
 @pytest.fixture

@@ -6,12 +6,9 @@ import copy
 import gzip
 import io
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +29,7 @@ from tests.cli.checked import Check, Checked, check
 from tests.report.checkups import caused
 from tests.support import eventually
 from tests.support.command_line import environment
+from tests.support.terminals import terminal
 
 __all__ = ["check"]  # a fixture
 
@@ -705,29 +703,6 @@ def test_nobody_reads_any_more() -> None:
 
 
 # The bar on a terminal
-
-
-def drawn(terminal: int, into: list[bytes]) -> None:
-    try:
-        while piece := os.read(terminal, 65536):
-            into.append(piece)
-    except OSError:  # the other end is closed
-        return
-
-
-@contextmanager
-def terminal() -> Iterator[tuple[int, list[bytes]]]:
-    """A terminal for stderr, and all that was drawn on it once this has ended."""
-    ours, theirs = pty.openpty()
-    seen: list[bytes] = []
-    reader = threading.Thread(target=drawn, args=(ours, seen))
-    reader.start()
-    try:
-        yield theirs, seen
-    finally:
-        os.close(theirs)
-        reader.join()
-        os.close(ours)
 
 
 @pytest.mark.parametrize("which", [["held"], ["--all"]])

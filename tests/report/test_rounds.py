@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
-import os
-import pty
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pyte
 import pytest
 
 from pulsar_doctor.checkup.result import Checkup
@@ -32,6 +22,7 @@ from tests.broker.replayed import HEALTHY, HOME, STUCK, Replay, cluster, states,
 from tests.report.checkups import AT, ORDERS, PROBE, checkup, finding, suspected, verdict
 from tests.support import eventually
 from tests.support.command_line import environment
+from tests.support.terminals import on_terminal
 
 GONE = "persistent://public/default/gone"
 
@@ -244,79 +235,25 @@ def test_a_screen_says_what_was_not_judged() -> None:
 # As a process
 
 
-class Terminal:
-    """The screen that somebody sees, of a program whose stdout and stderr it is."""
-
-    def __init__(self, fd: int, columns: int, rows: int) -> None:
-        self._fd = fd
-        self._screen = pyte.Screen(columns, rows)
-        self._stream = pyte.ByteStream(self._screen)
-        self._reader = threading.Thread(target=self._read)
-        self.bytes = b""
-        self.resize(columns, rows)
-        self._reader.start()
-
-    def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._screen.resize(rows, columns)
-
-    def _read(self) -> None:
-        try:
-            while piece := os.read(self._fd, 65536):
-                self.bytes += piece
-                self._stream.feed(piece)
-        except OSError:  # the other end is closed
-            return
-
-    def lines(self) -> list[str]:
-        return [line.rstrip() for line in list(self._screen.display)]
-
-    def shows(self, text: str) -> bool:
-        return any(text in line for line in self.lines())
-
-    def close(self) -> None:
-        self._reader.join(10)
-        os.close(self._fd)
-
-
-@contextmanager
-def on_a_terminal(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
-    ours, theirs = pty.openpty()
-    told = {name: value for name, value in environment().items() if name != "COLUMNS"}
-    terminal = Terminal(ours, 100, 30)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pulsar_doctor", *arguments],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=told | {"TERM": "xterm-256color"},
-    )  # fmt: skip
-    os.close(theirs)
-    try:
-        yield process, terminal
-    finally:
-        process.kill()
-        process.wait()
-        terminal.close()
-
-
 def test_on_a_terminal_it_is_drawn_in_place_and_what_changed_stays() -> None:
     with cluster({"held": stuck(), "quiet": states(HEALTHY)}) as broker:
         stalls, broker.answer = broker.answer, cluster_of_health()
-        arguments = (
-            "stall-check", "held", "quiet", "--admin-url", broker.url, "--watch", "--every", "5s",
-            "--window", "200ms", "--interval", "100ms",
+        command = (
+            sys.executable, "-m", "pulsar_doctor", "stall-check", "held", "quiet", "--watch",
+            "--every", "5s", "--window", "200ms", "--interval", "100ms",
         )  # fmt: skip
-        with on_a_terminal(*arguments) as (process, terminal):
-            eventually(lambda: terminal.shows(": 1 unknown, 1 healthy; again in"), 30)
+        with on_terminal(command, columns=100, lines=30, admin_url=broker.url) as pane:
+            pane.says(": 1 unknown, 1 healthy; again in")
             broker.answer = stalls
-            eventually(lambda: terminal.shows("what has changed"), 30)
-            assert terminal.lines()[0].endswith(f"UTC  held and quiet at {broker.url}")
-            assert terminal.shows("2 subscriptions: 1 stalled, 1 healthy")
-            terminal.resize(60, 12)
-            eventually(lambda: len([x for x in terminal.lines() if " UTC  held" in x]) == 1)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 1
-            eventually(lambda: terminal.bytes.endswith(b"1 stalled, 1 healthy\r\n"))
-    assert b"\x1b[?1049l" in terminal.bytes  # the first screen is back
-    last = terminal.bytes.rpartition(b"\x1b[?1049l")[2].decode()
+            pane.says("what has changed")
+            assert pane.seen[0].endswith(f"UTC  held and quiet at {broker.url}")
+            assert pane.count("2 subscriptions: 1 stalled, 1 healthy")
+            pane.resize(60, 12)
+            eventually(lambda: pane.count(" UTC  held") == 1)
+            assert pane.end() == 1
+            eventually(lambda: pane.bytes.endswith(b"1 stalled, 1 healthy\r\n"))
+    assert b"\x1b[?1049l" in pane.bytes  # the first screen is back
+    last = pane.bytes.rpartition(b"\x1b[?1049l")[2].decode()
     assert "billing on public/default/held: unknown → stalled" in " ".join(last.split())
 
 

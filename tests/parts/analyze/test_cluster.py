@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ from tests.parts.analyze.made_traces import batches, limits, redeliveries, resta
 from tests.parts.analyze.planted import PLANTED
 from tests.support.cluster import Node
 from tests.support.processes import linux, listening
+from tests.support.terminals import terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 JOB = Path(__file__).with_name("job.py")
@@ -121,20 +120,18 @@ def test_spark_submit(cluster: SparkCluster, traces: list[str], document: Any) -
 def test_analyze_through_a_connect_server_shows_how_far_it_is(
     traces: list[str], document: Any, tmp_path: Path
 ) -> None:
-    screen, end = pty.openpty()
-    with connect_server(tmp_path / "connect") as server, os.fdopen(screen, "rb", 0) as terminal:
+    with connect_server(tmp_path / "connect") as server:
         asked = ("-m", "pulsar_doctor.parts.analyze", "--remote", server.url, *traces,
                  *as_options(SMALL), "-o", "json")  # fmt: skip
-        with subprocess.Popen(
-            [sys.executable, *asked], env=outside(), stdout=subprocess.PIPE, stderr=end, text=True
-        ) as process:
-            os.close(end)
-            reading = ThreadPoolExecutor(1).submit(everything, terminal)
-            said, _ = process.communicate(timeout=300)
-            shown = reading.result(60)
+        with terminal() as (end, drawn):
+            done = subprocess.run(
+                [sys.executable, *asked], env=outside(), stdout=subprocess.PIPE, stderr=end,
+                text=True, timeout=300, check=False,
+            )  # fmt: skip
+        shown = b"".join(drawn).decode("utf-8", "replace")
         asked = ("-m", "pulsar_doctor", "analyze", "-q", "--remote", server.url, *traces)
         refused = python(*asked, "--sql", "SELECT 1")  # there is nobody here who could check it
-    assert (json.loads(said), process.returncode) == document
+    assert (json.loads(done.stdout), done.returncode) == document
     assert re.search(r"\w+ .* stage \d+ of \d+ .* tasks", shown)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "a client of Spark Connect has none" in refused.stderr
@@ -175,15 +172,6 @@ def test_a_connect_server_leaves_out_the_same_bad_traces(
                 each[name] = re.sub(r"file:/+", "/", text)
         document["left_out"].sort(key=lambda each: each["trace"])
     assert (said, code) == of_mixed
-
-
-def everything(terminal: Any) -> str:
-    """What was written to a terminal until nobody held it any more."""
-    said = b""
-    with contextlib.suppress(OSError):
-        while part := terminal.read(4096):
-            said += part
-    return said.decode("utf-8", "replace")
 
 
 @linux

@@ -27,6 +27,7 @@ from pulsar_doctor.parts.analyze.session import Where, ahead, begin, session, se
 from pulsar_doctor.parts.sandbox.distribution import usable_java
 from tests.support import eventually
 from tests.support.processes import family, linux, listening
+from tests.support.terminals import terminal
 
 MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -533,19 +534,13 @@ def test_progress_counts_the_tasks_of_the_stages_that_run():
 @linux
 def test_progress_is_drawn_on_a_terminal_and_goes_away(spark, monkeypatch, capfd):
     monkeypatch.setenv("TERM", "xterm")
-    master, slave = os.openpty()
-    drawn: list[bytes] = []
-    reader = threading.Thread(target=_drain, args=(master, drawn))
-    reader.start()
-    with os.fdopen(slave, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
+    with terminal() as (end, drawn), os.fdopen(os.dup(end), "w") as screen:
+        monkeypatch.setattr(sys, "stderr", screen)
         with progress(spark, "adding"):
             until = time.monotonic() + 60
             while b" of 3 tasks" not in b"".join(drawn) and time.monotonic() < until:
                 spark.range(0, 30_000_000, 1, 3).filter("hash(id) = 1").count()
             print("a row")
-    reader.join()
-    os.close(master)
     text = b"".join(drawn).decode()
     assert "adding · stage " in text
     assert " of 3 tasks" in text
@@ -554,28 +549,14 @@ def test_progress_is_drawn_on_a_terminal_and_goes_away(spark, monkeypatch, capfd
     assert capfd.readouterr().out == "a row\n"
 
 
-def _drain(terminal: int, into: list[bytes]) -> None:
-    try:
-        while some := os.read(terminal, 65536):
-            into.append(some)
-    except OSError:  # nobody holds the other end any more
-        pass
-
-
 @linux
 def test_what_is_done_before_spark_is_there_is_drawn_too(monkeypatch, capfd):
     monkeypatch.setenv("TERM", "xterm")
-    master, slave = os.openpty()
-    drawn: list[bytes] = []
-    reader = threading.Thread(target=_drain, args=(master, drawn))
-    reader.start()
-    with os.fdopen(slave, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
+    with terminal() as (end, drawn), os.fdopen(os.dup(end), "w") as screen:
+        monkeypatch.setattr(sys, "stderr", screen)
         with phase("starting Spark"):
             eventually(lambda: b"starting Spark" in b"".join(drawn))
             print("a row")
-    reader.join()
-    os.close(master)
     assert b"\x1b[2K" in b"".join(drawn).rpartition(b"starting Spark")[2]
     assert capfd.readouterr().out == "a row\n"
 

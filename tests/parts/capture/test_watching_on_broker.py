@@ -13,10 +13,10 @@ pulsar = pytest.importorskip("pulsar")
 from pulsar_doctor.parts.consume import attach  # noqa: E402
 from pulsar_doctor.trace.sealing import open_trace  # noqa: E402
 from tests.parts.capture.packing import may_capture  # noqa: E402
-from tests.parts.tap.terminal import on_terminal  # noqa: E402
 from tests.parts.tap.test_on_broker import QUIET  # noqa: E402
 from tests.support import eventually  # noqa: E402
 from tests.support.command_line import answered  # noqa: E402
+from tests.support.terminals import on_terminal  # noqa: E402
 from tests.support.wanting import wanting  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not may_capture(), reason=wanting("the right to capture packets"))

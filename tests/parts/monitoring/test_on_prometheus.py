@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.parts.monitoring.made import dashboard, rules_text
 from tests.parts.monitoring.prometheus import Prometheus, needing, prometheus
 from tests.support import eventually
+from tests.support.cluster import free_ports
 from tests.support.command_line import environment
 
 SUBSCRIPTION, MESSAGES = "billing", 500
@@ -57,11 +57,6 @@ class Hog:
         self._hog.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 @contextmanager
 def watching(admin_url: str, topic: str) -> Iterator[int]:
     command = (
@@ -96,7 +91,7 @@ def alert_life(service_url: str, admin_url: str, folder: Path) -> dict[str, floa
         client.create_producer(topic).close()
         scraped = stack.enter_context(watching(admin_url, topic))
         there = stack.enter_context(
-            prometheus(folder, rules_text(), port=free_port(), scraped=scraped)
+            prometheus(folder, rules_text(), port=free_ports(1)[0], scraped=scraped)
         )
         eventually(lambda: there.get("query", query="pulsar_doctor_checked_at_seconds")["result"])
         assert there.firing(SUBSCRIPTION) == {}

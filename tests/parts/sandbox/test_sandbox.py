@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -26,6 +25,7 @@ from pulsar_doctor.parts.sandbox import lifetime as sandbox
 from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from pulsar_doctor.parts.sandbox.standalone import with_settings
 from tests.support import eventually
+from tests.support.cluster import free_ports
 from tests.support.documented import Like
 from tests.support.processes import listening
 from tests.support.tools import tool_environment
@@ -412,14 +412,6 @@ def doctor(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
-
-
-def free_ports(number: int) -> list[int]:
-    with ExitStack() as stack:
-        servers = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
-        ]
-        return [server.getsockname()[1] for server in servers]
 
 
 def test_no_sandbox_runs_is_exit_code_3_and_stopping_it_is_fine(tmp_path: Path) -> None:
