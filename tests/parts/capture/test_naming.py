@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
-
 import pytest
 
 from pulsar_doctor.broker.stats.topic import ConsumerStats
@@ -46,43 +44,33 @@ def told(name: str, permits: int, sent: int, at_ns: int, topic: str = TOPIC):
 class Named:
     """A conversation, and samples between its packets."""
 
-    def __init__(self, *, joined: bool = True) -> None:
+    def __init__(self, *, joined: bool = True, quiet: float = 0) -> None:
         self.talk = Talk().open()
         for way, data, _ in BEGINNING[:2] if joined else BEGINNING:
             self.talk.say(way, data)
+        self.talk.wait(quiet)
         heard = Heard()
         self.stats, self.naming = heard.stats, Naming(heard)
         self.following = CaptureFollowing(self.naming, [6650])
-        self.samples: SimpleQueue[object] = SimpleQueue()
 
     def say(self, *said: tuple[int, bytes]) -> None:
         for way, data in said:
             self.talk.say(way, data)
 
-    def sample(self, *consumers: tuple[str, int, int], complete: bool = True) -> None:
-        """Of a moment with two quiet seconds before and behind it."""
-        self._run()
-        self.talk.wait(2)
-        now_ns = self.talk.now_ns
-        self.naming.sample(ConsumerSample([told(*each, now_ns) for each in consumers], complete))
-        self.talk.wait(2)
-        self._read()
-
-    def sample_of(
-        self, topic: str, *consumers: tuple[str, int, int], ledgers: tuple[int, ...] = ()
+    def sample(
+        self,
+        *consumers: tuple[str, int, int],
+        topic: str | None = None,
+        ledgers: tuple[int, ...] = (),
+        complete: bool = True,
+        quiet: float = 2,
     ) -> None:
-        """Likewise, of this topic alone, and of its ledgers."""
+        """Of a moment with so many quiet seconds before it, and two behind. topic: of it alone."""
         self._run()
-        self.talk.wait(2)
-        of_topic = [told(*each, self.talk.now_ns, topic) for each in consumers]
-        self.naming.sample(ConsumerSample(of_topic, False, dict.fromkeys(ledgers, topic)))
-        self.talk.wait(2)
-        self._read()
-
-    def sample_at_once(self, *consumers: tuple[str, int, int]) -> None:
-        self._run()
-        at_once = [told(*each, self.talk.now_ns) for each in consumers]
-        self.naming.sample(ConsumerSample(at_once, complete=True))
+        self.talk.wait(quiet)
+        each = [told(*one, self.talk.now_ns, topic or TOPIC) for one in consumers]
+        of_topics = dict.fromkeys(ledgers, topic or TOPIC)
+        self.naming.sample(ConsumerSample(each, complete and topic is None, of_topics))
         self.talk.wait(2)
         self._read()
 
@@ -111,8 +99,7 @@ class Named:
 
 
 def test_one_alone_at_its_address_is_known_by_it():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(7, 10)))
     named.sample(("a", 10, 0))
     assert named.found() == {"a": (7, "address")}
@@ -120,8 +107,7 @@ def test_one_alone_at_its_address_is_known_by_it():
 
 
 def test_a_message_whose_metadata_cannot_be_read_counts_as_one():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((1, message_with(3, b"\x0a\xff\xff")))
     named.sample(("a", 9, 1))
     assert named.found() == {"a": (1, "address")}
@@ -135,8 +121,7 @@ def test_where_not_all_topics_were_asked_it_is_only_likely():
 
 
 def test_two_on_one_connection_are_told_apart_by_what_moves():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(1, 5)), (0, flow_of(2, 5)))
     named.sample(("a", 5, 0), ("b", 5, 0))
     assert named.found() == {}
@@ -147,19 +132,17 @@ def test_two_on_one_connection_are_told_apart_by_what_moves():
 
 
 def test_a_sample_amid_their_frames_does_not_blur_what_moved():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.sample(("a", 5, 0), ("b", 5, 0))
     named.say((1, message(1, b"", 1)), (1, message(2, b"", 1)), (0, flow_of(2, 5)))
-    named.sample_at_once(("a", 4, 1), ("b", 9, 1))
+    named.sample(("a", 4, 1), ("b", 9, 1), quiet=0)
     assert {each["consumer_id"] for each in named.stats} == {None}
     named.sample(("a", 4, 1), ("b", 9, 1))
     assert named.found() == {"a": (1, "movement"), "b": (2, "movement")}
 
 
 def test_two_that_do_nothing_stay_numbers():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(1, 5)), (0, flow_of(2, 5)))
     for _ in range(3):
         named.sample(("a", 5, 0), ("b", 5, 0))
@@ -167,18 +150,16 @@ def test_two_that_do_nothing_stay_numbers():
 
 
 def test_one_that_says_nothing_has_a_name_and_no_number():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.sample(("a", 0, 100))
     assert named.found() == {"a": (None, "address")}
     assert named.stats[-1]["permits"] == 0
 
 
 def test_who_spoke_while_the_first_sample_was_taken_is_not_said_to_be_silent():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(1, 5)), (0, flow_of(2, 5)))
-    named.sample_at_once(("a", 5, 0), ("b", 5, 0))
+    named.sample(("a", 5, 0), ("b", 5, 0), quiet=0)
     named.sample(("a", 5, 0), ("b", 5, 0))
     assert named.found() == {}
     named.say((1, message(2, b"", 1)))
@@ -187,10 +168,9 @@ def test_who_spoke_while_the_first_sample_was_taken_is_not_said_to_be_silent():
 
 
 def test_while_frames_pass_a_sample_tells_names_and_bounds():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(7, 10)))
-    named.sample_at_once(("a", 10, 0))
+    named.sample(("a", 10, 0), quiet=0)
     assert named.found() == {"a": (7, "address")}
     last = named.stats[-1]
     assert (last["permits_min"], last["permits_max"]) == (10, 20)
@@ -219,8 +199,7 @@ OTHER = "persistent://public/default/other"
 
 
 def test_a_likely_name_is_taken_back_where_its_numbers_move_otherwise():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(7, 10)))
     named.sample(("a", 10, 0), complete=False)
     named.say((0, flow_of(7, 10)))
@@ -233,17 +212,16 @@ def test_a_likely_name_is_taken_back_where_its_numbers_move_otherwise():
 def test_a_likely_name_is_taken_back_where_another_turns_up_who_may_have_that_number():
     named = Named()
     named.say((0, flow_of(7, 10)))
-    named.sample_of(TOPIC, ("a", 10, 0))
-    named.sample_of(OTHER, ("b", 10, 0))
+    named.sample(("a", 10, 0), topic=TOPIC)
+    named.sample(("b", 10, 0), topic=OTHER)
     assert named.story == [("a", 7, "likely"), ("a", 7, "mistaken")]
 
 
 def test_a_name_that_was_proven_is_not_taken_back_because_another_turns_up():
-    named = Named()
-    named.talk.wait(3)
+    named = Named(quiet=3)
     named.say((0, flow_of(7, 10)))
     named.sample(("a", 10, 0))
-    named.sample_of(OTHER, ("b", 0, 0))
+    named.sample(("b", 0, 0), topic=OTHER)
     assert named.naming.mistaken == 0
     assert named.found() == {"a": (7, "address"), "b": (None, "address")}
 
@@ -251,8 +229,8 @@ def test_a_name_that_was_proven_is_not_taken_back_because_another_turns_up():
 def test_ledgers_tell_consumers_of_two_topics_apart():
     named = Named()
     named.say((1, message(1, b"", 1)), (0, ack_of(2, ledger=90)))
-    named.sample_of(TOPIC, ("a", 10, 0), ledgers=(MESSAGE_LEDGER,))
-    named.sample_of(OTHER, ("b", 10, 0), ledgers=(89, 90))
+    named.sample(("a", 10, 0), topic=TOPIC, ledgers=(MESSAGE_LEDGER,))
+    named.sample(("b", 10, 0), topic=OTHER, ledgers=(89, 90))
     assert named.found() == {"a": (1, "ledger"), "b": (2, "ledger")}
     assert named.naming.mistaken == 0
 
@@ -260,15 +238,15 @@ def test_ledgers_tell_consumers_of_two_topics_apart():
 def test_a_likely_name_is_taken_back_where_its_messages_are_of_another_topics_ledger():
     named = Named()
     named.say((1, message(1, b"", 1)))
-    named.sample_of(TOPIC, ("a", 10, 0))
-    named.sample_of(OTHER, ("b", 10, 0), ledgers=(MESSAGE_LEDGER,))
+    named.sample(("a", 10, 0), topic=TOPIC)
+    named.sample(("b", 10, 0), topic=OTHER, ledgers=(MESSAGE_LEDGER,))
     assert named.story == [("a", 1, "likely"), ("a", 1, "mistaken"), ("b", 1, "ledger")]
 
 
 def test_two_consumers_of_one_topic_are_not_told_apart_by_its_ledgers():
     named = Named()
     named.say((1, message(1, b"", 1)))
-    named.sample_of(TOPIC, ("a", 10, 0), ("b", 10, 0), ledgers=(MESSAGE_LEDGER,))
+    named.sample(("a", 10, 0), ("b", 10, 0), topic=TOPIC, ledgers=(MESSAGE_LEDGER,))
     assert named.story == []
 
 

@@ -57,6 +57,22 @@ class JavaApplication:
         assert not answer.startswith("error"), f"{words}: {answer}"
         return answer
 
+    def consumes(
+        self,
+        topic: str,
+        messages: int,
+        name: str,
+        queue: int,
+        *,
+        kind: str = "plain",
+        take: int = 0,
+    ) -> None:
+        """Sends so many, and has a consumer of that kind and queue take some of them."""
+        self.order("produce", topic, messages)
+        self.order("subscribe", name, queue, kind, topic)
+        if take:
+            self.order("take", name, take)
+
     def _answer(self) -> str:
         assert self._process.stdout is not None
         late = threading.Timer(SECONDS, self._process.kill)

@@ -107,9 +107,7 @@ def measured(finding: dict[str, Any]) -> dict[str, Any]:
 def test_a_receive_loop_that_sits_in_something_else_is_told_with_its_line(
     application, broker, topic
 ):
-    application.order("produce", topic, 40)
-    application.order("subscribe", "slow", 20, "plain", topic)
-    application.order("take", "slow", 7)
+    application.consumes(topic, 40, "slow", 20, take=7)
     application.order("hang", "slow")
     time.sleep(2)
     began = time.monotonic()
@@ -127,8 +125,7 @@ def test_a_receive_loop_that_sits_in_something_else_is_told_with_its_line(
 
 
 def test_a_listener_that_waits_for_an_answer_is_told_with_its_line(application, broker, topic):
-    application.order("produce", topic, 60)
-    application.order("subscribe", "ear", 20, "listener+stuck", topic)
+    application.consumes(topic, 60, "ear", 20, kind="listener+stuck")
     eventually(lambda: application.order("taken", "ear") == "4")
     time.sleep(2)
     document = examined(application, broker)
@@ -146,8 +143,7 @@ def test_a_listener_that_waits_for_an_answer_is_told_with_its_line(application, 
 def test_a_pool_of_which_each_thread_waits_is_found_though_somebody_receives(
     application, broker, topic
 ):
-    application.order("produce", topic, 300)
-    application.order("subscribe", "pooled", 100, "keep", topic)
+    application.consumes(topic, 300, "pooled", 100, kind="keep")
     application.order("pump", "pooled", 2)
     eventually(lambda: application.order("taken", "pooled") == "300")
     time.sleep(2)
@@ -177,8 +173,7 @@ def test_consumers_that_share_the_only_listener_thread_are_told_of_each_other(br
 
 
 def test_a_paused_consumer_is_told_and_asks_for_nothing(application, broker, topic):
-    application.order("produce", topic, 60)
-    application.order("subscribe", "paused", 10, "plain", topic)
+    application.consumes(topic, 60, "paused", 10)
     eventually(lambda: consumer(application.pid).waiting == 10)
     application.order("pause", "paused")
     application.order("take", "paused", 10)
@@ -192,8 +187,7 @@ def test_a_paused_consumer_is_told_and_asks_for_nothing(application, broker, top
 
 def test_what_decides_a_paused_consumer_on_this_machine_is_examining_it(broker, topic):
     with running(broker.service_url) as application:
-        application.order("produce", topic, 200)
-        application.order("subscribe", "pausing", 70, "plain", topic)
+        application.consumes(topic, 200, "pausing", 70)
         eventually(lambda: consumer(application.pid).waiting == 70)
         application.order("pause", "pausing")
         application.order("take", "pausing", 70)
@@ -212,9 +206,7 @@ def test_what_decides_a_paused_consumer_on_this_machine_is_examining_it(broker, 
 
 
 def test_a_zero_queue_asks_at_each_receive(application, broker, topic):
-    application.order("produce", topic, 20)
-    application.order("subscribe", "zero", 0, "plain", topic)
-    application.order("take", "zero", 3)
+    application.consumes(topic, 20, "zero", 0, take=3)
     application.order("hang", "zero")
     told = consumer(application.pid)
     assert (told.zero_queue, told.queue_size, told.waiting, told.refills_at) == (True, 0, 0, None)
@@ -228,9 +220,7 @@ def test_every_part_of_a_topic_has_its_own_ledger_and_the_parent_its_queue(
     application, broker, admin, topic
 ):
     admin.put(f"/admin/v2/{topic.replace('://', '/')}/partitions", json=3).raise_for_status()
-    application.order("produce", topic, 90)
-    application.order("subscribe", "parts", 10, "plain", topic)
-    application.order("take", "parts", 12)
+    application.consumes(topic, 90, "parts", 10, take=12)
     told = still(lambda: consumers(application.pid))
     (parent,) = [each for each in told if each.kind == "multi"]
     children = [each for each in told if each.kind == "single"]
@@ -277,8 +267,7 @@ def test_a_multi_topic_consumer_is_a_parent_with_a_child_for_each(
 
 
 def test_a_queue_that_scales_is_told_as_it_is_now(application, broker, admin, topic):
-    application.order("produce", topic, 200)
-    application.order("subscribe", "auto", 64, "auto", topic)
+    application.consumes(topic, 200, "auto", 64, kind="auto")
     sizes = set()
     for taken in range(15, 75, 15):
         application.order("take", "auto", 15)
@@ -294,9 +283,7 @@ def test_a_queue_that_scales_is_told_as_it_is_now(application, broker, admin, to
 
 
 def test_acks_that_the_client_holds_back_are_told(application, broker, topic):
-    application.order("produce", topic, 20)
-    application.order("subscribe", "holds", 50, "hold", topic)
-    application.order("take", "holds", 12)
+    application.consumes(topic, 20, "holds", 50, kind="hold", take=12)
     found = findings(examined(application, broker))["acks-held-back", "holds"]
     print(found["summary"])
     assert measured(found)["acks_pending"] == 12
@@ -304,9 +291,7 @@ def test_acks_that_the_client_holds_back_are_told(application, broker, topic):
 
 
 def test_a_deadlock_is_told_as_the_jvm_reports_it(application, broker, topic):
-    application.order("produce", topic, 40)
-    application.order("subscribe", "locked", 20, "plain", topic)
-    application.order("take", "locked", 2)
+    application.consumes(topic, 40, "locked", 20, take=2)
     application.order("deadlock")
     document = examined(application, broker)
     found = findings(document)["receive-deadlock", "locked"]
@@ -318,9 +303,7 @@ def test_a_deadlock_is_told_as_the_jvm_reports_it(application, broker, topic):
 
 
 def test_settings_of_dead_letters_and_the_ack_timeout_are_told(application, topic):
-    application.order("produce", topic, 20)
-    application.order("subscribe", "dead", 10, "dead+keep", topic)
-    application.order("take", "dead", 4)
+    application.consumes(topic, 20, "dead", 10, kind="dead+keep", take=4)
     told = consumer(application.pid)
     assert (told.dead_letter_after, told.dead_letter_topic) == (7, "given-up")
     assert (told.ack_timeout_ms, told.unacked_tracked) == (30_000, 4)
@@ -406,9 +389,7 @@ def warmed_up(application: JavaApplication) -> None:
 
 @pytest.mark.parametrize("looks", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_looks_leave_nothing_behind_and_hold_nothing_up(application, broker, topic, looks):
-    application.order("produce", topic, 60)
-    application.order("subscribe", "kept", 20, "plain", topic)
-    application.order("take", "kept", 3)
+    application.consumes(topic, 60, "kept", 20, take=3)
     examined(application, broker)  # the first loads what the JVM then keeps
     assert not left_in_tmp(application.pid)
     warmed_up(application)
@@ -453,8 +434,7 @@ def test_a_listener_that_waits_for_a_lock_is_told_with_who_holds_it(application,
 def test_messages_that_were_handed_to_a_pool_are_told_with_its_threads(
     application, broker, topic, kind, in_order
 ):
-    application.order("produce", topic, 3100)
-    application.order("subscribe", "w", 1000, "plain+keep", topic)
+    application.consumes(topic, 3100, "w", 1000, kind="plain+keep")
     application.order("handoff", "w", 3004, 4, kind)
     document = examined(application, broker, "--no-capture")
     (pool,) = document["process"]["pools"]
@@ -484,9 +464,7 @@ def test_shaded_clients_of_all_versions_are_read(broker, topic, version, runs_on
     jars = [*(f"org.apache.pulsar:{each}:{version}" for each in SHADED), *beside]
     classpath = ":".join(str(jar(each)) for each in jars)
     with running(broker.service_url, java=javas.java(runs_on), classpath=classpath) as it:
-        it.order("produce", topic, 40)
-        it.order("subscribe", "shaded", 20, "plain", topic)
-        it.order("take", "shaded", 7)
+        it.consumes(topic, 40, "shaded", 20, take=7)
         told = consumer(it.pid)
         print(version, told)
         assert (told.unsent_permits, told.queue_size, told.waiting) == (7, 20, 13)
@@ -547,8 +525,7 @@ def test_a_client_in_a_container_is_told_as_any_other(broker, topic):
             before=contained,
         ) as application,
     ):
-        application.order("produce", topic, 60)
-        application.order("subscribe", "inside", 20, "listener+stuck", topic)
+        application.consumes(topic, 60, "inside", 20, kind="listener+stuck")
         eventually(lambda: application.order("taken", "inside") == "4")
         application.pid = only_child(application.pid)
         time.sleep(2)
@@ -569,8 +546,7 @@ def test_a_client_in_a_spring_boot_jar_is_read(broker, topic, tmp_path):
     """Its classes are in jars within a jar, and their loader is Spring's."""
     boot = spring_boot_jar(tmp_path / "app.jar")
     with running(broker.service_url, jar=boot) as application:
-        application.order("produce", topic, 60)
-        application.order("subscribe", "boot", 20, "listener+stuck", topic)
+        application.consumes(topic, 60, "boot", 20, kind="listener+stuck")
         eventually(lambda: application.order("taken", "boot") == "4")
         time.sleep(2)
         document = examined(application, broker)
@@ -599,9 +575,7 @@ def test_a_client_under_another_name_is_read(broker, topic, tmp_path):
     application = jars.pop("application")
     rest = ":".join(map(str, [*jars.values(), *(jar(each) for each in BESIDE)]))
     with running(broker.service_url, application=application, classpath=rest) as it:
-        it.order("produce", topic, 40)
-        it.order("subscribe", "moved", 20, "plain", topic)
-        it.order("take", "moved", 7)
+        it.consumes(topic, 40, "moved", 20, take=7)
         told = consumer(it.pid)
         there = Jvm(process(it.pid)).ask("jcmd", "GC.class_histogram")
     assert (told.unsent_permits, told.queue_size, told.waiting) == (7, 20, 13)
@@ -630,9 +604,7 @@ BESIDE_5 = (
 
 def test_without_attach_its_consumers_are_found_by_their_addresses(default_broker, topic):
     with running(default_broker.service_url) as application:
-        application.order("produce", topic, 40)
-        application.order("subscribe", "outside", 20, "plain", topic)
-        application.order("take", "outside", 7)
+        application.consumes(topic, 40, "outside", 20, take=7)
         time.sleep(3)  # until the broker's list has the topic
         asked = ("examine", str(application.pid), *WINDOW, "-o", "json")
         document = json.loads(answered(*asked, broker=default_broker).stdout)
