@@ -53,6 +53,8 @@ HEAVY = (
     "tests/broker/test_fleet.py::test_memory_does_not_grow_with_the_stats",
     "tests/broker/test_patience.py::test_a_list_that_is_cut_brings_no_questions",
     "tests/checkup/test_stall_check_documents.py::test_mutated_documents_get_a_verdict",
+    "tests/checkup/test_stall_check_on_broker.py::test_the_verdict_is_the_one_that_the_state_deserves"
+    "[delayed-look-ahead]",
     "tests/cli/test_report.py::test_a_large_case",
     "tests/cli/test_stall_check_faults.py::test_one_bad_topic_does_not_stop_the_good_ones",
     "tests/known/test_incidents.py::test_none_matches",

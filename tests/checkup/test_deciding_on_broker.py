@@ -15,7 +15,7 @@ from pulsar_doctor.parts.sandbox.lifetime import Sandbox
 from tests.checkup.test_stall_check_on_broker import IN_ORDER, staged
 from tests.scenarios import Scenario, Scene, stage
 from tests.scenarios.scene import acknowledge
-from tests.scenarios.table import DEFAULT, FIRST, SHORT, TURNS, stalled
+from tests.scenarios.table import DEFAULT, FIRST, SHORT, stalled
 from tests.support.command_line import answered, pulsar_doctor
 
 AIM = 0.8  # of the unknown ones
@@ -34,9 +34,7 @@ Row = tuple[str, str, str, str, float]  # thresholds, scenario, one sample, then
 @pytest.mark.timeout(600)
 def test_most_of_what_one_sample_leaves_open_is_decided_in_time(broker: Sandbox) -> None:
     with ExitStack() as held:
-        scenes = {}
-        for turn in TURNS:
-            scenes |= staged(broker, held, [each for each in PLAYED if each.turn == turn])
+        scenes = staged(broker, held, PLAYED)
         standing = {name: f.result() for name, f in scenes.items() if not f.exception()}
         assert len(standing) >= 15
         with ThreadPoolExecutor(len(THRESHOLDS)) as pool:

@@ -49,10 +49,10 @@ class Scenario:
 
     play: produces the state, returns when it is settled; it is held until the scene closes.
     settings: thresholds for `--set`, for what cannot wait five minutes. during: what happens in
-    the middle of the window. turn: FIRST where it is much work that others would slow down, LAST
-    where it does not hold long. since: the first version of Pulsar that can be in that state.
-    until: the version from which on it is no fault any more. conf: gives settings without which
-    the broker cannot be in that state; it is recorded, and no state of the shared brokers.
+    the middle of the window. turn: FIRST where it is much work, LAST where it does not hold
+    long: it begins when the others stand. since: the first version of Pulsar that can be in that
+    state. until: the version from which on it is no fault any more. conf: gives settings without
+    which the broker cannot be in that state; it is recorded, and no state of the shared brokers.
     """
 
     name: str

@@ -23,7 +23,7 @@ OURS = "pulsar-doctor/"
 OPEN = "judged"  # a part of others, which are closed themselves
 NAMES = frozenset(names())
 _right = deque[str](maxlen=20)  # once is enough
-LOOKED_AT_MOST = 200  # of a list of verdicts
+LOOKED_AT_MOST = 200  # of a list of verdicts, or of the consumers of one
 
 
 def watch() -> None:
@@ -60,8 +60,8 @@ def check(document: Mapping[str, Any]) -> None:
     if kind not in NAMES:
         return
     part = dict(document)
-    if "subscriptions" in part:
-        part["subscriptions"] = _some(part["subscriptions"])
+    if isinstance(verdicts := part.get("subscriptions"), list):
+        part["subscriptions"] = [*map(_with_some_consumers, _some(verdicts))]
     found = _validator(kind, document.get("event")).iter_errors(part)
     wrong = max(_errors(found), key=_depth, default=None)
     assert wrong is None, f"{kind}{wrong.json_path[1:]}: {wrong.message}"
@@ -79,12 +79,16 @@ def _depth(error: ValidationError) -> int:
     return len(error.absolute_path)
 
 
-def _some(verdicts: Any) -> Any:
+def _some(each: list[Any]) -> list[Any]:
     """The first and the last of very many."""
-    if not isinstance(verdicts, list) or len(verdicts) <= LOOKED_AT_MOST:
-        return verdicts
     half = LOOKED_AT_MOST // 2
-    return [*verdicts[:half], *verdicts[-half:]]
+    return each if len(each) <= LOOKED_AT_MOST else [*each[:half], *each[-half:]]
+
+
+def _with_some_consumers(verdict: Any) -> Any:
+    if isinstance(verdict, dict) and isinstance(each := verdict.get("consumers"), list):
+        return verdict | {"consumers": _some(each)}
+    return verdict
 
 
 @cache
