@@ -174,8 +174,9 @@ class Wire:
         corrupt: bool = False,
         transaction: int | None = None,
         conn_id: int = 0,
+        **fields: Any,
     ) -> Self:
-        fields: dict[str, Any] = {"validation_error": CHECKSUM} if corrupt else {}
+        fields |= {"validation_error": CHECKSUM} if corrupt else {}
         if transaction is not None:
             fields |= {"txnid_most_bits": 0, "txnid_least_bits": transaction}
         ack = record(

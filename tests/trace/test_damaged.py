@@ -32,6 +32,7 @@ from pulsar_doctor.wire.journal import (
     pack_event,
     pack_json,
 )
+from tests.made.damage import KINDS
 from tests.made.traces import relay_alive, values, write_trace
 from tests.made.wire import Wire, record, slow_consumer
 
@@ -246,57 +247,6 @@ def test_a_search_ends_whatever_it_meets() -> None:
     assert next_block(bytes(1 << 22), 0) is None
     assert next_block(much[:29] + head, 0) == 29
     assert next_block(much[:29] + head, 6) is None, "it is older than what lies before it"
-
-
-Damage = Callable[[random.Random, bytes], bytes]
-
-
-def flipped(chance: random.Random, data: bytes) -> bytes:
-    bit = chance.randrange(len(data) * 8)
-    return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
-
-
-def some(chance: random.Random, data: bytes) -> tuple[int, int]:
-    first = chance.randrange(len(data))
-    return first, min(len(data), first + chance.choice([1, 7, 100, 512, 4096]))
-
-
-def lost(chance: random.Random, data: bytes) -> bytes:
-    first, last = some(chance, data)
-    return data[:first] + data[last:]
-
-
-def zeroed(chance: random.Random, data: bytes) -> bytes:
-    first, last = some(chance, data)
-    return data[:first] + bytes(last - first) + data[last:]
-
-
-def noise(chance: random.Random, data: bytes) -> bytes:
-    first, last = some(chance, data)
-    return data[:first] + chance.randbytes(last - first) + data[last:]
-
-
-def added(chance: random.Random, data: bytes) -> bytes:
-    first, last = some(chance, data)
-    return data[:first] + chance.randbytes(last - first) + data[first:]
-
-
-def cut(chance: random.Random, data: bytes) -> bytes:
-    return data[: chance.randrange(len(data))]
-
-
-def twice(chance: random.Random, data: bytes) -> bytes:
-    first, last = some(chance, data)
-    return data[:last] + data[first:]
-
-
-def many(chance: random.Random, data: bytes) -> bytes:
-    for _ in range(chance.randrange(2, 20)):
-        data = flipped(chance, data)
-    return data
-
-
-KINDS: tuple[Damage, ...] = (flipped, lost, zeroed, noise, added, cut, twice, many)
 
 
 @pytest.mark.timeout(3600)

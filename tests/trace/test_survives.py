@@ -17,11 +17,11 @@ from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
+from tests.made.damage import KINDS, cut
 from tests.made.traces import relay_alive, values, write_trace
 from tests.made.wire import Wire, slow_consumer
 
 SEED = 20261121
-Damage = Callable[[random.Random, bytes], bytes]
 
 
 def said() -> Wire:
@@ -34,45 +34,6 @@ def said() -> Wire:
 
 
 BLOCKS = said().blocks
-
-
-def flip(chance: random.Random, data: bytes) -> bytes:
-    """One bit, or a few close to each other."""
-    changed = bytearray(data)
-    for _ in range(chance.choice([1, 1, 1, 4])):
-        changed[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-    return bytes(changed)
-
-
-def cut(chance: random.Random, data: bytes) -> bytes:
-    return data[: chance.randrange(len(data))]
-
-
-def swap(chance: random.Random, data: bytes) -> bytes:
-    """Two pieces of the same length change places."""
-    size = chance.randint(1, max(1, len(data) // 3))
-    first, second = sorted(chance.randrange(len(data) - size + 1) for _ in range(2))
-    if second - first < size:
-        return data
-    between = data[first + size : second]
-    pieces = data[second : second + size], between, data[first : first + size]
-    return data[:first] + b"".join(pieces) + data[second + size :]
-
-
-def blank(chance: random.Random, data: bytes) -> bytes:
-    """A block that the disk gives back as zeros."""
-    first = chance.randrange(len(data))
-    size = min(chance.choice([1, 16, 512]), len(data) - first)
-    return data[:first] + bytes(size) + data[first + size :]
-
-
-def twice(chance: random.Random, data: bytes) -> bytes:
-    """The same bytes again, as a write that was tried twice."""
-    first = chance.randrange(len(data))
-    return data + data[first:]
-
-
-KINDS: tuple[Damage, ...] = (flip, flip, cut, swap, blank, twice)
 
 
 def whole_trace(path: Path) -> Path:

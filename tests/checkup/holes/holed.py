@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pulsar
+
 from tests.support import eventually
 
 if TYPE_CHECKING:
     import httpx2
-    import pulsar
-
 SUBSCRIPTION = "s"
 MESSAGES = 300
 EVERY = 10  # of the messages that are left open, one in so many
 FAR_MS = 3_600_000
 
 Ids = set[tuple[int, int]]
-Holed = Callable[["pulsar.Client", str], Any]
+Holed = Callable[[pulsar.Client, str], Any]
 
 
 def published(
@@ -47,8 +47,6 @@ def position(message: Any) -> tuple[int, int]:
 
 def received(consumer: pulsar.Consumer, quiet_ms: int) -> Iterator[Any]:
     """Messages until none comes for so long."""
-    import pulsar
-
     while True:
         try:
             yield consumer.receive(quiet_ms)
@@ -72,8 +70,6 @@ def individual(client: pulsar.Client, topic: str) -> Iterator[None]:
 
 @contextmanager
 def _one_in_ten_open(client: pulsar.Client, topic: str, type_: str) -> Iterator[None]:
-    import pulsar
-
     consumer = client.subscribe(topic, SUBSCRIPTION, getattr(pulsar.ConsumerType, type_))
     published(client, topic, MESSAGES, lambda _: False)
     for number in range(MESSAGES):
@@ -87,8 +83,6 @@ def _one_in_ten_open(client: pulsar.Client, topic: str, type_: str) -> Iterator[
 @contextmanager
 def delayed(client: pulsar.Client, topic: str) -> Iterator[None]:
     """Shared: every second message is due in an hour, the others are acknowledged."""
-    import pulsar
-
     consumer = client.subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared)
     published(client, topic, MESSAGES, lambda number: number % 2 == 0)
     for _ in range(MESSAGES // 2):
@@ -100,8 +94,6 @@ def delayed(client: pulsar.Client, topic: str) -> Iterator[None]:
 @contextmanager
 def key_shared(client: pulsar.Client, topic: str) -> Iterator[None]:
     """Key_Shared: one of two consumers takes ten messages and stays with them."""
-    import pulsar
-
     slow, quick = (
         client.subscribe(
             topic,
@@ -165,8 +157,6 @@ def in_odd_order(
 
     Over so many ledgers: an unload ends one. Returns what was acknowledged.
     """
-    import pulsar
-
     rng = random.Random(seed)
     shape = [late for _ in range(runs) for late in (True, *[False] * rng.randint(1, 3))]
     client.subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared).close()
@@ -179,8 +169,6 @@ def in_odd_order(
 
 
 def acknowledged_all(client: pulsar.Client, topic: str, messages: int) -> Ids:
-    import pulsar
-
     ids: Ids = set()
     consumer = client.subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared)
     while len(ids) < messages:
@@ -194,8 +182,6 @@ def acknowledged_all(client: pulsar.Client, topic: str, messages: int) -> Ids:
 
 def delivered(client: pulsar.Client, topic: str) -> list[tuple[int, int]]:
     """What a new consumer is sent, until nothing comes for a while; nothing is acknowledged."""
-    import pulsar
-
     consumer = client.subscribe(
         topic, SUBSCRIPTION, pulsar.ConsumerType.Shared, receiver_queue_size=5000
     )

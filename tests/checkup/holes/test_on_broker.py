@@ -7,9 +7,10 @@ import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
+import pulsar
 import pytest
 
 from pulsar_doctor.ledger.acks.persisting import Storing, record_bytes
@@ -35,9 +36,6 @@ from tests.support import eventually
 from tests.support.command_line import answered, pulsar_doctor
 from tests.support.documented import bounded
 
-if TYPE_CHECKING:
-    import pulsar
-
 HOLES = {
     "unacked": MESSAGES // EVERY,
     "delayed": MESSAGES // 2,
@@ -48,8 +46,6 @@ HOLES = {
 @contextmanager
 def standing(broker: Sandbox) -> Iterator[dict[str, str]]:
     """A topic for each origin; all stand at the same time."""
-    import pulsar
-
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(broker.service_url, logger=quiet)
     try:
@@ -134,7 +130,7 @@ def test_each_is_drawn(broker: Sandbox, scene: dict[str, str]) -> None:
 def test_a_trace_tells_the_same_and_what_became_of_each_entry(
     broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str, tmp_path: Path
 ) -> None:
-    client.subscribe(topic, SUBSCRIPTION, _shared()).close()
+    client.subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared).close()
     published(client, topic, 60, lambda _: False)
     trace = str(tmp_path / "t.ptrace")
     run = ("-s", SUBSCRIPTION, "--take-messages", "--ack-every", "3", "-n", "60")
@@ -172,7 +168,7 @@ def test_the_whole_document_of_a_live_subscription(
     broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str
 ) -> None:
     """Of 30 entries 0, 5, 6 and 20 to 29 stay open: three ranges, two holes with three entries."""
-    consumer = client.subscribe(topic, SUBSCRIPTION, _shared())
+    consumer = client.subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.Shared)
     published(client, topic, 30, lambda _: False)
     messages = [consumer.receive(10_000) for _ in range(30)]
     for number in {*range(20)} - {0, 5, 6}:
@@ -344,8 +340,6 @@ def test_the_records_size_is_what_the_broker_says(
 def test_parts_of_batches_come_again_and_are_no_part_of_the_forecast(
     broker: Sandbox, client: pulsar.Client, admin: httpx2.Client, topic: str
 ) -> None:
-    import pulsar
-
     consumer = client.subscribe(
         topic, SUBSCRIPTION, pulsar.ConsumerType.Shared, batch_index_ack_enabled=True
     )
@@ -382,8 +376,6 @@ def in_bits() -> Iterator[Sandbox]:
 def test_bit_arrays_keep_what_was_foretold(
     in_bits: Sandbox, topic: str, runs: int, ledgers: int, seed: int
 ) -> None:
-    import pulsar
-
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(in_bits.service_url, logger=quiet)
     try:
@@ -435,12 +427,6 @@ def loaded(admin: httpx2.Client) -> set[str]:
     """The topics of public/default that the broker says it has loaded."""
     bundles = admin.get("/admin/v2/broker-stats/topics").json().get("public/default", {})
     return {topic for bundle in bundles.values() for topic in bundle.get("persistent", {})}
-
-
-def _shared() -> Any:
-    import pulsar
-
-    return pulsar.ConsumerType.Shared
 
 
 RANGES = Storing((4, 0), 10_000, 1000, bit_arrays=False)

@@ -72,30 +72,10 @@ def exclusive(count: int = 10) -> Wire:
 
 def with_receipt(said: Wire, ids: list[int], request_id: int, error: int | None = None) -> Wire:
     """An ack whose receipt is asked for, and the receipt."""
-    ack = record(
-        "ACK",
-        consumer_id=1,
-        ack_type=0,
-        message_id=[message_id(each) for each in ids],
-        request_id=request_id,
-    )
-    said.say(TO_BROKER, ack)
+    said.acked(ids, request_id=request_id)
     failed: dict[str, Any] = {} if error is None else {"error": error}
     answer = record("ACK_RESPONSE", consumer_id=1, request_id=request_id, **failed)
     said.say(TO_CLIENT, answer)
-    return said
-
-
-def in_transaction(said: Wire, ids: list[int]) -> Wire:
-    ack = record(
-        "ACK",
-        consumer_id=1,
-        ack_type=0,
-        message_id=[message_id(each) for each in ids],
-        txnid_most_bits=0,
-        txnid_least_bits=5,
-    )
-    said.say(TO_BROKER, ack)
     return said
 
 
@@ -536,7 +516,7 @@ def test_an_ack_that_the_broker_refuses_moves_nothing():
 
 
 def test_an_ack_in_a_transaction_is_pending():
-    said = in_transaction(shared(4).acked([0]), [1, 2])
+    said = shared(4).acked([0]).acked([1, 2], transaction=5)
     found = after(said)
     assert found.mark_delete == (7, 0)
     assert found.doubts == (IN_TRANSACTIONS,)
