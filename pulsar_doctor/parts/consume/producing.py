@@ -153,7 +153,7 @@ def visit(settings: Settings, topic: str, *, existing: bool) -> Left | None:
 def is_there(settings: Settings, topic: str) -> bool:
     """Whether a topic to which nothing was sent exists; True where the REST API does not tell."""
     try:
-        return look(settings, Plan("producer", topic, "")).topic.exists
+        return look(settings, Plan("producer", topic, "")).exists
     except DoctorError:
         return True
 
