@@ -234,14 +234,20 @@ def rest_beside_others(
     """Who has held more messages than that for so many seconds while the others work, and how.
 
     Sinks that acknowledge at checkpoints rest together, and of others one sees no rhythm. One job
-    of minutes among short ones is the same from outside.
+    of minutes among short ones is the same from outside. Of many others one document shows as well
+    how far apart their acks are: by how old the last ones are at one moment.
     """
     pauses = {each.number: each.unusual_after for each in view.served}
+    known = {each.number: age for each in view.served if (age := each.since_last_ack) and age.exact}
+    ages = {number: age.seconds for number, age in known.items() if age.seconds < PAUSE_SECONDS}
+    if by_many := not view.watched and len(ages) > IN_HAND.default:
+        pauses |= dict.fromkeys(pauses) | dict.fromkeys(ages, UNUSUAL * max(ages.values()))
     others = [each for each in view.served if pauses[each.number] is not None]
     usual = max((each.usual_silence for each in others), default=0.0)
     until = max(pause, usual, *(pauses[each.number] or 0.0 for each in others))
     for each in view.served if others else ():
-        beside = pauses[each.number] is None and (view.watched or each.message_ack_rate == 0)
+        shown = view.watched or by_many or each.message_ack_rate == 0
+        beside = pauses[each.number] is None and shown
         kept = each.held_in_silence(until) if beside else 0
         if kept > more_than:
             times = {"kept": kept, "until": duration(until)}
