@@ -4,7 +4,8 @@ You see: `consumers` is empty, `msgBacklog` grows, and `lastConsumedFlowTimestam
 
 A durable subscription keeps every message until somebody acknowledges it, so its backlog grows
 until a quota or a retention limit is reached. It may be intended (a job that runs at night, a
-forgotten subscription), or its application restarts: then it is a warning.
+forgotten subscription), or its application restarts: then it is a warning, with exit code 0. If its
+application has to run, `--fail-on warning` gives 1.
 
 It is a stall if the last consumer left in the window and none has come for `restart_wait`, or if
 other partitions have consumers and this one has had none for `reconnect_wait`: a client with
