@@ -103,6 +103,14 @@ def test_that_nobody_came_may_be_accepted():
     assert tap.err[2:] == [NOBODY, "the temporary trace is removed: nothing was found"]
 
 
+def test_json_is_the_end_alone():
+    with found() as url, running("-o", "json", service_url=url) as tap:
+        tap.says("the trace is temporary")
+        assert tap.end() == 3
+    assert [(each["event"], each["exit_code"]) for each in tap.events] == [("end", 3)]
+    assert tap.err[0].startswith("pulsar://")
+
+
 def test_one_that_acknowledges_nothing_is_not_healthy_and_its_trace_is_kept():
     with tapped("-o", "jsonl", "--fail-on", "warning") as played:
         tap = shown(played.subscribe().deliver(2).tap)

@@ -80,9 +80,9 @@ def command(request: TapRequest) -> int:
     copy.
 
     As a check in CI it ends by itself (--for). Each --expect-… that is not met prints one line and
-    makes the exit code 1. With -o junit or github, stdout has only that report, at the end,
-    and CMD's own stdout goes to stderr; github also adds a table to the file that
-    GITHUB_STEP_SUMMARY names.
+    makes the exit code 1. With -o json, junit or github, stdout has only that document, at the
+    end, and CMD's own stdout goes to stderr: json is the event `end` of -o jsonl; github also adds
+    a table to the file that GITHUB_STEP_SUMMARY names.
 
     With -o jsonl, stdout has only JSON lines, and CMD's own stdout goes to stderr. Each line has
     `schema` ("pulsar-doctor/tap/2"), `event`, and `at`, the time in UTC. The events:
@@ -192,8 +192,9 @@ def _tap(where: Settings, own: OwnTrace | None, limits: RingLimits, request: Tap
     if code and not outcome.seen:
         outcome.note(f"exit code {code}" if diagnoses else "no consumer came")
     kept = own.end(outcome.seen) if own else folder
-    if request.output == "jsonl":
-        screen.show(_end(diagnoses, code, outcome, expectations, kept))
+    if request.output in ("json", "jsonl"):
+        last = screen if request.output == "jsonl" else _json_lines()
+        last.show(_end(diagnoses, code, outcome, expectations, kept))
     elif request.output != "table":
         report(diagnoses, expectations, request, since_us=listening.at_us)
     elif diagnoses:
@@ -222,11 +223,15 @@ def _listening(relay: Relay, request: TapRequest) -> Listening:
     return Listening(now_us(), relay.service_url, upstream, None if kept is None else str(kept))
 
 
-def _screen(request: TapRequest) -> Screen:
+def _json_lines() -> Screen:
     from pulsar_doctor.parts.tap.report.screens import JsonLines
 
+    return JsonLines(stdout(), talk(), warn)
+
+
+def _screen(request: TapRequest) -> Screen:
     if request.output == "jsonl":
-        return JsonLines(stdout(), talk(), warn)
+        return _json_lines()
     if request.output != "table":
         return lines_on(stderr())
     return screen_of(stderr() if request.cmd else None)

@@ -135,7 +135,7 @@ class TapRequest:
     changes: tuple[str, ...] = set_option()
     fail_on: FailOn = fail_on_option()
     accept_unknown: AcceptUnknown | None = accept_unknown_option()
-    output: Literal["table", "jsonl", "junit", "github"] = output_option(
-        "table", "jsonl", "junit", "github"
+    output: Literal["table", "json", "jsonl", "junit", "github"] = output_option(
+        "table", "json", "jsonl", "junit", "github"
     )
     cmd: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED)  # empty: none is started
