@@ -381,6 +381,26 @@ def test_what_cannot_be_read_is_said(
     assert (said in err, out, output.exists()) == (True, "", False)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["holes", "--stats"],
+        ["holes", "--internal-stats"],
+        ["capture", "{page}", "--trace", "{trace}.new", "--stats"],
+        ["stall-check", "orders", "--after"],
+    ],
+)
+def test_our_own_page_is_named_wherever_statistics_are_taken(
+    run: Any, trace: Path, arguments: list[str]
+) -> None:
+    page = trace.parent / "page.html"
+    run("report", trace, "-o", page)
+    code, out, err = run(*(each.format(trace=trace, page=page) for each in arguments), page)
+    assert (code, out) == (2, "")
+    assert f"{page} is a page of `report`; `stall-check --case {page}` gives its verdicts" in err
+    assert "here give the file or bundle that it was made of" in err
+
+
 def test_a_live_topic_is_watched_first_and_the_page_gives_its_verdict_again(
     run: Any, made: Any, tmp_path: Path
 ) -> None:

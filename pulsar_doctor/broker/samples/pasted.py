@@ -92,7 +92,7 @@ COLOURS = "colours of a terminal are left out"
 NAMED = "each answer is a topic of the name in front of it"
 BOTH = "stats and internal stats are read together"
 CLOCK = "the time in front of it is when it was taken"
-CASE_OF_PAGE = 'id="pulsar-doctor-case"'
+CASE_OF_PAGE = b'id="pulsar-doctor-case"'
 EXPECTED = "expected is what `pulsar-admin topics stats` or `topics stats-internal` prints"
 MARKS = "quotation marks and code marks are left out"
 SPACES = "spaces and ends of lines that JSON does not know are read as plain ones"
@@ -110,8 +110,20 @@ class Pasted:
     another: bool = False  # there is another answer in the text, which is not read
 
 
+class IsPage(InputError):
+    """A page of ours was given where a file of statistics is expected."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is a page of `report`; `stall-check --case {name}` gives its verdicts again, "
+            "and here give the file or bundle that it was made of"
+        )
+
+
 def document_in(content: bytes, name: str) -> Pasted:
     """What a file holds. Raises InputError, of the text itself, where nothing can be read."""
+    if CASE_OF_PAGE in content:
+        raise IsPage(called(name))
     try:
         document = document_of(content, called(name))
         if not isinstance(document, str):

@@ -19,7 +19,7 @@ from pulsar_doctor.broker.sample_files import SampleFiles
 from pulsar_doctor.broker.samples import ReadSamples
 from pulsar_doctor.broker.samples import read as read_samples
 from pulsar_doctor.broker.samples.files import called
-from pulsar_doctor.broker.samples.pasted import CASE_OF_PAGE
+from pulsar_doctor.broker.samples.pasted import IsPage
 from pulsar_doctor.broker.samples.plain import Plain
 from pulsar_doctor.broker.stats.transactions import OpenTransactions
 from pulsar_doctor.diagnosis.known.log_lines import KnownLine
@@ -129,12 +129,11 @@ def _read(kind: TextKind, text: str, name: str, *, alone: bool) -> Brought:
 
 def _explained(text: str, name: str) -> Brought:
     """A text of no kind, read as answers all the same: a mistake in it is explained that way."""
-    if CASE_OF_PAGE in text:
-        page = f"{called(name)} is a page of `report`"
-        raise InputError(f"{page}; `stall-check --case {called(name)}` gives its verdicts again")
     answers, *others = known()
     try:
         return answers.read(text, name)
+    except IsPage:
+        raise
     except InputError as error:
         also = listed([each.what for each in others], len(others))
         raise InputError(f"{error}; `stall-check --stats` also takes {also}") from None
