@@ -238,12 +238,16 @@ def _name(row: RecordRow, column: str) -> str:
     return row.get(column) or ""
 
 
+def require_folder(folder: Path, shown: str) -> None:
+    """Raises InputError where it is none, and says why. shown: the folder as it was typed."""
+    if not folder.is_dir():
+        why = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{shown} {why}; expected is a folder of `stall-check --watch --keep`")
+
+
 def require_records(folder: Path, shown: str) -> None:
     """Raises InputError where a folder has none. shown: the folder as it was typed."""
-    if not folder.is_dir():
-        raise InputError(
-            f"{shown} is not a folder; expected is one of `stall-check --watch --keep`"
-        )
+    require_folder(folder, shown)
     if next(folder.glob("cluster=*/day=*/*.parquet"), None) is None:
         raise InputError(
             f"{shown} holds no records of `stall-check --all --watch --keep`; an hour is there "

@@ -36,12 +36,9 @@ def read(options: Mapping[str, Any]) -> Callable[[Diagnosis], Usual]:
     options: of the call.
     """
     with needing("trace", "reading what is usual"):
-        from pulsar_doctor.parts.fleet.journal import require_records
+        from pulsar_doctor.parts.fleet.journal import require_folder, require_records
     folder, root = options["usual"], Path(options["usual"])
-    if not root.is_dir():
-        raise InputError(
-            f"{folder} {'is a file, no folder' if root.exists() else 'does not exist'}"
-        )
+    require_folder(root, folder)
     clusters = [*root.glob("cluster=*/")]
     if not clusters and any(file.name != ".key" for file in root.iterdir()):
         require_records(root, folder)

@@ -140,7 +140,7 @@ def test_before_an_hour_is_finished_nothing_is_known(tmp_path: Path, there: Sequ
 
 def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file is a file, no folder"):
+    with pytest.raises(InputError, match="file is not a folder; expected is"):
         read({"usual": str(tmp_path / "file")})
     with pytest.raises(InputError, match="none does not exist"):
         read({"usual": str(tmp_path / "none")})
