@@ -141,6 +141,19 @@ def with_a_trace(folder: Path) -> tuple[Path, Path]:
     return trace, path
 
 
+def test_a_bundle_without_a_trace_is_not_called_no_trace_of_ours(
+    tmp_path: Path, check: Check
+) -> None:
+    samples = (STATES / "prefetch-hogging.jsonl.gz").read_bytes()
+    (path := tmp_path / "in cident.tar.gz").write_bytes(packed({README: b"", SAMPLES: samples}))
+    checked = check(None, "--trace", str(path), credentials=())
+    assert checked.code == 2
+    assert checked.sentence() == (
+        f"{path} is a bundle without a trace, which `bundle --capture` adds; "
+        f"`pulsar-doctor stall-check --stats '{path}'` judges its statistics"
+    )
+
+
 def test_the_trace_in_a_bundle_is_read_as_if_it_was_a_folder(tmp_path: Path, check: Check) -> None:
     trace, bundle = with_a_trace(tmp_path)
     one, other = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -237,9 +238,14 @@ def _trace(request: StallCheckRequest) -> ReadTrace | None:
     if folder is None:
         return None
     with TemporaryDirectory() as room:
-        there = (
-            trace_unpacked(files_of_bundle(str(folder)), Path(room)) if folder.is_file() else None
-        )
+        files = files_of_bundle(str(folder)) if folder.is_file() else {}
+        there = trace_unpacked(files, Path(room))
+        if files and there is None:
+            stats = shlex.join(["stall-check", "--stats", str(folder)])
+            raise InputError(
+                f"{folder} is a bundle without a trace, which `bundle --capture` adds; "
+                f"`pulsar-doctor {stats}` judges its statistics"
+            )
         read = read_trace(
             there or folder, say=say, say_more=say_more, proven_only=request.proven_only
         )
