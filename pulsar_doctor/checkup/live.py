@@ -144,7 +144,9 @@ def kept_samples(
         file = Path(folder) / "samples.jsonl.gz"
         checkup = of_topics(replace(request, save=file), topics, judge)
         if not checkup.diagnoses:
-            reasons = "; ".join(f"{topic}: {why}" for topic, why in checkup.unreachable)
+            reasons = "; ".join(
+                why if topic in why else f"{topic}: {why}" for topic, why in checkup.unreachable
+            )
             raise DoctorError(reasons or f"there is no subscription: nothing to {purpose}")
         yield checkup, file
 

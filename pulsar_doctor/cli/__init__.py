@@ -111,6 +111,7 @@ def cli() -> None:
 def _show(error: click.ClickException) -> None:
     """What is wrong, in one sentence, and where to look it up; a group alone shows its help."""
     what = " ".join(error.format_message().split()).rstrip(".")
+    what = what.replace("a valid integer range", "a whole number")  # in click's own words
     context = error.ctx if isinstance(error, click.UsageError) else None
     if what.startswith("Usage:"):
         error.show(stderr())

@@ -18,6 +18,7 @@ from pulsar_doctor.cli._options import (
 )
 from pulsar_doctor.errors import InputError
 from pulsar_doctor.wording.gate import tell_json
+from pulsar_doctor.wording.printable import NAMED_MOST
 from pulsar_doctor.wording.spelling import near
 
 if TYPE_CHECKING:
@@ -108,7 +109,9 @@ def show(name: str, output: str) -> None:
     found = [issue for issue in load() if name in (issue.id, issue.id.rpartition("#")[2])]
     if len(found) != 1:
         several = " or ".join(issue.id for issue in found)
-        raise InputError(f"there is no issue {name!r}; {several or near(name, ids)}")
+        raise InputError(
+            f"there is no issue {name!r}; {several or near(name, ids, most=NAMED_MOST)}"
+        )
     if output == "json":
         tell_json({"schema": SCHEMA, "issues": [_document(found[0])]})
         return

@@ -19,6 +19,11 @@ SAID = {
     "trace shoe": "there is no subcommand shoe; did you mean show? See `pulsar-doctor trace",
     "stall-check --xyz": "no such option '--xyz'; see `pulsar-doctor stall-check --help`",
     "stall-check o --window x": "invalid value for '--window': 'x' is not a duration; write",
+    "stall-check --worst x": "invalid value for '--worst': 'x' is not a whole number; see",
+    "known-issues show nosuch": "there is no issue 'nosuch'; there are apache/pulsar#10920, "
+    "apache/pulsar#15679, apache/pulsar#15705 and ",
+    "fleet {file}": "{file} is not a folder; expected is a folder of `stall-check --watch --keep`",
+    "fleet /nope": "/nope does not exist; expected is a folder of `stall-check --watch --keep`",
     "produce": "missing argument 'TOPIC'; see `pulsar-doctor produce --help`",
     "completion": "missing argument '{{bash|zsh|fish}}'. Choose from: bash, zsh, fish; see",
     "examine": "give a PID, a client's address, a consumer's name, or --container; see "

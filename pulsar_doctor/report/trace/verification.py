@@ -8,6 +8,7 @@ from pulsar_doctor.report.documents import fields
 from pulsar_doctor.report.trace.rows import iso
 from pulsar_doctor.trace.missing import gaps_in_words
 from pulsar_doctor.trace.verifying import DAMAGED, ENDED, KEPT, LIVE, TORN, Verification
+from pulsar_doctor.wording.printable import many
 
 SCHEMA = "pulsar-doctor/trace-verify/1"
 MEANINGS = {
@@ -51,8 +52,8 @@ def verification_lines(found: Verification) -> Iterator[str]:
     """The verdict, then a line for each problem and note."""
     yield f"{found.path}: {_verdict(found)}"
     waiting = found.rows - found.sealed_rows
-    yield f"  {found.rows} rows, {found.segments} segments" + (
-        f", {waiting} rows not sealed yet" if waiting else ""
+    yield f"  {many(found.rows, 'row')}, {many(found.segments, 'segment')}" + (
+        f", {many(waiting, 'row')} not sealed yet" if waiting else ""
     )
     if found.expired.rows:
         yield f"  starts at {iso(found.expired.until_us)}: {found.expired.rows} rows have expired"
