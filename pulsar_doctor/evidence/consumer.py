@@ -302,7 +302,7 @@ class ConsumerView(Facts):
 
     @property
     def flow_expected(self) -> float | None:
-        """As `seconds_until_flow`; None, too, where by its pace it would have come already."""
+        """Seconds until the next FLOW, at most; None where no pace is known, or it is overdue."""
         seconds, quiet = self.seconds_until_flow, self.quiet_for
         is_late = seconds is not None and quiet is not None and quiet.seconds > seconds
         return None if is_late else seconds

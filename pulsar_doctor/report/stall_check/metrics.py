@@ -114,7 +114,7 @@ OF_SUBSCRIPTION = {
     "subscription_backlog_entries": Metric("Entries in the backlog."),
     "subscription_oldest_message_seconds": Metric("Age of the oldest unacknowledged message."),
     "subscription_next_flow_seconds": Metric(
-        "Until the last of its consumers that keep a pace asks for more, at most."
+        "Until the last consumer that keeps a pace asks for more messages, at most."
     ),
     "subscription_ranges": Metric("Acknowledged ranges behind mark-delete."),
     "subscription_ranges_limit": Metric("How many ranges the broker keeps over a load."),
