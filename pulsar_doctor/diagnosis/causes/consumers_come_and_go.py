@@ -51,6 +51,11 @@ SYMPTOM = "again and again"
 EXPLAINS = frozenset({"no-consumer", "redelivery-storm", "closed-unacknowledged"})
 NAMED_MOST = 3  # names; more are made anew each time
 STAYS = "it stays connected"
+UNLISTED = "a consumer that no sample lists"
+SHOWS_IT = (
+    " No sample lists it: --interval 100ms may, and the broker's log has its address, in lines "
+    "with `Subscribing on topic`."
+)
 COMES_BY = {"one": "comes_by_one", "each": "comes_by_each", None: "comes_by_any"}
 REMEDY = (
     "Read the log of the application for what comes before each new connection: a seek, a "
@@ -92,7 +97,8 @@ def _connects(view: SubscriptionView, turnover: Turnover) -> str:
     within, rate = duration(turnover.seconds or 0), f"{turnover.a_minute or 0:.0f}"
     often = say(" within {} ({} a minute{})", within, rate, more) if turnover.seconds else ""
     text = "{} connected again at least {:times}{}{}: {}"
-    return say(text, _who(turnover) or "a consumer", turnover.times, often, sent, how)
+    who = _who(turnover) or ("a consumer" if view.consumers else UNLISTED)
+    return say(text, who, turnover.times, often, sent, how)
 
 
 def _who(turnover: Turnover | None) -> str:
@@ -105,6 +111,7 @@ def _who(turnover: Turnover | None) -> str:
 
 def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure) -> Finding:
     what = REMEDY.replace("the application", _who(view.turnover) or "the application")
+    what += "" if view.consumers or _who(view.turnover) else SHOWS_IT
     oldest, more = view.oldest, list[Action]()
     if oldest and view.circulation and view.circulation.starts_over:
         text = say("{}; each may end at the oldest message, {}", text, oldest)
@@ -120,6 +127,7 @@ def _finding(view: SubscriptionView, sure: float, text: str, *evidence: Measure)
         confidence=sure,
         summary=text,
         evidence=evidence,
+        remedy=what,
         actions=tuple(actions),
     )
 
