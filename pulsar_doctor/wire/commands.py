@@ -1,6 +1,6 @@
-"""Reads Pulsar commands into rows of a trace, from one table of commands.
+"""Reads Pulsar commands into rows of a trace: those of BaseCommand in pulsar_wire.proto.
 
-To add a command: name its fields in pulsar_wire.proto, add a line to COMMANDS and a line of golden
+To add a command: name its fields there, those that are new in FIELDS here, and add a line of golden
 bytes to the tests. What a command does to permits is in ledger/permits.py, not here.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -116,12 +117,27 @@ def _error(row: Row, command: Any) -> None:
         row.error_message = _text(command.message)
 
 
-def _only_request(row: Row, command: Any, _: Any) -> None:
-    row.request_id = signed(command.request_id) if command.HasField("request_id") else None
+# What is read of a field of a command that is no matter of speed, and the column that says so.
+FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **{name: (name, signed) for name in ("request_id", "consumer_id", "producer_id")},
+    **{name: (name, text_of) for name in ("topic", "subscription")},
+    **{name: (name, _text) for name in ("consumer_name", "producer_name")},
+    "initial_subscription_name": ("initial_subscription", _text),
+    "consumer_epoch": ("consumer_epoch", signed),
+    "is_active": ("messages", int),  # 1: now the active consumer, 0: a standby
+}
 
 
-def _nothing(row: Row, command: Any, _: Any) -> None:
-    pass
+def _as_it_is(row: Row, command: Any, _: Any) -> None:
+    """The fields that are there, each in its column."""
+    for field, value in command.ListFields():
+        if field.name in FIELDS:
+            column, read = FIELDS[field.name]
+            setattr(row, column, read(value))
+        elif field.name in ("message_id", "last_message_id"):
+            _one_id(row, value)
+        elif field.name == "error":
+            _error(row, command)
 
 
 def _connect(row: Row, command: Any, _: Any) -> None:
@@ -129,39 +145,16 @@ def _connect(row: Row, command: Any, _: Any) -> None:
     row.client_version = redact_version(version) if version else None
 
 
-def _topic_request(row: Row, command: Any, _: Any) -> None:
-    row.topic = _text(command.topic)
-    row.request_id = signed(command.request_id)
-
-
-def _answer(row: Row, command: Any, _: Any) -> None:
-    row.request_id = signed(command.request_id)
-    _error(row, command)
-
-
 def _subscribe(row: Row, command: Any, _: Any) -> None:
-    row.request_id = signed(command.request_id)
-    row.topic = text_of(command.topic)
-    row.subscription = text_of(command.subscription)
+    _as_it_is(row, command, None)
     known = 0 <= command.sub_type < len(SUBSCRIPTION_TYPES)
     row.subscription_type = SUBSCRIPTION_TYPES[command.sub_type] if known else None
-    row.consumer_id = signed(command.consumer_id)
-    row.consumer_name = _text(command.consumer_name)
     row.durable = command.durable
-    _epoch(row, command)
 
 
 def _epoch(row: Row, command: Any) -> None:
     if command.HasField("consumer_epoch"):
         row.consumer_epoch = signed(command.consumer_epoch)
-
-
-def _producer(row: Row, command: Any, _: Any) -> None:
-    row.request_id = signed(command.request_id)
-    row.topic = text_of(command.topic)
-    row.producer_id = signed(command.producer_id)
-    row.producer_name = _text(command.producer_name)
-    row.initial_subscription = _text(command.initial_subscription_name)
 
 
 def _metadata(row: Row, metadata: Any) -> int:
@@ -189,11 +182,6 @@ def _send_receipt(row: Row, command: Any, _: Any) -> None:
     row.producer_id = signed(command.producer_id)
     if command.HasField("message_id"):
         _one_id(row, command.message_id)
-
-
-def _send_error(row: Row, command: Any, _: Any) -> None:
-    row.producer_id = signed(command.producer_id)
-    _error(row, command)
 
 
 def _message(row: Row, command: Any, metadata: Any) -> None:
@@ -234,7 +222,8 @@ def _ack(row: Row, command: Any, _: Any) -> None:
 
 def _ack_response(row: Row, command: Any, _: Any) -> None:
     row.consumer_id = signed(command.consumer_id)
-    _answer(row, command, None)
+    row.request_id = signed(command.request_id)
+    _error(row, command)
 
 
 def _flow(row: Row, command: Any, _: Any) -> None:
@@ -249,34 +238,6 @@ def _redeliver(row: Row, command: Any, _: Any) -> None:
     _epoch(row, command)
 
 
-def _of_consumer(row: Row, command: Any, _: Any) -> None:
-    row.consumer_id = signed(command.consumer_id)
-    if command.HasField("request_id"):
-        row.request_id = signed(command.request_id)
-
-
-def _seek(row: Row, command: Any, _: Any) -> None:
-    _of_consumer(row, command, None)
-    if command.HasField("message_id"):
-        _one_id(row, command.message_id)
-
-
-def _active_change(row: Row, command: Any, _: Any) -> None:
-    row.consumer_id = signed(command.consumer_id)
-    row.messages = int(command.is_active)  # 1: now the active consumer, 0: a standby
-
-
-def _close_producer(row: Row, command: Any, _: Any) -> None:
-    row.producer_id = signed(command.producer_id)
-    row.request_id = signed(command.request_id)
-
-
-def _last_message_id(row: Row, command: Any, _: Any) -> None:
-    row.request_id = signed(command.request_id)
-    if command.HasField("last_message_id"):
-        _one_id(row, command.last_message_id)
-
-
 class Known(NamedTuple):
     """A command that we know: its name in the protocol, its field in BaseCommand, its reader."""
 
@@ -285,52 +246,29 @@ class Known(NamedTuple):
     read: Reader
 
 
-COMMANDS: dict[int, Known] = {
-    2: Known("CONNECT", "connect", _connect),
-    3: Known("CONNECTED", "connected", _nothing),
-    4: Known("SUBSCRIBE", "subscribe", _subscribe),
-    5: Known("PRODUCER", "producer", _producer),
-    6: Known("SEND", "send", _send),
-    7: Known("SEND_RECEIPT", "send_receipt", _send_receipt),
-    8: Known("SEND_ERROR", "send_error", _send_error),
-    9: Known("MESSAGE", "message", _message),
-    10: Known("ACK", "ack", _ack),
-    11: Known("FLOW", "flow", _flow),
-    12: Known("UNSUBSCRIBE", "unsubscribe", _of_consumer),
-    13: Known("SUCCESS", "success", _only_request),
-    14: Known("ERROR", "error", _answer),
-    15: Known("CLOSE_PRODUCER", "close_producer", _close_producer),
-    16: Known("CLOSE_CONSUMER", "close_consumer", _of_consumer),
-    17: Known("PRODUCER_SUCCESS", "producer_success", _only_request),
-    18: Known("PING", "ping", _nothing),
-    19: Known("PONG", "pong", _nothing),
-    20: Known("REDELIVER_UNACKNOWLEDGED_MESSAGES", "redeliver", _redeliver),
-    21: Known("PARTITIONED_METADATA", "partitioned_metadata", _topic_request),
-    22: Known("PARTITIONED_METADATA_RESPONSE", "partitioned_metadata_response", _answer),
-    23: Known("LOOKUP", "lookup", _topic_request),
-    24: Known("LOOKUP_RESPONSE", "lookup_response", _answer),
-    25: Known("CONSUMER_STATS", "consumer_stats", _of_consumer),
-    26: Known("CONSUMER_STATS_RESPONSE", "consumer_stats_response", _only_request),
-    27: Known("REACHED_END_OF_TOPIC", "reached_end_of_topic", _of_consumer),
-    28: Known("SEEK", "seek", _seek),
-    29: Known("GET_LAST_MESSAGE_ID", "get_last_message_id", _of_consumer),
-    30: Known("GET_LAST_MESSAGE_ID_RESPONSE", "get_last_message_id_response", _last_message_id),
-    31: Known("ACTIVE_CONSUMER_CHANGE", "active_consumer_change", _active_change),
-    32: Known("GET_TOPICS_OF_NAMESPACE", "get_topics_of_namespace", _only_request),
-    33: Known(
-        "GET_TOPICS_OF_NAMESPACE_RESPONSE", "get_topics_of_namespace_response", _only_request
-    ),
-    34: Known("GET_SCHEMA", "get_schema", _only_request),
-    35: Known("GET_SCHEMA_RESPONSE", "get_schema_response", _only_request),
-    36: Known("AUTH_CHALLENGE", "auth_challenge", _nothing),
-    37: Known("AUTH_RESPONSE", "auth_response", _nothing),
-    38: Known("ACK_RESPONSE", "ack_response", _ack_response),
-    39: Known("GET_OR_CREATE_SCHEMA", "get_or_create_schema", _only_request),
-    40: Known(
-        "GET_OR_CREATE_SCHEMA_RESPONSE", "get_or_create_schema_response", _only_request
-    ),
-    68: Known("TOPIC_MIGRATED", "topic_migrated", _nothing),
-}  # fmt: skip
+# Those that come by the million, and those that say more than FIELDS has a column for.
+READERS: dict[str, Reader] = {
+    "connect": _connect,
+    "subscribe": _subscribe,
+    "send": _send,
+    "send_receipt": _send_receipt,
+    "message": _message,
+    "ack": _ack,
+    "flow": _flow,
+    "redeliver": _redeliver,
+    "ack_response": _ack_response,
+}
+NAMES = {"redeliver": "REDELIVER_UNACKNOWLEDGED_MESSAGES"}  # the others are called as their fields
+# By code, which is the number of its field, too.
+COMMANDS = {
+    field.number: Known(
+        NAMES.get(field.name, field.name.upper()),
+        field.name,
+        READERS.get(field.name, _as_it_is),
+    )
+    for field in wire.BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+}
 
 CODES = {known.name: code for code, known in COMMANDS.items()}
 
@@ -357,13 +295,11 @@ def _each(block: Block, records: Iterable[Record]) -> Iterator[Row]:
         try:
             read_record(row, record)
         except Exception as error:  # whatever it is, it must not keep the others from being read
-            row.frame_bytes, row.payload_bytes = _sizes(record)
+            own = record.kind == EVENT
+            row.frame_bytes = None if own else record.frame_bytes
+            row.payload_bytes = None if own else record.payload_bytes
             row = set_aside(row, error)
         yield row
-
-
-def _sizes(record: Record) -> tuple[int | None, int | None]:
-    return (None, None) if record.kind == EVENT else (record.frame_bytes, record.payload_bytes)
 
 
 def set_aside(row: Row, error: Exception) -> Row:
@@ -487,30 +423,20 @@ def _read_event(row: Row, record: Record) -> None:
         row.conn_id = row.direction = None
 
 
-def _event_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return text_of(value)
+def _event_value(kind: Any, value: Any) -> Any:
+    if not isinstance(value, kind) or (kind is int and abs(value) > INT64_MOST):
+        raise TypeError(f"no {kind.__name__}")
+    return text_of(value) if kind is str else value
 
 
-def _event_number(value: Any) -> int:
-    if not isinstance(value, int) or abs(value) > INT64_MOST:
-        raise TypeError("no number")
-    return value
-
-
-def _event_flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("neither true nor false")
-    return value
-
-
-_READS_EVENT: dict[str, Callable[[Any], Any]] = {
-    "string": _event_text,
-    "bool": _event_flag,
-    **dict.fromkeys(("int16", "int32", "int64", TIME), _event_number),
+_EVENT_KINDS = {
+    "string": str,
+    "bool": bool,
+    **dict.fromkeys(("int16", "int32", "int64", TIME), int),
 }
 # Columns that an event may tell.
 EVENT_VALUES = {
-    column.name: _READS_EVENT[column.type] for column in COLUMNS if column.type in _READS_EVENT
+    column.name: partial(_event_value, _EVENT_KINDS[column.type])
+    for column in COLUMNS
+    if column.type in _EVENT_KINDS
 }

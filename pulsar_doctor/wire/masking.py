@@ -41,11 +41,9 @@ SHAPES_REMEMBERED = 1_000  # of unknown commands
 NEW_SHAPES_BYTES = RAW_BYTES_MOST  # of one read: a byte takes as long as twenty of other commands
 CONNECT = 2
 _ERRORS = {  # commands with a `message` that a broker wrote: its text is redacted
-    8: "send_error",
-    14: "error",
-    22: "partitioned_metadata_response",
-    24: "lookup_response",
-    38: "ack_response",
+    field.number: field.name
+    for field in wire.BaseCommand.DESCRIPTOR.fields
+    if field.message_type and "message" in field.message_type.fields_by_name
 }
 _FREE_TEXTS = ("client_version", "proxy_version", "auth_method_name")  # of CONNECT
 

@@ -195,9 +195,6 @@ class Acknowledgements:
             self.otherwise = deepcopy(self)
             self.otherwise._either = self.otherwise._cursor.batch_index_acks = False
 
-    def _subscribe(self, row: Row) -> None:
-        self._serving.subscribe(row)
-
     def _answered(self, row: Row) -> None:
         """SUCCESS or ERROR: of a SUBSCRIBE, of a close, or of a seek."""
         request = (row.conn_id, row.request_id)
@@ -220,9 +217,6 @@ class Acknowledgements:
     def _close(self, row: Row) -> None:
         self._left_unsent |= not self.delivered and self._serving.concerns(row)
         self._serving.close(row)
-
-    def _active(self, row: Row) -> None:
-        self._serving.active(row)
 
     def _missing(self, row: Row) -> None:
         if row.command == GAP or self._serving.concerns(row):
@@ -374,7 +368,7 @@ def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 EVENTS: dict[str, Callable[[Acknowledgements, Row], None]] = {
-    "SUBSCRIBE": Acknowledgements._subscribe,
+    "SUBSCRIBE": lambda its, row: its._serving.subscribe(row),
     "SUCCESS": Acknowledgements._answered,
     "ERROR": Acknowledgements._answered,
     "MESSAGE": Acknowledgements._message,
@@ -383,7 +377,7 @@ EVENTS: dict[str, Callable[[Acknowledgements, Row], None]] = {
     "ACK_RESPONSE": Acknowledgements._receipt,
     "CLOSE_CONSUMER": Acknowledgements._close_consumer,
     "UNSUBSCRIBE": Acknowledgements._close_consumer,
-    "ACTIVE_CONSUMER_CHANGE": Acknowledgements._active,
+    "ACTIVE_CONSUMER_CHANGE": lambda its, row: its._serving.active(row),
     "SEEK": Acknowledgements._seek,
     CLOSE: Acknowledgements._close,
     GAP: Acknowledgements._missing,
