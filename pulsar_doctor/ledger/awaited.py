@@ -62,11 +62,6 @@ def covered(ledger: Ledger, row: Row, last: MessageId) -> None:
     settled(ledger, row, [*before, last])
 
 
-def another_active(ledger: Ledger) -> None:
-    """The broker rewinds when the active consumer changes: all comes again, to whoever it is."""
-    ledger.awaited.clear()
-
-
 def _await(ledger: Ledger, position: Position, bits: int, now_ns: int) -> None:
     awaited = ledger.awaited
     if bits and position not in awaited:

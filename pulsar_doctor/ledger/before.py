@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from pulsar_doctor.ledger import permits
-from pulsar_doctor.ledger.balance import Ledger
-from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Connection, Consumer
 from pulsar_doctor.wire.columns import MISTAKEN, Row
 
@@ -68,8 +66,7 @@ def _take_back(here: Beginning, connection: Connection, row: Row) -> None:
     consumer = connection.consumers.get(-1 if row.consumer_id is None else row.consumer_id)
     if consumer is not None:
         row.incarnation, row.subscription_type = consumer.incarnation, consumer.subscription_type
-        consumer.siblings.stir(consumer)
-        permits.lose_track(consumer.ledger)
+        consumer.lose_track()
         here.end(connection, consumer, row)
 
 
@@ -90,19 +87,11 @@ def somebody(connection: Connection) -> None:
     """A command of a number that nobody is known to have: it may be any of those without one."""
     for number, consumer in connection.consumers.items():
         if number < 0:
-            consumer.siblings.stir(consumer)
-            permits.lose_track(consumer.ledger)
+            consumer.lose_track()
 
 
 def unknown_consumer(row: Row, beside: Mapping[str, Any]) -> Consumer:
     """Who begins with this row, whatever came before. beside: what is known of it; see Timeline."""
-    ledger = Ledger(
-        individual=row.subscription_type in ("Shared", "Key_Shared"),
-        given_receiver_queue_size=beside.get("receiver_queue_size"),
-        given_process_seconds=beside.get("process_seconds"),
-        unacked_limit=beside.get("unacked_limit"),
-        asks_on_arrival=client_of(row.client_version).asks_on_arrival,
-        ready=True,
-    )
-    permits.lose_track(ledger)
-    return Consumer.of(row, row.incarnation or 0, ledger)
+    consumer = Consumer.of(row, row.incarnation or 0, beside, ready=True)
+    permits.lose_track(consumer.ledger)
+    return consumer

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pulsar_doctor.ledger import balance as ledgers
+from pulsar_doctor.ledger import permits
 from pulsar_doctor.ledger.balance import Ledger, Position
+from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.left_behind import LeftBehind, Unsent
 from pulsar_doctor.ledger.topics import AboutSubscription, split_partition
 from pulsar_doctor.wire.columns import Row
@@ -149,9 +153,17 @@ class Consumer:
     goings: int = field(default=0, repr=False, compare=False)  # of siblings, that it has kept
 
     @classmethod
-    def of(cls, row: Row, incarnation: int, ledger: Ledger) -> Consumer:
-        """Who begins with this row, as far as the row tells."""
+    def of(cls, row: Row, incarnation: int, told: Mapping[str, Any], **of_ledger: Any) -> Consumer:
+        """Who begins with this row, as far as the row tells. told: of it beside; see Timeline."""
         topic = row.topic or ""
+        ledger = Ledger(
+            individual=row.subscription_type in ("Shared", "Key_Shared"),
+            given_receiver_queue_size=told.get("receiver_queue_size"),
+            given_process_seconds=told.get("process_seconds"),
+            unacked_limit=told.get("unacked_limit"),
+            asks_on_arrival=client_of(row.client_version).asks_on_arrival,
+            **of_ledger,
+        )
         return cls(
             incarnation,
             row.conn_id or 0,
@@ -166,6 +178,11 @@ class Consumer:
             row.ts,
             ledger,
         )
+
+    def lose_track(self) -> None:
+        """Commands are missing: from here on its numbers are not known."""
+        self.siblings.stir(self)
+        permits.lose_track(self.ledger)
 
     @property
     def label(self) -> str:

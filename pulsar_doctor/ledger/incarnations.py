@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from pulsar_doctor.ledger import awaited, before, dead_letters, permits
-from pulsar_doctor.ledger.balance import EVERYWHERE, Ledger
+from pulsar_doctor.ledger import before, dead_letters, permits
+from pulsar_doctor.ledger.balance import EVERYWHERE
 from pulsar_doctor.ledger.clients import client_of
 from pulsar_doctor.ledger.consumers import Connection, Consumer, Siblings
 from pulsar_doctor.ledger.left_behind import Published
@@ -168,8 +168,7 @@ def _retracted(here: Incarnations, connection: Connection, row: Row) -> None:
     here.retracted += 1
     here.retracted_rows += connection.likely_rows.pop(row.direction or "", 0)
     for consumer in list(connection.consumers.values()):
-        consumer.siblings.stir(consumer)
-        permits.lose_track(consumer.ledger)
+        consumer.lose_track()
         if consumer.join is not None and consumer.join == row.join:
             here.end(connection, consumer, row)
             here.forget(consumer)
@@ -187,8 +186,7 @@ def _end_of_dead_relays(here: Incarnations, row: Row) -> None:
     while (oldest := next(iter(connections))) >> GENERATION_BITS < generation:
         connection = connections.pop(oldest)
         for consumer in list(connection.consumers.values()):
-            consumer.siblings.stir(consumer)
-            permits.lose_track(consumer.ledger)
+            consumer.lose_track()
             here.end(connection, consumer, row)
     row.starved_us = row.starved_from = None
 
@@ -197,8 +195,7 @@ def _unparsed(here: Incarnations, connection: Connection, row: Row) -> None:
     """What follows on this connection is not seen any more, or one command of it was set aside."""
     here.set_aside += row.error_code == SET_ASIDE
     for consumer in connection.consumers.values():
-        consumer.siblings.stir(consumer)
-        permits.lose_track(consumer.ledger)
+        consumer.lose_track()
 
 
 def _connect(here: Incarnations, connection: Connection, row: Row) -> None:
@@ -236,23 +233,19 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
     if before is not None:
         here.end(connection, before, row)
         row.starved_from = None  # starved_us is that of the one before
-    given = here.given.get(row.consumer_name or "", {})
-    individual = row.subscription_type in ("Shared", "Key_Shared")
-    client = client_of(connection.client_version)
-    ledger = Ledger(
-        individual=individual,
-        epoch=row.consumer_epoch if client.drops_old_epochs and not individual else None,
-        given_receiver_queue_size=given.get("receiver_queue_size"),
-        given_process_seconds=given.get("process_seconds"),
-        given_delay_us=round((given.get("receiver_delay_seconds") or 0) * 1e6),
-        delay_from_receipt=given.get("delay_from") == "receipt",
-        unacked_limit=given.get("unacked_limit"),
-        credits_skipped=client.credits_skipped,
-        asks_on_arrival=client.asks_on_arrival,
-        taken=0 if given.get("takes_told") else None,
-    )
     row.client_addr, row.client_version = connection.client_addr, connection.client_version
-    consumer = Consumer.of(row, here.next_incarnation, ledger)
+    client, told = client_of(row.client_version), here.given.get(row.consumer_name or "", {})
+    counts = client.drops_old_epochs and row.subscription_type not in ("Shared", "Key_Shared")
+    consumer = Consumer.of(
+        row,
+        here.next_incarnation,
+        told,
+        epoch=row.consumer_epoch if counts else None,
+        given_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
+        delay_from_receipt=told.get("delay_from") == "receipt",
+        credits_skipped=client.credits_skipped,
+        taken=0 if told.get("takes_told") else None,
+    )
     consumer.request_id, consumer.join, consumer.durable = row.request_id, row.join, row.durable
     here.next_incarnation += 1
     here.begin(connection, consumer)
@@ -329,7 +322,7 @@ def _active_change(
     here: Incarnations, connection: Connection, consumer: Consumer, row: Row
 ) -> None:
     consumer.active = bool(row.messages)
-    awaited.another_active(consumer.ledger)
+    consumer.ledger.awaited.clear()  # the broker rewinds: all comes again, to whoever is active
 
 
 CONNECTION_EVENTS: dict[str, Callable[[Incarnations, Connection, Row], None]] = {

@@ -117,8 +117,7 @@ class Timeline(Incarnations):
             self.set_aside += row.error_code == SET_ASIDE
         elif row.command == GAP:
             for consumer in self.living:
-                consumer.siblings.stir(consumer)
-                permits.lose_track(consumer.ledger)
+                consumer.lose_track()
         elif row.command == TAKEN:
             taker = self._taker(row)
             if taker is not None:
