@@ -13,7 +13,8 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from io import FileIO
 from pathlib import Path
@@ -67,11 +68,6 @@ def state_name(number: int) -> str:
     return f".state-{number:06d}"
 
 
-def number_of(path: Path) -> int:
-    """The number of the part that a file belongs to; 0 where its name has no number."""
-    return number_in(path.name)
-
-
 def number_in(name: str) -> int:
     """The number of the part in a name; 0 where it has none."""
     number = name.partition("-")[2].partition(".")[0]
@@ -90,6 +86,14 @@ def names_in(folder: Path) -> set[str]:
         return set(os.listdir(folder))  # noqa: PTH208 - a Path for each of 100,000 is dear
     except (FileNotFoundError, NotADirectoryError):
         return set()
+
+
+def remove(folder: Path, pattern: str, some: Container[int]) -> None:
+    """Removes the files of this pattern whose parts are among these; 0: those without a number."""
+    for path in folder.glob(pattern):
+        if number_in(path.name) in some:
+            with suppress(FileNotFoundError, IsADirectoryError):  # such a folder is not ours
+                path.unlink()
 
 
 def journals(folder: Path) -> list[int]:
@@ -172,11 +176,11 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
         raise TraceError(f"{folder}/{META} cannot be read: {error}") from None
     try:
         values = json.loads(text)
-        version, trace_id = values["schema_version"], values["trace_id"]
-        given = values.get("told") or {}
-        broker, capture = values.get("broker") or {}, values.get("capture") or {}
-        sound = isinstance(version, int) and isinstance(trace_id, str) and isinstance(given, dict)
-        sound = sound and isinstance(broker, dict) and isinstance(capture, dict)
+        version = values["schema_version"]
+        given = ((f.name, values.get(f.name)) for f in fields(Meta))
+        meta = Meta(**{name: value for name, value in given if value is not None})
+        sound = isinstance(version, int) and isinstance(meta.trace_id, str)
+        sound &= all(isinstance(each, dict) for each in (meta.told, meta.broker, meta.capture))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
@@ -186,9 +190,7 @@ def meta_of(content: bytes, folder: Path | str) -> Meta:
             f"{folder} has schema version {version}, this program reads {SCHEMA_VERSION}: "
             "use a newer pulsar-doctor"
         )
-    known = {f.name for f in fields(Meta)}
-    written = {name: value for name, value in values.items() if name in known}
-    return Meta(**{**written, "told": given, "broker": broker, "capture": capture})
+    return meta
 
 
 def open_regular(path: Path) -> FileIO:

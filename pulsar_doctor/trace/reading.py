@@ -402,12 +402,7 @@ def ledgers_at_start(meta: Meta, expired: Expired) -> Timeline:
     """The ledgers where the trace starts, as far as they are known without having been saved."""
     if expired.through:
         return LaterTimeline(meta, expired)
-    return _first_ledgers(meta)
-
-
-def _first_ledgers(meta: Meta) -> Timeline:
-    """Before the first row. What was captured has had a life before, and others that are not in it
-    may have had any message."""
+    # What was captured has had a life before, and others not in it may have had any message.
     return Timeline(meta.trace_id, meta.told, from_start=not meta.capture)
 
 

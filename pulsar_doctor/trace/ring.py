@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -29,6 +29,7 @@ from pulsar_doctor.trace.folder import JOURNAL_BYTES_MOST, ROTATE_BYTES
 from pulsar_doctor.trace.index import Index, Part, read_index, write_index
 from pulsar_doctor.trace.keeping import in_blocks
 from pulsar_doctor.wording.durations import duration
+from pulsar_doctor.wording.typed_json import of_json
 
 MIB = 1 << 20
 RING_SECONDS_LEAST = 5.0
@@ -107,12 +108,11 @@ class Ring:
     def of(cls, trace_dir: Path) -> Self | None:
         """The ring that this trace was begun as; None where it keeps everything."""
         try:
-            values = json.loads(folder.read_bytes(trace_dir / folder.RING))
-            known = {each.name for each in fields(RingLimits)}
-            limits = RingLimits(**{name: value for name, value in values.items() if name in known})
+            given = json.loads(folder.read_bytes(trace_dir / folder.RING))
+            limits = of_json(RingLimits, given)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, AttributeError, RecursionError):
+        except (ValueError, RecursionError):
             raise TraceError(f"{trace_dir / folder.RING} is damaged") from None
         return cls(trace_dir, limits)
 
@@ -182,10 +182,8 @@ class Ring:
     def sweep(self) -> None:
         """Deletes what a crash left of what has expired, and of what was about to be kept."""
         through = self.index.expired.through
-        for pattern, last in (("seg-*.parquet", through), (".state-*[0-9]", through - 1)):
-            for path in self.path.glob(pattern):
-                if 0 < folder.number_of(path) <= last:
-                    path.unlink(missing_ok=True)
+        folder.remove(self.path, "seg-*.parquet", range(1, through + 1))
+        folder.remove(self.path, ".state-*[0-9]", range(1, through))
         keeping.sweep(self.path)
 
     def keep(self, reason: str, through: int) -> Path:

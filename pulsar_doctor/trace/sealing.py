@@ -314,22 +314,11 @@ class Sealer:
     def _sweep_left_over(self) -> None:
         """Removes what the sealed parts need no more, and what a crash left half done."""
         for pattern in LEFT_OVER:
-            for path in self.path.glob(pattern):
-                if folder.number_of(path) <= self.sealed:  # the list's own has no number
-                    _remove(path)
+            folder.remove(self.path, pattern, range(self.sealed + 1))  # the list's has no number
         if self.ring is not None:
             self.ring.sweep()
-            return
-        for path in self.path.glob(".state-*[0-9]"):
-            if 0 < folder.number_of(path) < self.sealed:
-                _remove(path)
+        else:
+            folder.remove(self.path, ".state-*[0-9]", range(1, self.sealed))
 
     def _sweep_journals(self) -> None:
-        for path in self.path.glob(".journal-*.pdj"):
-            if 0 < folder.number_of(path) <= self.sealed:
-                _remove(path)
-
-
-def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError, IsADirectoryError):  # a folder of that name is not ours
-        path.unlink()
+        folder.remove(self.path, ".journal-*.pdj", range(1, self.sealed + 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -330,16 +330,12 @@ def _batches(
         if sha256 is not None and (groups or since_us is None):
             _prove(path, sha256)
         wanted = NAMES if columns is None else columns
-        _require_small(file, groups)
+        sizes = [file.metadata.row_group(group).total_byte_size for group in groups]
+        if (size := max(sizes, default=0)) > GROUP_BYTES_MOST:
+            raise ValueError(f"a row group of {size >> 20} MiB is none of a trace")
         # An older version may have fewer, and what is not ours is left alone.
         names = [name for name in there if name in NAMES and name in wanted]
         yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=names)
-
-
-def _require_small(file: Any, groups: Iterable[int]) -> None:
-    for group in groups:
-        if (size := file.metadata.row_group(group).total_byte_size) > GROUP_BYTES_MOST:
-            raise ValueError(f"a row group of {size >> 20} MiB is none of a trace")
 
 
 def sha256_of(path: Path) -> str:
@@ -356,22 +352,21 @@ def times_of(path: Path, size: int) -> tuple[int, int]:
     with _reported_as_damage(path), _parquet(path) as file:
         if path.stat().st_size != size:
             raise ValueError(f"it has {path.stat().st_size} bytes and should have {size}")
-        at = file.schema_arrow.names.index("ts")
-        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-        times = [group.column(at).statistics for group in groups]
-        if not all(each is not None and each.has_min_max for each in times):
+        times = [_times_in(file, group) for group in range(file.num_row_groups)]
+        if None in times:
             raise ValueError("it does not say of what times it is")
-        return min(each.min_raw for each in times), max(each.max_raw for each in times)
+        first, last = zip(*filter(None, times), strict=True)
+        return min(first), max(last)
+
+
+def _times_in(file: Any, group: int) -> tuple[int, int] | None:
+    ts = file.metadata.row_group(group).column(file.schema_arrow.names.index("ts")).statistics
+    return (ts.min_raw, ts.max_raw) if ts is not None and ts.has_min_max else None
 
 
 def _older(file: Any, group: int, since_us: int | None) -> bool:
-    if since_us is None:
-        return False
-    statistics = file.metadata.row_group(group).column(SCHEMA.names.index("ts")).statistics
-    if statistics is None or not statistics.has_min_max:
-        return False
-    newest: int = statistics.max_raw
-    return newest < since_us
+    times = None if since_us is None else _times_in(file, group)
+    return since_us is not None and times is not None and times[1] < since_us
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
