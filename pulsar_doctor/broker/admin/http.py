@@ -139,10 +139,13 @@ class Http:
 
     async def text(self, path: str, what: str) -> str:
         """The text at this path, not JSON whatever its content type is. Raises AdminError."""
+
+        async def read(base: httpx2.URL) -> str:
+            _, body = await self._whole(url_of(base, path, None), what)
+            return body.decode("utf-8", "replace")
+
         async with self._slots:
-            return await self._again(
-                lambda base: self._text(url_of(base, path, None), what), self._bases
-            )
+            return await self._again(read, self._bases)
 
     @asynccontextmanager
     async def stream(
@@ -182,10 +185,6 @@ class Http:
     async def _document(self, url: httpx2.URL, what: str, *, follow: bool = True) -> RestAnswer:
         response, body = await self._whole(url, what, follow=follow)
         return RestAnswer(_parsed(response, body, what), clock_ms(response))
-
-    async def _text(self, url: httpx2.URL, what: str) -> str:
-        _, body = await self._whole(url, what)
-        return body.decode("utf-8", "replace")
 
     async def _whole(
         self, url: httpx2.URL, what: str, *, follow: bool = True

@@ -84,19 +84,14 @@ async def _each(
     names: Sequence[str], ask: Callable[[str], Awaitable[Sequence[str]]]
 ) -> tuple[list[str], list[Unread]]:
     """What all of them list, and those that cannot be listed."""
-    answers = await asyncio.gather(*(_or_error(ask(name)) for name in names))
+    answers = await asyncio.gather(*map(ask, names), return_exceptions=True)
     listed: list[str] = []
     unread: list[Unread] = []
     for name, answer in zip(names, answers, strict=True):
         if isinstance(answer, DoctorError):
             unread.append(Unread(name, str(answer)))
+        elif isinstance(answer, BaseException):
+            raise answer
         else:
             listed += answer
     return listed, unread
-
-
-async def _or_error(question: Awaitable[Sequence[str]]) -> Sequence[str] | DoctorError:
-    try:
-        return await question
-    except DoctorError as error:
-        return error

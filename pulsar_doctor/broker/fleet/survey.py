@@ -235,7 +235,9 @@ class Fleet:
                     enough.add(window.full_topic)
                     yield self._read(window)
             left += [topic for topic in some if topic not in enough]
-            self._keep_of(enough, readings)
+            for reading in readings:
+                if self.keep and reading.topic in enough:
+                    self.keep(reading)
         self._suspects = left
 
     async def _sampled(self) -> AsyncGenerator[TopicWindow, None]:
@@ -245,7 +247,8 @@ class Fleet:
                 self.unread += [Unread(topic, STOPPED) for topic in wave]
                 continue
             for window in await self._wave(done, wave):
-                yield self._among_partitions(self._read(window))
+                elsewhere = frozenset(self._attended.get(window.topic, ()))  # by other partitions
+                yield replace(self._read(window), elsewhere=elsewhere)
 
     async def _wave(self, done: int, wave: Sequence[str]) -> tuple[TopicWindow, ...]:
         with self.until() as enough:
@@ -261,18 +264,9 @@ class Fleet:
         self.notes += sampled.notes
         return sampled.windows
 
-    def _among_partitions(self, window: TopicWindow) -> TopicWindow:
-        """A suspect, with the subscriptions that have consumers on other partitions."""
-        return replace(window, elsewhere=frozenset(self._attended.get(window.topic, ())))
-
     def _waves(self) -> Iterator[tuple[int, list[str]]]:
         for begin in range(0, len(self._suspects), WAVE_TOPICS):
             yield begin, self._suspects[begin : begin + WAVE_TOPICS]
-
-    def _keep_of(self, topics: set[str], readings: Sequence[StatsAnswer]) -> None:
-        for reading in readings:
-            if self.keep and reading.topic in topics:
-                self.keep(reading)
 
     def _tell(self, done: int, planned: int, what: str) -> None:
         if self.progress:

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import islice, pairwise
@@ -188,7 +187,8 @@ def _found_in(content: bytes) -> tuple[Any, set[str], int | None] | None:
     done: set[str] = set()
     text = _bare(text, done)
     first, in_vain = None, 0
-    for at, begin in enumerate(islice(_beginnings(text), MOST_BEGINNINGS)):
+    for at, beginning in enumerate(islice(BEGINNING.finditer(text), MOST_BEGINNINGS)):
+        begin = beginning.start()
         if in_vain >= len(text):
             break  # or a long text would be read as often as there are beginnings
         reading = Mending(text, begin, set(done))
@@ -253,11 +253,6 @@ def moment_in(before: str) -> int | None:
         return None
     day, time, part, zone = moment.groups()
     return epoch_ms(f"{day}T{time}.{(part or '0').ljust(6, '0')[:6]}{zone}")
-
-
-def _beginnings(text: str) -> Iterator[int]:
-    """Where an answer may begin: its first bracket, or the first field of one without it."""
-    return (match.start() for match in BEGINNING.finditer(text))
 
 
 def _read(reading: Mending) -> Any:

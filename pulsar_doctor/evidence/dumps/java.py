@@ -100,8 +100,9 @@ class JavaThread:
 
     @property
     def line(self) -> str | None:
-        """The innermost frame of the application; None where there is none."""
-        return innermost_line(self.frames)
+        """The innermost frame of the application, or else of a library; None: there is none."""
+        outside = (each for each in self.frames if not PLATFORM.match(each))
+        return innermost_own(self.frames) or next(outside, None)
 
     @property
     def inside(self) -> tuple[str, ...]:
@@ -140,11 +141,6 @@ def _client_call(called: str) -> str | None:
 def innermost_own(frames: Sequence[str]) -> str | None:
     """The innermost frame of the application itself; None where there is none."""
     return next((each for each in frames if not (PLATFORM.match(each) or is_librarys(each))), None)
-
-
-def innermost_line(frames: Sequence[str]) -> str | None:
-    """The frame to name: the application's, or else the innermost one of a library."""
-    return innermost_own(frames) or next((e for e in frames if not PLATFORM.match(e)), None)
 
 
 def call_from(line: str | None, frames: Sequence[str]) -> str | None:
