@@ -2,25 +2,37 @@
 
 The dispatcher reads an entry, and puts it into the replay queue where the consumer of the key
 cannot be sent any: it has no permits, or nobody has the key. No other consumer ever gets it.
+Where consumers choose their ranges of hashes themselves, no consumer may have some of them.
 
-Source: PersistentStickyKeyDispatcherMultipleConsumers (filterAndGroupEntriesForDispatching).
+Source: PersistentStickyKeyDispatcherMultipleConsumers (filterAndGroupEntriesForDispatching);
+HashRangeExclusiveStickyKeyConsumerSelector, `keyHashRangeArrays` of each consumer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pulsar_doctor.broker.stats.age import Age
+from pulsar_doctor.broker.stats.values import HashRange
 from pulsar_doctor.diagnosis.actions.activity import activity_of
+from pulsar_doctor.diagnosis.answers import Answers, Finding, Unknown
 from pulsar_doctor.diagnosis.holder_laws import sent_in_silence
+from pulsar_doctor.diagnosis.thresholds import Limits
 from pulsar_doctor.evidence.ack_wait import AckWait
 from pulsar_doctor.evidence.consumer import ConsumerView
-from pulsar_doctor.evidence.subscription import SubscriptionView
+from pulsar_doctor.evidence.keys import KeyOrder
+from pulsar_doctor.evidence.measures import Measure
+from pulsar_doctor.evidence.subscription import SubscriptionView, backlog_measure
 from pulsar_doctor.evidence.values import exact, least, most
 from pulsar_doctor.wording.printable import listed
 from pulsar_doctor.wording.sentences import joined, say
 
 TOGETHER_SECONDS = 1.0  # between a consumer's connection and its first messages
+UNCOVERED = (
+    "Start the consumers of the missing ranges, so that all hashes from 0 to 65,535 have one, or "
+    "let the broker split the ranges (KeySharedPolicy.autoSplitHashRange)."
+)
 
 
 def kept_for_keys(view: SubscriptionView) -> int:
@@ -152,3 +164,33 @@ def _who_works(view: SubscriptionView, consumer: ConsumerView) -> str:
     ]
     verb = "goes on" if len(others) == 1 else "go on"
     return say("{} {}", listed(others), verb) if others else ""
+
+
+def by_ranges(view: SubscriptionView, keys: KeyOrder, limits: Limits) -> Answers:
+    """A finding where all consumers could receive in every sample, and nobody has the keys."""
+    replay, gaps = kept_for_keys(view), keys.unowned
+    if not replay or gaps == () or not may_receive(view):
+        return
+    by_choice = "consumers choose their ranges of keys themselves (STICKY)"
+    left_out = f"nobody has {_named(gaps)}" if gaps else "leave some out"
+    summary = say(
+        "{:entries} wait for keys that no consumer has: {}, and {}; all of them could receive",
+        *(replay, by_choice, left_out),
+    )
+    proven = bool(gaps) and kept_long(view, limits["just_now"])
+    if not proven and (view.watched_seconds or 0) < limits["just_now"]:
+        yield Unknown(say("{}: check again, for longer", summary))
+        return
+    yield Finding(
+        severity="stalled",
+        confidence=0.85,
+        summary=summary,
+        evidence=(Measure("msg_in_replay", replay, "entries"), backlog_measure(view)),
+        remedy=UNCOVERED,
+    )
+
+
+def _named(gaps: Sequence[HashRange]) -> str:
+    """`hashes 21845 to 43689`."""
+    each = [f"{first} to {last}" if first < last else str(first) for first, last in gaps]
+    return f"hashes {listed(each)}"

@@ -1,4 +1,4 @@
-"""The cheapest harmless observation that tells a suspect from the next one.
+"""What would decide a suspect: the cheapest harmless observation, and what is not reported.
 
 Of a consumer on this machine its process is examined: that takes seconds, and shows whether it is
 paused and where its threads are. Otherwise another sample comes first: it only reads, and tells
@@ -10,6 +10,7 @@ watched for long already, somebody has to examine the process, or at what the wi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 
 from pulsar_doctor.diagnosis.actions.activity import activity_of
 from pulsar_doctor.diagnosis.actions.commands import admin, examine, watch
@@ -20,7 +21,7 @@ from pulsar_doctor.diagnosis.thresholds import IN_HAND, LONG_SECONDS
 from pulsar_doctor.diagnosis.trace_laws import growing_delay
 from pulsar_doctor.evidence.consumer import ConsumerView
 from pulsar_doctor.evidence.subscription import SubscriptionView
-from pulsar_doctor.evidence.values import least
+from pulsar_doctor.evidence.values import exact, least
 from pulsar_doctor.wording.durations import duration
 
 SHORT_SECONDS, EXAMINE_SECONDS = 60, 8
@@ -31,6 +32,22 @@ INSIDE = (
 
 NO_SIGN = "an acknowledgement or a FLOW shows that it works; its silence alone proves nothing yet"
 BACKLOG = f"Ask the broker for {SHORT_SECONDS} s: if the backlog does not grow, nothing is wrong."
+CONSUMERS = "consumers"
+# Numbers of a subscription that would confirm a suspect; all others are of its consumer.
+OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
+    "acknowledged_ranges": lambda view: view.ranges,
+    "backlog_by_positions": lambda view: view.backlog and view.backlog.positions,
+    "blocked_subscription_on_unacked_msgs": lambda view: (
+        view.unacked_limit and view.unacked_limit.blocked
+    ),
+    CONSUMERS: lambda view: view.consumers,
+    "msg_delayed": lambda view: view.delayed,
+    "msg_in_replay": lambda view: view.replay,
+    "read_position": lambda view: view.reads,
+    "read_state": lambda view: view.reads and view.reads.face,
+    "redelivered": lambda view: view.circulation,
+    "throttled_reads": lambda view: view.throttling,
+}
 
 
 def probe_of(view: SubscriptionView, of: Hypothesis, each: ConsumerView | None) -> Probe:
@@ -115,3 +132,27 @@ def _process(each: ConsumerView) -> Probe:
         "application's own code hangs there; one that waits for messages does not.",
         harmless=False,
     )
+
+
+def missing_of(
+    names: Iterable[str], view: SubscriptionView, each: ConsumerView | None
+) -> tuple[str, ...]:
+    """The names of numbers that are not reported. each: whom the suspect concerns; None: nobody."""
+    missing = (_missing(name, view, each) for name in names)
+    return tuple(dict.fromkeys(name for name in missing if name is not None))
+
+
+def _missing(name: str, view: SubscriptionView, each: ConsumerView | None) -> str | None:
+    if name in OF_SUBSCRIPTION:
+        return name if OF_SUBSCRIPTION[name](view) is None else None
+    if each is None:
+        return CONSUMERS if view.consumers is None else None
+    return None if _is_reported(name, each) else name
+
+
+def _is_reported(name: str, of: ConsumerView) -> bool:
+    """Whether a number is reported; a bound of a queue size does not show which cause it is."""
+    value = getattr(of, name)
+    if name == "receiver_queue_size":
+        value = exact(value)
+    return value is not None or (name == "since_last_ack" and of.never_acked is not None)

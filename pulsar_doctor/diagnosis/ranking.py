@@ -30,9 +30,8 @@ from pulsar_doctor.diagnosis.consumer_clues import of_consumers
 from pulsar_doctor.diagnosis.fitted import Weights, weight
 from pulsar_doctor.diagnosis.healthy import EVERY_CONSUMER, NOTHING_FOUND, SETTLED
 from pulsar_doctor.diagnosis.key_waits import waiting_for_silent
-from pulsar_doctor.diagnosis.missing import missing_of
 from pulsar_doctor.diagnosis.observing import Clues, Observation, first_of
-from pulsar_doctor.diagnosis.probes import probe_of
+from pulsar_doctor.diagnosis.probes import missing_of, probe_of
 from pulsar_doctor.diagnosis.subscription_clues import of_subscription
 from pulsar_doctor.diagnosis.thresholds import QUIET_AFTER
 from pulsar_doctor.evidence.consumer import ConsumerView

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsar_doctor.diagnosis.missing import OF_SUBSCRIPTION, missing_of
+from pulsar_doctor.diagnosis.probes import OF_SUBSCRIPTION, missing_of
 from pulsar_doctor.diagnosis.ranking import suspects_of
 from pulsar_doctor.evidence.numbers import NUMBERS
 from tests.diagnosis.test_rates import view_of

@@ -46,9 +46,9 @@ from pulsar_doctor.diagnosis.answers import (
     Unknown,
 )
 from pulsar_doctor.diagnosis.cause import Hypothesis
-from pulsar_doctor.diagnosis.key_ranges import by_ranges
 from pulsar_doctor.diagnosis.key_waits import (
     between_deliveries,
+    by_ranges,
     left_out_for,
 )
 from pulsar_doctor.diagnosis.look_ahead import for_so_long, look_ahead, with_look_ahead

@@ -23,6 +23,7 @@ from pulsar_doctor.diagnosis.verdict import Diagnosis
 from pulsar_doctor.errors import needing
 from pulsar_doctor.evidence.values import least
 from pulsar_doctor.ledger.topics import split_partition, split_segment
+from pulsar_doctor.report.documents import fields
 
 with needing("metrics", "OpenMetrics"):
     from prometheus_client.core import GaugeMetricFamily
@@ -77,19 +78,18 @@ def _places(of: Diagnosis) -> Series:
     yield from (((name,), count or None) for name, count in entries.items())
 
 
-def _numbers(of: Diagnosis) -> dict[str, float | None]:
-    """One number each, by the end of the name."""
+def _rest(of: Diagnosis) -> float | None:
     places = of.account.places if of.account else ()
-    growth = of.balance.growth if of.balance else None
-    return {
-        "backlog_entries": of.backlog,
-        "oldest_message_seconds": None if (of.oldest_seconds or 0) < 0 else of.oldest_seconds,
-        "next_flow_seconds": of.flow_seconds,
-        "ranges": of.ranges.count if of.ranges else None,
-        "ranges_limit": of.ranges.known_limit if of.ranges else None,
-        "growth_messages_per_second": growth.about if growth else None,
-        "rest_seconds": max((each.rest.least for each in places if each.rest), default=None),
-    }
+    return max((each.rest.least for each in places if each.rest), default=None)
+
+
+NUMBERS = fields(  # one number each, by the end of the name
+    "backlog_entries=backlog oldest_message_seconds next_flow_seconds=flow_seconds"
+    " ranges=ranges.count ranges_limit=ranges.known_limit"
+    " growth_messages_per_second=balance.growth.about rest_seconds",
+    oldest_message_seconds=lambda of: None if (of.oldest_seconds or 0) < 0 else of.oldest_seconds,
+    rest_seconds=_rest,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Metric:
 
     meaning: str
     labels: LabelValues = ()  # beside cluster, and NAMES where it is of a subscription
-    series: Callable[[Diagnosis], Series] | None = None  # None: of the whole, or in _numbers
+    series: Callable[[Diagnosis], Series] | None = None  # None: of the whole, or in NUMBERS
 
 
 SINGLE = "subscription_"  # before the names of numbers
@@ -148,7 +148,7 @@ def _series(of: Diagnosis) -> Iterator[tuple[str, LabelValues, float]]:
         for values, value in metric.series(of) if metric.series else ():
             if value is not None:
                 yield name, values, value
-    yield from ((SINGLE + name, (), n) for name, n in _numbers(of).items() if n is not None)
+    yield from ((SINGLE + name, (), n) for name, n in NUMBERS(of).items() if n is not None)
 
 
 class Metrics:
