@@ -177,7 +177,9 @@ def of_case(
     ]
     if there and not chosen:
         raise DoctorError(f"{name} has no such subscription; it has {named(there)}")
-    checkup, verdicts = _same_head(case), (_diagnosed(each, judge, name) for each in chosen)
+    # What is unreadable has its own list.
+    checkup = replace(case.head, unreachable=[*case.head.unreachable])
+    verdicts = (_diagnosed(each, judge, name) for each in chosen)
     checkup.diagnoses = one_by_one(verdicts, checkup, len(chosen), progress)
     if case.checked_at is not None:
         checkup.checked_at = datetime.fromisoformat(case.checked_at)
@@ -192,11 +194,6 @@ def _judged(diagnosis: Diagnosis) -> Judged:
         facts = tuple((*place, *row) for place, row in view.facts.kept().rows.items())
     clues = clues_in(diagnosis) or None
     return Judged(view, diagnosis.sources, diagnosis.decide_steps, diagnosis.after, clues, facts)
-
-
-def _same_head(case: SavedCase) -> Checkup:
-    """The earlier document's head without the verdicts; what is unreadable has its own list."""
-    return replace(case.head, unreachable=[*case.head.unreachable])
 
 
 def _diagnosed(judged: Judged, judge: Judge, name: str) -> Diagnosis:

@@ -64,7 +64,9 @@ class Steadying:
             worse = worse_of(self._last.get(key), diagnosis)
             steady = Steady(worse.status, self._shown.get(key), diagnosis.status)
             shown[key] = worse.status
-            if steady.before != steady.status and self._is_news(steady):
+            # The first round is none, nor is a new subscription that is well.
+            news = not self._first and (steady.before is not None or steady.status != "healthy")
+            if news and steady.before != steady.status:
                 change = SteadyChange(checkup.checked_at, key, steady.before, worse)
                 self.changes.append(change)
             one = diagnosis if alone else worse
@@ -75,10 +77,6 @@ class Steadying:
             self._last.pop(key, None)
         self._shown = (self._shown if unread else {}) | shown
         self._first = False
-
-    def _is_news(self, steady: Steady) -> bool:
-        """The first round is none, nor is a new subscription that is well."""
-        return not self._first and (steady.before is not None or steady.status != "healthy")
 
 
 def worse_of(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:

@@ -56,7 +56,8 @@ def look_ahead(view: SubscriptionView) -> Iterator[LookAhead | Unknown]:
     replay = exact(view.replay) or 0
     if not behind or not replay:
         return
-    if not view.watched and replay >= LEAST and _may_starve(view, replay):
+    may_starve = (least(view.left) or 0) > replay and any(e.may_receive for e in view.served)
+    if not view.watched and replay >= LEAST and may_starve:
         yield Unknown(
             say("{:entries} wait for {}: does the broker read on?", replay, behind[0].label)
             + " One sample does not tell (--window 10s)"
@@ -89,11 +90,6 @@ def _starves(consumer: ConsumerView) -> bool:
     permits, sent = least(consumer.available_permits), consumer.delivered
     ready = consumer.may_receive_throughout and consumer.watched
     return bool(ready) and sent is not None and permits is not None and sent < permits
-
-
-def _may_starve(view: SubscriptionView, replay: int) -> bool:
-    """Whether something is left to read, and somebody could receive it."""
-    return (least(view.left) or 0) > replay and any(each.may_receive for each in view.served)
 
 
 def _unread_throughout(view: SubscriptionView, replay: int) -> int:

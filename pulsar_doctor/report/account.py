@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pulsar_doctor.evidence.account import Account, Flow, Place, PlaceName, sum_of
 from pulsar_doctor.evidence.balance import Balance
-from pulsar_doctor.evidence.values import most
+from pulsar_doctor.evidence.values import least, most
 from pulsar_doctor.wording.durations import duration, rate
 from pulsar_doctor.wording.printable import many, printable
 from pulsar_doctor.wording.sentences import joined, say
@@ -55,12 +55,13 @@ def account_table(account: Account, balance: Balance | None = None) -> AccountTa
     """The account of every place, safe to print; of many consumers those that hold most."""
     known = [each for each in account.places if each.messages or each.entries]
     unknown = [each for each in account.places if not (each.messages or each.entries)]
-    held = sorted((each for each in known if each.consumer), key=_held_most, reverse=True)
+    held = sorted((each for each in known if each.consumer), key=_most, reverse=True)
     room = max(1, PLACES_MOST - (len(known) - len(held)))
     shown = [each for each in known if not each.consumer or each in held[:room]]
     rows = tuple((_named(each), _how_many(each), _moved(each)) for each in shown)
     below = (*_below(account, held[room:], unknown), *(_flows(balance) if balance else ()))
-    return AccountTable(_title(account), rows, below, tuple(map(_held_least, shown)))
+    sizes = tuple(least(each.messages or each.entries) or 0 for each in shown)
+    return AccountTable(_title(account), rows, below, sizes)
 
 
 def divided(account: Account | None) -> str:
@@ -75,13 +76,8 @@ def divided(account: Account | None) -> str:
     return f" ({', '.join(f'{n} {name}' for n, name in zip(counts, names, strict=True))})"
 
 
-def _held_most(place: Place) -> int:
+def _most(place: Place) -> int:
     return most(place.messages or place.entries) or 0
-
-
-def _held_least(place: Place) -> int:
-    count = place.messages or place.entries
-    return count.least or 0 if count else 0
 
 
 def _title(account: Account) -> str:

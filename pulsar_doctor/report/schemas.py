@@ -1,10 +1,10 @@
 """The JSON Schema of each document that the program prints, for `pulsar-doctor schema NAME`.
 
-Three sources: schema.json of stall-check; types, as those of a tap's events, and the columns of a
-trace; and documents.json, here and in each part, which has the fields of every other document in
-short: a field's type, `[x]` for a list of x, `*` for a field of any name, `?` behind a name that
-may be absent, `=` before a constant, `$` before a part of stall-check's schema. What is not
-reported is null.
+Three sources: schema.json of stall-check, with the numbers of a consumer; types, as those of a
+tap's events, and the columns of a trace; and documents.json, here and in each part, which has the
+fields of every other document in short: a field's type, `[x]` for a list of x, `*` for a field of
+any name, `?` behind a name that may be absent, `=` before a constant, `$` before a part of stall-
+check's schema. What is not reported is null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pulsar_doctor import installed
 from pulsar_doctor.diagnosis.verdict import Diagnosis
-from pulsar_doctor.report.stall_check.schema import schema as of_verdicts
+from pulsar_doctor.evidence.numbers import REPORTED, Number
 from pulsar_doctor.wire.columns import COLUMNS, IDS, TIME
 
 IN_SHORT = "documents.json"
@@ -28,6 +28,16 @@ NULL = "What is null is not reported. Fields may be added."
 PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 JsonSchema = dict[str, Any]
+SCHEMA_FILE = Path(__file__).parent / "stall_check" / "schema.json"
+NUMBER_TYPES: dict[str, dict[str, Any]] = {  # by the type of a number in Python
+    "str": {"type": "string"},
+    "str | None": {"type": ["string", "null"]},
+    "bool | None": {"type": ["boolean", "null"]},
+    "int | None": {"type": ["integer", "null"]},
+    "float | None": {"type": ["number", "null"]},
+    "Count | None": {"$ref": "#/$defs/count"},
+    "Age | None": {"$ref": "#/$defs/age"},
+}
 
 
 @cache
@@ -149,3 +159,19 @@ def typed(hint: Any) -> JsonSchema:
         return {"type": "object", "additionalProperties": typed(inner[1])}
     assert origin in (tuple, frozenset), hint
     return {"type": "array", "items": typed(inner[0])}
+
+
+@cache
+def of_verdicts() -> dict[str, Any]:
+    """The schema of stall-check's document."""
+    found: dict[str, Any] = json.loads(SCHEMA_FILE.read_text("utf-8"))
+    properties = {row.name: _property(row) for row in REPORTED}
+    found["$defs"]["consumer"] = {
+        "type": "object", "required": list(properties), "properties": properties,
+    }  # fmt: skip
+    return found
+
+
+def _property(row: Number) -> dict[str, Any]:
+    unit = f"; {row.unit}" if row.unit else ""
+    return {"description": f"{row.meaning}{unit}", **NUMBER_TYPES[row.type]}

@@ -11,7 +11,6 @@ from pulsar_doctor.checkup.result import STATUSES, Tally
 from pulsar_doctor.diagnosis.answers import (
     HEALTHY,
     NONE_OF_THESE,
-    Action,
     Finding,
     NothingMoves,
     Rests,
@@ -160,9 +159,6 @@ def what_to_do(finding: Finding) -> Iterator[tuple[str, str]]:
     for number, action in enumerate(finding.actions, start=1):
         yield action.when, action.text
         last = action.check not in {after.check for after in finding.actions[number : number + 1]}
-        yield from _with_it(action, action.check if last else None)
-
-
-def _with_it(action: Action, check: str | None) -> Iterator[tuple[str, str]]:
-    rows = {"run": action.command, "but": action.side_effect, "undo": action.undo, "check": check}
-    yield from ((name, text) for name, text in rows.items() if text)
+        rows = {"run": action.command, "but": action.side_effect, "undo": action.undo}
+        rows["check"] = action.check if last else None
+        yield from ((name, text) for name, text in rows.items() if text)

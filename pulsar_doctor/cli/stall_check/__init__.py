@@ -97,9 +97,9 @@ def _wrote_failure(output: str, why: str) -> bool:
 
 def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from pulsar_doctor.report.stall_check.schema import schema
+        from pulsar_doctor.report.schemas import of_verdicts
 
-        tell_json(schema(), indent=2)
+        tell_json(of_verdicts(), indent=2)
         context.exit()
 
 

@@ -138,7 +138,7 @@ def _finding(view: SubscriptionView, consumer: ConsumerView, own: InHand) -> Fin
             *consumer.measure("available_permits"),
         ),
         remedy=OF_V5 if is_segment(view) else REMEDY,
-        actions=tuple(_of_v5(view) if is_segment(view) else _actions(view, consumer)),
+        actions=tuple(_actions(view, consumer)),
     )
 
 
@@ -166,11 +166,10 @@ def _of_limit(
     return round(held / limit, 3), rounded(reached)
 
 
-def _of_v5(view: SubscriptionView) -> Iterator[Action]:
-    yield Action("later", OF_V5, check=check_line(view, "this finding is gone"))
-
-
 def _actions(view: SubscriptionView, consumer: ConsumerView) -> Iterator[Action]:
+    if is_segment(view):
+        yield Action("later", OF_V5, check=check_line(view, "this finding is gone"))
+        return
     yield Action(
         "now",
         f"Find out where the application {place(consumer)} puts its messages: a pool, an executor "

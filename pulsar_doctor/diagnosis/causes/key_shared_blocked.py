@@ -105,7 +105,8 @@ def _by_hashes(view: SubscriptionView, consumer: ConsumerView, limits: Limits) -
         yield from _without_any(view)
     elif draining.hashes is None:
         yield Unknown(f"the draining hashes of {consumer.label} are not reported", consumer.label)
-    elif not draining.hashes or not _waits_behind(view, draining):
+    # Messages wait: they are in replay, or more were turned away in the window.
+    elif not draining.hashes or not (exact(view.replay) != 0 or draining.lately):
         return
     elif draining.entries is None:
         yield Unknown(f"what the draining hashes of {consumer.label} hold is not reported")
@@ -149,11 +150,6 @@ def _without_any(view: SubscriptionView) -> Answers:
         yield NotReported(
             "these stats have neither draining hashes nor the positions at which consumers joined"
         )
-
-
-def _waits_behind(view: SubscriptionView, draining: Draining) -> bool:
-    """Whether messages still wait: they are in replay, or more were turned away in the window."""
-    return exact(view.replay) != 0 or draining.lately
 
 
 def _by_look_ahead(view: SubscriptionView, limits: Limits) -> Answers:

@@ -124,7 +124,9 @@ def _of_all(view: SubscriptionView, limits: Limits) -> Answers:
         return
     lately = circulation.lately(limits["window"])
     if lately is not None:
-        yield from _by_messages(circulation, lately, limits)
+        if lately.in_circles and _comes_back(lately, limits):
+            within = say("in the last {}", duration(limits["window"]))
+            yield _finding(lately, within, 0.8, circulation.count_most)
     elif view.backlog is None or not view.backlog.empty:
         yield from _by_counters(circulation, limits)
 
@@ -173,12 +175,6 @@ def _of_one(each: ConsumerView) -> Finding:
             *each.measure("unacked_messages"),
         ),
     )
-
-
-def _by_messages(circulation: Circulation, lately: Sent, limits: Limits) -> Answers:
-    if lately.in_circles and _comes_back(lately, limits):
-        within = say("in the last {}", duration(limits["window"]))
-        yield _finding(lately, within, 0.8, circulation.count_most)
 
 
 def _by_counters(circulation: Circulation, limits: Limits) -> Answers:

@@ -58,7 +58,8 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
     if severity is not None and own.waiting is not None:
         yield _finding(view, own, severity)
     elif own.waiting is None:
-        yield Unknown(f"the replicator to {own.of} reports no backlog: {_untold(own)}")
+        why = "it is not connected" if own.connected is False else "give the stats of the topic"
+        yield Unknown(f"the replicator to {own.of} reports no backlog: {why}")
     elif not own.msg_rate_out and (own.moved is None or _may_have_ended(own)):
         yield Unknown(
             f"{own.waiting} entries wait for {own.of}; a sample some seconds later shows whether "
@@ -87,10 +88,6 @@ def _still(own: OwnCursor, still_for: float) -> Severity | None:
 def _may_have_ended(own: OwnCursor) -> bool:
     """Whether what moved may have done so before the full minute in which nothing was sent."""
     return own.msg_rate_out == 0 and (own.watched_seconds or 0) > RATE_SECONDS
-
-
-def _untold(own: OwnCursor) -> str:
-    return "it is not connected" if own.connected is False else "give the stats of the topic"
 
 
 def _finding(view: SubscriptionView, own: OwnCursor, severity: Severity) -> Finding:

@@ -34,7 +34,8 @@ def print_fleet(
     tells = checkup.source != "trace"
     pen = Pen(console, wanted.verbose, tells_backlog=tells, saved=wanted.saved, reach=wanted.reach)
     _print_unwell(pen, fleet)
-    _print_healthy(pen, fleet)
+    for folded in fleet.healthy if fleet.counts["healthy"] <= HEALTHY_SHOWN_MOST else ():
+        print_healthy(pen, folded)
     total, suppresses = fleet.counts.total(), bool(checkup.tally.suppressed)
     if checkup.left_out:
         console.print(Text(left_out_line(checkup)))
@@ -77,13 +78,6 @@ def _print_few(pen: Pen, groups: Sequence[Alike]) -> None:
             for line in block(pen, alike):
                 pen.console.print(line, soft_wrap=True)
             pen.console.print()
-
-
-def _print_healthy(pen: Pen, fleet: JudgedFleet) -> None:
-    """By name where there are a few."""
-    if fleet.counts["healthy"] <= HEALTHY_SHOWN_MOST:
-        for folded in fleet.healthy:
-            print_healthy(pen, folded)
 
 
 def left_out_line(checkup: Checkup) -> str:
