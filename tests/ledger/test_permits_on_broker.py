@@ -148,22 +148,29 @@ def send_batches(client, topic: str, batches: int, size: int) -> None:
     producer.close()
 
 
-@pytest.mark.parametrize("told_limit", [20, None])
-def test_permits_are_parked_while_blocked_on_unacked_messages(
-    broker, admin, client, topic, tmp_path, told_limit
-):
+@contextmanager
+def at_its_limit(broker, admin, client, topic, **how) -> Iterator[tuple[Ledger, int]]:
+    """A consumer that took 20 and may have no more: its ledger, and the permits by the broker."""
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     limit_unacked(admin, topic, 20)
     attach.produce(client, topic, 60)
-    # It takes its time over each message, so that no FLOW crosses with the messages before it.
-    plan = Plan("c10", topic, "s", 10, told_limit, process_seconds=0.05, ack="none")
+    plan = Plan("c10", topic, "s", 10, ack="none", **how)
     with session(Settings(service_url=broker.service_url), [plan]) as running:
         running.attach(plan)
         running.wait(lambda: running.consumer("c10").ledger.taken == 20, 10)
         eventually(lambda: broker_consumers(admin, topic)["c10"]["blockedConsumerOnUnackedMsgs"], 5)
         running.settle()
-        ledger = running.consumer("c10").ledger
         theirs = broker_consumers(admin, topic)["c10"]["availablePermits"]
+        yield running.consumer("c10").ledger, theirs
+
+
+@pytest.mark.parametrize("told_limit", [20, None])
+def test_permits_are_parked_while_blocked_on_unacked_messages(
+    broker, admin, client, topic, told_limit
+):
+    # It takes its time over each message, so that no FLOW crosses with the messages before it.
+    slow = {"unacked_limit": told_limit, "process_seconds": 0.05}
+    with at_its_limit(broker, admin, client, topic, **slow) as (ledger, theirs):
         assert ledger.spent == 20
         if told_limit:
             assert (ledger.available_permits, ledger.parked_permits) == (theirs, 10)
@@ -175,17 +182,7 @@ def test_permits_are_parked_while_blocked_on_unacked_messages(
 def test_a_flow_that_crosses_with_the_message_that_reaches_the_limit_is_not_guessed_at(
     broker, admin, client, topic
 ):
-    client.subscribe(topic, "s", attach.TYPES["shared"]).close()
-    limit_unacked(admin, topic, 20)
-    attach.produce(client, topic, 60)
-    plan = Plan("c10", topic, "s", 10, 20, ack="none")
-    with session(Settings(service_url=broker.service_url), [plan]) as running:
-        running.attach(plan)
-        running.wait(lambda: running.consumer("c10").ledger.taken == 20, 10)
-        eventually(lambda: broker_consumers(admin, topic)["c10"]["blockedConsumerOnUnackedMsgs"], 5)
-        running.settle()
-        ledger = running.consumer("c10").ledger
-        theirs = broker_consumers(admin, topic)["c10"]["availablePermits"]
+    with at_its_limit(broker, admin, client, topic, unacked_limit=20) as (ledger, theirs):
         assert ledger.available_permits - ledger.crossed <= theirs <= ledger.available_permits
         if ledger.parked_permits is not None:
             assert ledger.available_permits == theirs

@@ -7,13 +7,9 @@ from typing import Any
 
 from pulsar_doctor.checkup.result import Cluster
 from tests.report.checkups import ORDERS, checkup, verdict, written
+from tests.report.test_json import held as held  # noqa: PLC0414
 
 HEAD = ("checked_at", "source", "sources", "cluster")
-
-
-def held(name: str) -> str:
-    """Two halves of a character beside each other are one."""
-    return str(json.loads(json.dumps(name)))
 
 
 def read(text: str) -> list[dict[str, Any]]:

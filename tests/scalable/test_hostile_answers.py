@@ -12,23 +12,17 @@ from typing import Any
 
 import pytest
 
-from pulsar_doctor.broker.admin import segments
 from tests.broker.http_broker import serving
 from tests.cli.checked import Check, check
 from tests.scalable.replaying import Replay, recorded
 from tests.scalable.test_scalable_topics import ORDERS, STUCK, codes
 
 __all__ = ["check"]  # a fixture
+pytestmark = pytest.mark.usefixtures("each_reading_is_new")
 
 Spoil = Callable[[dict[str, Any]], None]
 JUDGED = ("stalled", ["not-acknowledging"])
 FIRST = "segment://public/default/orders/0000-7fff-0"
-
-
-@pytest.fixture(autouse=True)
-def each_reading_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "NOW_SECONDS", 0.5)
-    monkeypatch.setattr(segments, "LIST_SECONDS", 0.0)
 
 
 def in_metrics(value: str, metric: str = "subscription_back_log") -> Spoil:

@@ -19,15 +19,10 @@ from tests.cli.checked import QUICK, TOKEN, Check, check
 from tests.scalable.replaying import STATES, Replay, recorded, replayed
 
 __all__ = ["check"]  # a fixture
+pytestmark = pytest.mark.usefixtures("each_reading_is_new")
 
 ORDERS = "topic://public/default/orders"
 STUCK = "queue-takes-nothing"
-
-
-@pytest.fixture(autouse=True)
-def each_reading_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "NOW_SECONDS", 0.5)  # segments at one beat share it
-    monkeypatch.setattr(segments, "LIST_SECONDS", 0.0)
 
 
 def codes(told: Any) -> dict[str, tuple[str, list[str]]]:

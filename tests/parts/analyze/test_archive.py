@@ -116,35 +116,36 @@ def test_one_that_was_cut_short_is_not_used(home):
     assert [each.read_text() for each in kept.folder.glob("*.archive")] == ["again"]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_one_that_java_refuses_is_deleted(home, refusal):
+def made(home: Path) -> Archive:
+    """One that a Java has written."""
     kept = of(home)
     option_of(kept, warm=True, writes="x")
+    return kept
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_one_that_java_refuses_is_deleted(home, refusal):
+    kept = made(home)
     (home.parent / "java.log").write_text(refusal)
     assert option_of(kept) != ""
     assert kept.file is None
 
 
-def test_one_that_no_java_has_read_stays(home):
-    kept = of(home)
-    option_of(kept, warm=True, writes="x")
-    (home.parent / "java.log").unlink()
-    option_of(kept)
-    assert kept.file is not None
+WARNING = "[0.17s][warning][aot,codecache,stubs] Saved blob's name 'LI' is different\n"
 
 
-def test_one_of_which_java_only_warns_stays(home):
-    kept = of(home)
-    option_of(kept, warm=True, writes="x")
-    warning = "[0.17s][warning][aot,codecache,stubs] Saved blob's name 'LI' is different\n"
-    (home.parent / "java.log").write_text(warning)
+@pytest.mark.parametrize("log", [None, WARNING], ids=["not read", "warned"])
+def test_one_that_no_java_has_read_or_of_which_it_only_warns_stays(home, log):
+    kept = made(home)
+    (home.parent / "java.log").unlink() if log is None else (
+        (home.parent / "java.log").write_text(log)
+    )
     option_of(kept)
     assert kept.file is not None
 
 
 def test_one_that_nobody_wants_is_deleted(home):
-    kept = of(home)
-    option_of(kept, warm=True, writes="x")
+    kept = made(home)
     assert option_of(kept, warm=True) == option_of(kept)
     assert option_of(kept, warm=False) == ""
     assert kept.file is None
@@ -157,8 +158,7 @@ def test_a_cache_folder_that_cannot_be_written_is_no_error(home):
 
 
 def test_only_a_java_with_our_options_alone_gets_it(home, monkeypatch):
-    kept = of(home)
-    option_of(kept, warm=True, writes="x")
+    kept = made(home)
     monkeypatch.setattr(archive, "archive_here", lambda spark_home: kept)
     log = home.parent / "java.log"
     for options, more in (

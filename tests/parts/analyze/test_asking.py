@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark")
 
 
+def answer(spark: SparkSession, query: str) -> Any:
+    """What a query says of two tables of one row."""
+    from pulsar_doctor.parts.analyze import asking
+
+    table = spark.sql("SELECT 'a' AS topic, 1 AS number")
+    return asking.answer({"stalls": table, "gaps": table}, query)
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -56,11 +64,8 @@ pytest.importorskip("pyspark")
 def test_what_is_no_query_or_has_a_mistake_is_told_in_one_sentence(
     spark: SparkSession, query: str, said: str
 ) -> None:
-    from pulsar_doctor.parts.analyze.asking import answer
-
-    table = spark.sql("SELECT 'a' AS topic, 1 AS number")
     with pytest.raises(InputError) as told:
-        answer({"stalls": table, "gaps": table}, query)
+        answer(spark, query)
     assert said in str(told.value)
     assert len(str(told.value).splitlines()) == 1
     assert "pyspark" not in str(told.value)
@@ -95,11 +100,8 @@ ANY_CODE = "java_method('java.lang.System', 'setProperty', 'from.a.query', 'ran'
     ],
 )
 def test_code_is_found_wherever_a_query_hides_it(spark: SparkSession, query: str) -> None:
-    from pulsar_doctor.parts.analyze.asking import answer
-
-    table = spark.sql("SELECT 'a' AS topic, 1 AS number")
     with pytest.raises(InputError, match="java_method is not allowed"):
-        answer({"stalls": table, "gaps": table}, query.format(code=ANY_CODE))
+        answer(spark, query.format(code=ANY_CODE))
     java: Any = spark
     assert java._jvm.java.lang.System.getProperty("from.a.query") is None  # and Java lives
 
@@ -118,11 +120,8 @@ def test_code_is_found_wherever_a_query_hides_it(spark: SparkSession, query: str
     ],
 )
 def test_no_other_table_is_read_wherever_a_query_names_it(spark: SparkSession, query: str) -> None:
-    from pulsar_doctor.parts.analyze.asking import answer
-
-    table = spark.sql("SELECT 'a' AS topic, 1 AS number")
     with pytest.raises(InputError, match=r"there is no table .*; the tables are stalls, gaps"):
-        answer({"stalls": table, "gaps": table}, query)
+        answer(spark, query)
 
 
 @pytest.mark.parametrize(
@@ -163,18 +162,12 @@ def test_no_other_table_is_read_wherever_a_query_names_it(spark: SparkSession, q
 def test_what_a_query_may_read_it_reads(
     spark: SparkSession, query: str, rows: list[dict[str, Any]]
 ) -> None:
-    from pulsar_doctor.parts.analyze.asking import answer
-
-    table = spark.sql("SELECT 'a' AS topic, 1 AS number")
-    assert answer({"stalls": table, "gaps": table}, query).rows == rows
+    assert answer(spark, query).rows == rows
 
 
 def test_a_query_sees_no_settings_and_no_environment(spark: SparkSession) -> None:
-    from pulsar_doctor.parts.analyze.asking import answer
-
-    table = spark.sql("SELECT 'a' AS topic, 1 AS number")
     assert os.environ["PATH"]
     for name in ("env:PATH", "system:java.home", "spark.driver.memory"):
-        (row,) = answer({"stalls": table}, f"SELECT '${{{name}}}' AS a").rows
+        (row,) = answer(spark, f"SELECT '${{{name}}}' AS a").rows
         assert row == {"a": f"${{{name}}}"}
     assert spark.conf.get("spark.sql.variable.substitute") == "true"  # a notebook's, as it was

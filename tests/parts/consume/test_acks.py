@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from pulsar_doctor.parts.consume import attach
 from pulsar_doctor.trace.folder import read_meta
-from tests.ledger.test_permits_on_broker import send_batches, stats
+from tests.ledger.test_permits_on_broker import consume, send_batches, stats
 from tests.support.command_line import MINE, answered
 
 SLOW_WIRE = pytest.param("wire", marks=pytest.mark.slow)
@@ -22,18 +20,12 @@ def twenty(client, topic):
     return topic
 
 
-def consumed(broker, *arguments: str) -> dict:
-    run = answered("consume", *arguments, "-o", "json", broker=broker)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
-
-
 def subscription(admin, topic: str, name: str = "s") -> dict:
     return stats(admin, topic)["subscriptions"][name]
 
 
 def test_every_fifth_message_acknowledged_leaves_four_ranges_with_holes(broker, admin, twenty):
-    document = consumed(broker, twenty, *MINE, "--ack-every", "5", "-n", "20")
+    document = consume(broker, twenty, *MINE, "--ack-every", "5", "-n", "20")
     acks = document["acknowledgements"]
     assert (acks["acknowledge_calls"], acks["individual_ack_ids"]) == (4, 4)
     after = subscription(admin, twenty)
@@ -46,7 +38,7 @@ def test_every_fifth_acknowledged_cumulatively_covers_the_others(
     broker, admin, client, topic, engine
 ):
     attach.produce(client, topic, 23)
-    document = consumed(
+    document = consume(
         broker, topic, "-s", "s", "--type", "failover", "--ack", "cumulative", "--ack-every", "5",
         "-n", "23", "--engine", engine,
     )  # fmt: skip
@@ -72,7 +64,7 @@ def test_cumulative_acks_of_the_application_are_grouped_on_the_wire(broker, clie
 
 @BOTH_ENGINES
 def test_a_quarter_is_refused_and_asked_for_again(broker, admin, twenty, engine):
-    document = consumed(
+    document = consume(
         broker, twenty, *MINE, "--nack-rate", "25%", "--nack-delay", "200ms", "-n", "20",
         "--engine", engine,
     )  # fmt: skip
@@ -87,7 +79,7 @@ def test_refusals_on_exclusive_and_failover_bring_everything_again_and_lose_noth
     broker, admin, twenty, type_
 ):
     """Every fourth is refused: 20 of 26 are not, each of them once."""
-    document = consumed(
+    document = consume(
         broker, twenty, *MINE, "--type", type_, "--nack-rate", "25%", "--nack-delay", "200ms",
         "-n", "26", "--engine", "wire",
     )  # fmt: skip
@@ -103,10 +95,10 @@ def test_single_messages_of_a_batch_are_acknowledged_where_asked(
     either_client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     send_batches(either_client, topic, batches=1, size=10)
     traced = ("--trace", str(tmp_path / "t.ptrace"))
-    consumed(either_broker, topic, *MINE, "--batch-index-acks", "-n", "4", *traced)
+    consume(either_broker, topic, *MINE, "--batch-index-acks", "-n", "4", *traced)
     left = 6 if read_meta(tmp_path / "t.ptrace").storing.batch_index_acks else 10
     asked = ("--batch-index-acks", "-n", str(left))
-    (rest,) = consumed(either_broker, topic, *MINE, *asked)["consumers"]
+    (rest,) = consume(either_broker, topic, *MINE, *asked)["consumers"]
     assert (rest["messages"], rest["acknowledged"]) == (left, left)
 
 
@@ -114,15 +106,15 @@ def test_single_messages_of_a_batch_are_acknowledged_where_asked(
 def test_without_batch_index_acks_all_of_a_batch_comes_again(either_broker, either_client, topic):
     either_client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     send_batches(either_client, topic, batches=1, size=10)
-    consumed(either_broker, topic, *MINE, "-n", "4")
-    (again,) = consumed(either_broker, topic, *MINE, "-n", "10")["consumers"]
+    consume(either_broker, topic, *MINE, "-n", "4")
+    (again,) = consume(either_broker, topic, *MINE, "-n", "10")["consumers"]
     assert (again["messages"], again["acknowledged"]) == (10, 10)
 
 
 @pytest.mark.slow
 def test_one_of_two_failover_consumers_gets_all_and_the_other_stands_by(broker, client, topic):
     attach.produce(client, topic, 12)
-    document = consumed(
+    document = consume(
         broker, topic, "-s", "s", "--type", "failover", "--consumers", "2", "--timeout", "3s"
     )
     shares = {(c["active"], c["acknowledged"]) for c in document["consumers"]}
@@ -131,7 +123,7 @@ def test_one_of_two_failover_consumers_gets_all_and_the_other_stands_by(broker, 
 
 @pytest.mark.slow
 def test_key_shared_consumers_share_the_keys(broker):
-    document = consumed(
+    document = consume(
         broker, "--type", "key_shared", "--consumers", "3", "--receiver-queue-size", "2",
         "--process-time", "10ms",
     )  # fmt: skip

@@ -18,7 +18,8 @@ from pulsar_doctor.parts.consume.deferring import (
 )
 from pulsar_doctor.parts.consume.engines import Plan
 from pulsar_doctor.trace.sealing import open_trace
-from tests.parts.consume.test_acks import BOTH_ENGINES, consumed, subscription
+from tests.ledger.test_permits_on_broker import consume
+from tests.parts.consume.test_acks import BOTH_ENGINES, subscription
 from tests.support.command_line import MINE, answered
 
 ENGINES = pytest.mark.parametrize("engine", ["pulsar-client", "wire"])
@@ -96,7 +97,7 @@ def test_of_several_delays_the_short_ones_are_late_by_a_limit():
     ],
 )
 def test_nothing_is_handed_out_before_it_is_due(broker, engine, more):
-    document = consumed(
+    document = consume(
         broker, "-n", "6", "--receiver-delay", "600ms", "--engine", engine, *more
     )  # fmt: skip
     (late,) = document["receiver_delay"]["delays"]
@@ -107,7 +108,7 @@ def test_nothing_is_handed_out_before_it_is_due(broker, engine, more):
 @pytest.mark.parametrize("engine", [pytest.param("pulsar-client", marks=SLOW), "wire"])
 def test_a_cumulative_ack_never_acknowledges_what_is_not_due(broker, tmp_path, engine):
     trace = tmp_path / "t.ptrace"
-    document = consumed(
+    document = consume(
         broker, "-n", "12", "--type", "exclusive", "--ack", "cumulative", "--engine", engine,
         "--receiver-delay", "900ms", "--receiver-delay", "100ms", "--trace", str(trace),
     )  # fmt: skip
@@ -139,7 +140,7 @@ def test_a_young_message_of_one_part_of_a_topic_holds_up_none_of_another(
     time.sleep(2)  # three round trips on a busy machine
     attach.produce(client, f"{topic}-partition-1", 1)
     attach.produce(client, f"{topic}-partition-0", 1)
-    document = consumed(
+    document = consume(
         broker, topic, *MINE, "--receiver-delay", "5s", "--receiver-queue-size", "1", "-n", "5",
         "--engine", engine, "--trace", str(trace),
     )  # fmt: skip
@@ -154,7 +155,7 @@ def test_a_young_message_of_one_part_of_a_topic_holds_up_none_of_another(
 @SLOW
 def test_in_due_order_the_shorter_delay_comes_first(broker, tmp_path):
     trace = tmp_path / "t.ptrace"
-    consumed(
+    consume(
         broker, "-n", "6", "--engine", "wire", "--receiver-delay", "1500ms",
         "--receiver-delay", "300ms", "--trace", str(trace),
     )  # fmt: skip
@@ -167,7 +168,7 @@ def test_in_due_order_the_shorter_delay_comes_first(broker, tmp_path):
 def test_what_comes_again_is_due_at_once_and_counted_apart(broker, client, topic, engine):
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 4)
-    document = consumed(
+    document = consume(
         broker, topic, *MINE, "--receiver-delay", "300ms", "--nack-rate", "50%",
         "--nack-delay", "100ms", "-n", "6", "--engine", engine,
     )  # fmt: skip
@@ -181,7 +182,7 @@ def test_what_the_broker_delays_is_told_apart(broker, client, topic):
     producer = client.create_producer(topic, batching_enabled=False)
     for _ in range(3):
         producer.send(b"later", deliver_after=timedelta(milliseconds=900))
-    document = consumed(broker, topic, *MINE, "--receiver-delay", "100ms", "-n", "5")
+    document = consume(broker, topic, *MINE, "--receiver-delay", "100ms", "-n", "5")
     (late,) = document["receiver_delay"]["delays"]
     assert (late["messages"], late["delayed_by_broker"]) == (2, 3)
 
@@ -192,7 +193,7 @@ def test_a_consumer_that_holds_back_for_an_hour_is_not_stalled(broker, admin, to
     client.subscribe(topic, "s", attach.TYPES["shared"]).close()
     attach.produce(client, topic, 30)
     trace, quiet = tmp_path / "t.ptrace", ("--set", "permits-exhausted.quiet_after=500ms")
-    document = consumed(
+    document = consume(
         broker, topic, *MINE, "--receiver-queue-size", "10", "--receiver-delay", "1h",
         "--timeout", "2s", "--trace", str(trace), "--engine", engine, *quiet,
         "--accept-unknown",
@@ -242,7 +243,7 @@ def test_five_seconds_at_100_a_second_are_on_time_and_no_alarm(broker, fed, tmp_
     topic, feed = fed
     feed(3500, 100)
     trace = tmp_path / "t.ptrace"
-    document = consumed(
+    document = consume(
         broker, topic, *MINE, "--receiver-queue-size", str(size), "--receiver-delay", "5s",
         "-n", "3500", "--timeout", "55s", "--trace", str(trace), "--engine", engine,
     )  # fmt: skip
@@ -257,7 +258,7 @@ def test_five_seconds_at_100_a_second_are_on_time_and_no_alarm(broker, fed, tmp_
 def test_counted_from_receipt_it_is_late_by_what_was_foretold(broker, fed):
     topic, feed = fed
     feed(2500, 100)
-    document = consumed(
+    document = consume(
         broker, topic, *MINE, "--receiver-queue-size", "100", "--receiver-delay", "5s",
         "--delay-from", "receipt", "--engine", "wire", "--timeout", "32s",
     )  # fmt: skip
@@ -276,7 +277,7 @@ def test_of_mixed_delays_the_short_ones_are_late_by_what_was_foretold(
 ):
     topic, feed = fed
     feed(2200, 100)
-    document = consumed(
+    document = consume(
         broker, topic, *MINE, "--receiver-queue-size", "100", "--receiver-delay", "5s",
         "--receiver-delay", "1s", "--engine", engine, "-n", "2200", "--timeout", "40s",
     )  # fmt: skip

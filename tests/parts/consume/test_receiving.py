@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from pulsar_doctor.parts.consume import attach
+from tests.ledger.test_permits_on_broker import consume
 from tests.parts.consume.receiver.scripted_broker import Talk, message, scripted
-from tests.parts.consume.test_acks import consumed
 from tests.support.command_line import MINE, answered, environment
 
 
@@ -58,7 +58,7 @@ def test_more_permits_than_a_broker_counts_are_not_granted(broker, plain):
 
 @pytest.mark.slow
 def test_a_zero_queue_on_partitions_works_on_the_wire(broker, partitioned):
-    (consumer,) = consumed(
+    (consumer,) = consume(
         broker, partitioned, *MINE, "--zero-queue", "--engine", "wire", "-n", "6"
     )["consumers"]
     assert consumer["acknowledged"] == 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import duckdb
 import pytest
 
 from pulsar_doctor.parts.fleet.answering import ANSWERS, BETWEEN, DAILY
-from tests.parts.analyze.cluster import SparkCluster, connect_server, spark_cluster
+from tests.parts.analyze.cluster import SparkCluster, connect_server
 from tests.parts.analyze.test_cluster import SMALL, as_options, both_worked, python
+from tests.parts.analyze.test_cluster import cluster as cluster  # noqa: PLC0414
 from tests.parts.fleet import twin
 from tests.parts.fleet.made import BEGIN, MadeFleet
 
@@ -25,12 +25,6 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fleet")
     MadeFleet(20, 3, events=20).write(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path_factory.mktemp("spark") / "cluster") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from tests.parts.tap.tapped import (
     CONNECT,
     LOOPS,
     SECRET,
-    Peer,
     Tapped,
     blocks_in,
     flow,
@@ -37,14 +36,10 @@ from tests.parts.tap.tapped import (
 )
 from tests.support import eventually
 from tests.support.processes import linux, resident_bytes
+from tests.trace.flooded import pass_on
 
 GARBAGE = b"GET / HTTP/1.1\r\nHost: pulsar\r\n\r\n"
 FLOW = flow(1000)
-
-
-def passes(here: Peer, there: Peer, said: bytes) -> None:
-    here.send(said)
-    assert there.read(len(said)) == said
 
 
 def reset(sock: socket.socket) -> None:
@@ -57,7 +52,7 @@ def reset(sock: socket.socket) -> None:
 
 def test_what_client_and_broker_say_passes_unchanged_and_is_written_down(either_loop):
     client, broker = either_loop.connected()
-    passes(client, broker, flow(10) + flow(5))
+    pass_on(client, broker, flow(10) + flow(5))
     pushed = message(1, b"a" * 100) + message(1, b"b" * 3_000_000, entry_id=2)
     threading.Thread(target=broker.send, args=(pushed,)).start()
     assert client.read(len(pushed)) == pushed
@@ -129,7 +124,7 @@ def test_an_unknown_command_that_lies_about_its_length_costs_nothing(either_loop
     lie = frame(bytes.fromhex("0863 9a06 06 0a ffffffff03"))  # "a GiB follows", in a field of 6
     client, broker = either_loop.connected()
     before = resident_bytes(either_loop.relay.pid, "VmHWM")
-    passes(client, broker, lie + FLOW)
+    pass_on(client, broker, lie + FLOW)
     assert either_loop.commands(client)[-2:] == ["COMMAND_99", "FLOW"]
     assert resident_bytes(either_loop.relay.pid, "VmHWM") < before + 8 * MIB
 
@@ -212,7 +207,7 @@ def test_who_reads_slowly_slows_down_who_writes_and_not_the_relay(either_loop, s
     sent = send_until_it_blocks(source.sock, data)
     assert sent < 100_000_000  # what the buffers of the kernel take
     assert resident_bytes(either_loop.relay.pid) < before + 8 * MIB
-    passes(sink, source, FLOW)  # the other way goes on
+    pass_on(sink, source, FLOW)  # the other way goes on
     other, _ = either_loop.connected()  # and so do others
     assert either_loop.commands(other)[0] == "OPEN"
     source.sock.shutdown(socket.SHUT_WR)
@@ -239,7 +234,7 @@ def test_what_was_seen_half_a_second_before_a_kill_can_be_read(tapped):
     until = time.monotonic() + 1.0
     sent = []
     while time.monotonic() < until:
-        passes(client, broker, FLOW)
+        pass_on(client, broker, FLOW)
         sent.append(time.monotonic_ns())
     os.kill(tapped.relay.pid, signal.SIGKILL)
     killed = time.monotonic_ns()

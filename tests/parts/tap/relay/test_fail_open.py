@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import re
 import resource
 import signal
@@ -20,22 +19,17 @@ import pytest
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import open_trace
 from tests.parts.tap.relay import faulty
-from tests.parts.tap.relay.traffic import command
-from tests.parts.tap.tapped import Tapped, flow, frame, message, tapping
+from tests.parts.tap.relay.test_undecodable import marked
+from tests.parts.tap.tapped import Tapped, flow, message, tapping
 from tests.support import eventually
 from tests.support.command_line import pulsar_doctor
 from tests.support.processes import linux
 from tests.support.wanting import wanting
 
 OPENED = ("OPEN", "CONNECT", "CONNECTED")
-MARKED = b"\xf2\x07" + bytes([len(faulty.MARK)]) + faulty.MARK  # a field that nobody knows
 
 
 # What cannot be decoded.
-
-
-def marked(code: int, behind: bytes) -> bytes:
-    return frame(command(random.Random(code), code) + MARKED, behind)
 
 
 @pytest.fixture(scope="module", params=["cutter", "mask"])
