@@ -17,11 +17,12 @@ from pulsar_doctor.trace.reading import Trace
 from pulsar_doctor.trace.ring import RingLimits
 from pulsar_doctor.trace.sealing import Sealer, open_trace
 from pulsar_doctor.trace.verifying import verify
-from tests.made.damage import KINDS, cut
+from tests.made.damage import cut, flipped, swapped, twice, zeroed
 from tests.made.traces import relay_alive, values, write_trace
 from tests.made.wire import Wire, slow_consumer
 
 SEED = 20261121
+KINDS = (flipped, flipped, swapped, cut, zeroed, twice)
 
 
 def said() -> Wire:
