@@ -21,7 +21,12 @@ from pulsar_doctor.parts.analyze.aggregations.subscriptions import (
 )
 from pulsar_doctor.parts.analyze.aggregations.timeline import in_all
 from pulsar_doctor.parts.analyze.analysis import Analysis, moment
-from pulsar_doctor.parts.analyze.configuration import APP, FEW_ROWS, INTERPRETED_ROWS
+from pulsar_doctor.parts.analyze.configuration import (
+    APP,
+    FEW_ROWS,
+    INTERPRETED_ROWS,
+    SOME_ROWS,
+)
 from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.masters import is_connect, is_local
 from pulsar_doctor.parts.analyze.selected import of_the_span
@@ -55,7 +60,8 @@ def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> 
     kept without its plan where that is safe: planning takes longer than counting there.
     """
     spark = source.rows.sparkSession
-    cut = source.events <= FEW_ROWS and is_in_this_process(spark)
+    here, few = is_in_this_process(spark), source.events <= FEW_ROWS
+    cut = here and few
     with (
         failures_in_one_sentence(WHAT),
         _described(source.rows, "what the tables share"),
@@ -69,7 +75,7 @@ def aggregated(source: TraceSource, bucket_us: int, stall_floor_us: int = 0) -> 
             stall_floor_us=stall_floor_us,
             ends=source.at_the_end,
             keeping=Keeping(
-                few=source.events <= FEW_ROWS,
+                few=few or (here and source.events <= SOME_ROWS),
                 cut=cut,
                 once=cut and source.events <= INTERPRETED_ROWS,
             ),

@@ -99,6 +99,20 @@ def test_what_was_kept_is_forgotten(spark: SparkSession, source: TraceSource, cu
     assert kept_by_java(spark) - before == set()
 
 
+@pytest.mark.parametrize(("some", "wanted"), [(10**6, {"SinglePartition"}), (0, set())])
+def test_up_to_some_million_rows_nothing_is_moved_that_was_kept(
+    monkeypatch: pytest.MonkeyPatch, source: TraceSource, some: int, wanted: set[str]
+) -> None:
+    monkeypatch.setattr(running, "FEW_ROWS", 0)
+    monkeypatch.setattr(running, "SOME_ROWS", some)
+    planned = having(source.rows.sparkSession, PLANNED_ONLY)
+    with planned, aggregated(source, BUCKET_US) as tables:
+        plans = [each.rows._jdf.queryExecution().executedPlan() for each in tables.passes.values()]
+        found = {plan.outputPartitioning().toString().split("$")[0] for plan in plans}
+    assert found & {"SinglePartition"} == wanted
+    assert len(found) == 1 or not wanted
+
+
 def test_what_follows_plans_nothing_of_what_is_kept_again(source: TraceSource) -> None:
     with counted(source, few=False, cut=False) as tables:
         plans = [each.rows._jdf.queryExecution().analyzed() for each in tables.passes.values()]
