@@ -53,10 +53,14 @@ EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 FEW_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 # Of many, this collector adds least to each row, and nothing to what Java must compile. Java's
 # second compiler takes what runs 30 times as often as by default: what runs for each row, and not
-# what plans and generates code (10 million rows: 13 CPU-seconds of that compiler, 33 without).
+# what plans and generates code (10 million rows: 13 CPU-seconds of that compiler, 33 without). Nor
+# does it take the classes that compiler.json names, which run often and soon no more. Java says on
+# its output that it has read this file.
 MANY_JAVA = (
     " -XX:+UseParallelGC -XX:Tier4InvocationThreshold=150000 -XX:Tier4MinInvocationThreshold=20000"
     " -XX:Tier4CompileThreshold=400000 -XX:Tier4BackEdgeThreshold=1200000"
+    " -XX:+DisplayVMOutputToStderr -XX:+UnlockDiagnosticVMOptions"
+    f' -XX:CompilerDirectivesFile="{Path(__file__).with_name("compiler.json")}"'
 )
 OUR_COLLECTOR = re.compile(r" -XX:\+Use\w+GC")
 # For fewer still, Spark interprets its expressions: generating and compiling code for them takes

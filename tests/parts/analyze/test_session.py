@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -193,6 +194,17 @@ def test_on_a_cluster_what_belongs_to_its_owner_is_not_set(untold, tmp_path):
     assert not [key for key in found if key.startswith(("spark.driver.m", "spark.executor."))]
     assert not {"spark.driver.host", "spark.local.dir", "spark.sql.shuffle.partitions"} & set(found)
     assert found["spark.sql.session.timeZone"] == "UTC"
+
+
+@pytest.mark.usefixtures("outside")
+def test_java_takes_our_options_for_many_rows_and_keeps_its_output_clean():
+    java = spark_java_home() / "bin" / "java"
+    options = [*shlex.split(configuration.MANY_JAVA), "-XX:+CompilerDirectivesPrint"]
+    command = [java, *options, "-version"]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert ended.stdout == ""
+    assert "1 compiler directives added" in ended.stderr
+    assert "org/codehaus/*.*" in ended.stderr
 
 
 @pytest.fixture
