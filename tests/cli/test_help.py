@@ -73,6 +73,9 @@ def test_options_that_are_many_stand_under_headings(name: str) -> None:
 @pytest.mark.parametrize("name", [*GROUPS_OF_COMMANDS, *LEAVES])
 def test_help_fits_a_terminal_of_80_columns(name: str) -> None:
     assert [line for line in shown(*name.split()).splitlines() if len(line) > 80] == []
+    whole = shown(*name.split(), "-v") if name in LEAVES else ""
+    wide = [line for line in whole.splitlines() if len(line) > 80]
+    assert [line for line in wide if "pulsar-" not in line and "pulsar_" not in line] == []
 
 
 def test_verbose_help_says_everything() -> None:

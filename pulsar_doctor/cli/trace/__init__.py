@@ -114,8 +114,8 @@ def verify(folder: Path, *, output: str) -> int:
     \b
     Exit codes: 0 sound: nothing is known to be missing
                 2 damaged, or no trace
-                4 sound, but commands are missing: gaps, where they could not be recorded, or half a
-                  block at the end
+                4 sound, but commands are missing: gaps, where they could not
+                  be recorded, or half a block at the end
                 5 sound, but its beginning has expired: it is of a ring
                 6 sound, but records could not be read and are UNPARSED rows
     The first of 2, 4, 6, 5 that is so.

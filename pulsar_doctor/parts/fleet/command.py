@@ -33,7 +33,6 @@ Examples:
   pulsar-doctor fleet records --remedy 2026-11-24T14:00:00Z
   pulsar-doctor fleet --master spark://s:7077 s3a://records --save s3a://tables
 
-\b
 Exit codes: 0 answered; 2 wrong usage, or no records; 3 no Spark, no Java, an unreachable master, a
 full disk.
 """
@@ -76,15 +75,19 @@ def command(request: FleetRequest) -> int:
     that Spark reads (s3a://, hdfs://). The executors do not need pulsar-doctor.
 
     \b
-    episodes  each time that a subscription was not well: since when, until when, the cause, who it
-              names, the largest backlog, and what ended it: a new version, a restart, an unload, a
-              reconnect, nothing that was seen; or that it goes on, or nobody watched any more
-    stalled   of each subscription and cause: how often, how long, at which hour (UTC) most
-    changes   stalls that began after a client version, a deployment or a broker version: those in
-              the 3 days after it, beside the 14 days before it
-    versions  of each client version: consumers that leak permits (the room of their queue shrank by
-              a fifth or more), and for how long messages are held
-    forecast  which limit is reached when, by a straight line through the last three days
+    episodes  each time that a subscription was not well: since when, until when,
+              the cause, who it names, the largest backlog, and what ended it: a
+              new version, a restart, an unload, a reconnect, nothing that was
+              seen; or that it goes on, or nobody watched any more
+    stalled   of each subscription and cause: how often, how long, at which hour
+              (UTC) most
+    changes   stalls that began after a client version, a deployment or a broker
+              version: those in the 3 days after it, beside the 14 days before it
+    versions  of each client version: consumers that leak permits (the room of
+              their queue shrank by a fifth or more), and for how long messages
+              are held
+    forecast  which limit is reached when, by a straight line through the last
+              three days
     together  topics with the same cause at the same moment
     queues    queue sizes that do not fit the pace of their consumers
     remedies  with --remedy: stalls before and after it, and whether it worked

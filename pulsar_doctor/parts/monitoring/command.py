@@ -18,7 +18,6 @@ Examples:
   pulsar-doctor monitoring dashboard > dashboard.json
   pulsar-doctor monitoring rules | promtool check rules /dev/stdin
 
-\b
 Exit codes: 0 printed; 2 wrong usage.
 """
 

@@ -35,7 +35,6 @@ Examples:
   pulsar-doctor produce orders -n 1000 --keys 20 --batch 50
   pulsar-doctor produce orders -n 10 --delay 30s -o json
 
-\b
 Exit codes: 0 the broker has all messages; 2 wrong usage, or the topic exists and --existing is not
 given; 3 a message failed, or the broker could not be reached; 130 interrupted.
 """

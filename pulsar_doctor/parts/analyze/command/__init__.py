@@ -45,7 +45,6 @@ Examples:
   pulsar-doctor analyze incident.ptrace --sql 'SELECT topic, severity FROM stalls'
   spark-submit --master yarn "$(python -m pulsar_doctor.parts.analyze --path)" hdfs:///traces
 
-\b
 Exit codes: 0 healthy, or only warnings, where the traces end; 1 a stall was found there (see
 --fail-on); 2 wrong usage, or no trace; 3 a status is unknown, nothing could be judged, or something
 that is over was as bad as --fail-on; also no Spark, no Java, an unreachable master, a full disk;
@@ -71,12 +70,16 @@ def command(request: AnalyzeRequest) -> int:
     forbids "healthy".
 
     \b
-    consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks, starved time
-    gaps           time between FLOWs, from delivery to ack, without permits: p50, p90, p99, most
-    stalls         times without permits: since when, how long, what ended it, the finding; those
-                   from --stall-floor on or with a finding, the others counted in "brief_stalls";
-                   where a trace ends in one, the finding is that of stall-check --trace
-    timeline       delivered, acknowledged, FLOWs, lowest permits, consumers without any
+    consumers      each from SUBSCRIBE to close: messages, FLOWs, permits, acks,
+                   starved time
+    gaps           time between FLOWs, from delivery to ack, without permits: p50,
+                   p90, p99, most
+    stalls         times without permits: since when, how long, what ended it, the
+                   finding; those from --stall-floor on or with a finding, the
+                   others counted in "brief_stalls"; where a trace ends in one,
+                   the finding is that of stall-check --trace
+    timeline       delivered, acknowledged, FLOWs, lowest permits, consumers
+                   without any
     subscriptions  which are in trouble, and who hoards in them
     holes          entries never acknowledged while later ones were
 

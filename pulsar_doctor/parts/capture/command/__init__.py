@@ -36,7 +36,6 @@ Examples:
   pulsar-doctor capture -i any --trace /var/lib/captures/billing.ptrace --ring 10m --max-bytes 2GiB
   pulsar-doctor stall-check --trace incident.ptrace
 
-\b
 Exit codes: 0 a trace was made; 1 with --fail-on, a verdict is as bad as that; 2 wrong usage, or a
 capture that cannot be read; 3 nothing in it could be read as Pulsar, the trace could not be
 written, or with --fail-on a verdict is unknown; 130 interrupted.

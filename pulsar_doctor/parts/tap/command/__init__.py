@@ -44,7 +44,6 @@ Examples:
   pulsar-doctor tap -o jsonl | jq -c 'select(.event == "verdict")'
   pulsar-doctor tap --compare-broker --set permits-exhausted.refill_wait=1m
 
-\b
 Exit codes: 0 nothing stalled; 1 a stall was found (see --fail-on), or an expectation is not met; 2
 wrong usage; 3 the tap could not work, no consumer came and none was expected, a verdict (see
 --accept-unknown) or an expectation cannot be decided, or the trace lacks something (where `trace
@@ -88,30 +87,38 @@ def command(request: TapRequest) -> int:
     `schema` ("pulsar-doctor/tap/2"), `event`, and `at`, the time in UTC. The events:
 
     \b
-    listening  service_url to give to clients, upstream, trace_dir (null: it is temporary)
-    snapshot   about once a second: consumers, one object each, with incarnation, name, topic,
-               partition, subscription, type, client_version, address, receiver_queue_size,
-               refill_threshold, available_permits (at most, while parked_permits is null),
-               parked_permits, unsent_permits_min, flows, msg_out_counter, acknowledged,
-               unacked_messages, since_last_flow, next_flow (messages, at_most, seconds), certain,
-               status, code; and unread_bytes: of the journal, not looked at yet
-    verdict    one that changed: before (null: the first), and all of stall-check's JSON
-    gap        dropped commands are missing in the trace at row seq (null: nobody knows how many)
-    refused    why a client did not get through, each reason once: reason, address and
-               client_version of the first one; `trace summary` counts them
-    passed_by  a lookup of topic was answered, and for 10 s nobody subscribed to it or produced:
-               its client (address, client_version) may have gone past the tap
+    listening  service_url to give to clients, upstream, trace_dir (null: it is
+               temporary)
+    snapshot   about once a second: consumers, one object each, with incarnation,
+               name, topic, partition, subscription, type, client_version,
+               address, receiver_queue_size, refill_threshold, available_permits
+               (at most, while parked_permits is null), parked_permits,
+               unsent_permits_min, flows, msg_out_counter, acknowledged,
+               unacked_messages, since_last_flow, next_flow (messages, at_most,
+               seconds), certain, status, code; and unread_bytes: of the journal,
+               not looked at yet
+    verdict    one that changed: before (null: the first), and all of
+               stall-check's JSON
+    gap        dropped commands are missing in the trace at row seq (null: nobody
+               knows how many)
+    refused    why a client did not get through, each reason once: reason, address
+               and client_version of the first one; `trace summary` counts them
+    passed_by  a lookup of topic was answered, and for 10 s nobody subscribed to
+               it or produced: its client (address, client_version) may have gone
+               past the tap
     counters   after SIGUSR1: those of the relay and of the observer
     sealed     after SIGUSR2: everything up to then is in Parquet
     kept       path of the copy of a ring, and its reason
     trouble    reason why the trace cannot be sealed now, null when it can again
-    observer   answers: false where the observer has not answered for seconds (5 or more), so that
-               nothing is judged; true when it answers again
-    end        exit_code, dropped, seen (what was not healthy, in words), trace_dir (null: it is
-               removed), subscriptions with their last verdicts, written and sealed: commands
-               that the relays wrote down, also those that died, and that are in the trace;
-               expectations: option, met (null: cannot be decided), said, action, topic,
-               subscription, consumer, delivered, acknowledged_least and acknowledged_most
+    observer   answers: false where the observer has not answered for seconds (5
+               or more), so that nothing is judged; true when it answers again
+    end        exit_code, dropped, seen (what was not healthy, in words),
+               trace_dir (null: it is removed), subscriptions with their last
+               verdicts, written and sealed: commands that the relays wrote down,
+               also those that died, and that are in the trace; expectations:
+               option, met (null: cannot be decided), said, action, topic,
+               subscription, consumer, delivered, acknowledged_least and
+               acknowledged_most
 
     What is null is not known.
     """  # fmt: skip
