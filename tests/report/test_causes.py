@@ -84,6 +84,13 @@ def test_a_sentence_among_many_names_no_consumer_behind_it(monkeypatch: pytest.M
     assert "cause-0 of worker-3, backlog 498" in lines
 
 
+def test_a_line_below_many_asks_the_cluster_of_this_call() -> None:
+    others = [verdict("stalled", f"s{at}", findings=(finding(f"cause-{at}"),)) for at in range(6)]
+    lines = table(suspected("stuck"), *others, reach="--admin-url http://b:1")
+    [line] = [line for line in lines if line.startswith("pulsar-doctor stall-check")]
+    assert line.endswith(" -s billing --window 60s --admin-url http://b:1")
+
+
 def test_one_name_on_many_topics_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     same = [verdict("stalled", topic=f"persistent://a/b/{at}") for at in range(500)]

@@ -153,6 +153,8 @@ def _print_remedy(pen: Pen, found: Finding | Suspect | ReaderRests) -> None:
             headline = Text.assemble((who, "bold"), f", suspected; {name}")
         pen.console.print(Text.assemble(headline, f": {printable(text)}"))
         for _, line in run:
-            pen.console.print(Text(f"  {printable(line)}", style="dim"), soft_wrap=True)
+            pen.console.print(
+                Text(f"  {printable(pen.reaching(line))}", style="dim"), soft_wrap=True
+            )
     if isinstance(found, ReaderRests):
         print_beside(pen.console, "  ", READS_AT_WILL)
