@@ -102,6 +102,18 @@ def test_statistics_of_a_topic_count_before_the_metrics_of_its_broker(
     assert both.statuses == alone.statuses | {topic.rpartition("/")[2]: "healthy"}
 
 
+def test_its_lines_read_the_metrics_again_and_it_offers_nothing_that_is_refused(
+    check: Check,
+) -> None:
+    with answering(FIRST) as broker:
+        url = f"{broker.url}/metrics/"
+        found = check(broker, "--metrics", url, *QUICK)
+        lines = [line for line in found.out.splitlines() if "pulsar-doctor stall-check" in line]
+    assert lines, found.out
+    assert [line for line in lines if f" --metrics {url}" not in line] == []
+    assert "--save" not in found.out
+
+
 def test_what_metrics_cannot_do_is_refused(check: Check) -> None:
     with answering(FIRST) as broker:
         for more in ("--watch", "--decide", "--all"):

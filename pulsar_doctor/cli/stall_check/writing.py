@@ -83,9 +83,10 @@ def _wanted(request: StallCheckRequest) -> Wanted:
         accept_unknown=request.accept_unknown,
         named=not request.fleet,
         worst=request.worst,
-        saves=request.live and not (request.watch or request.after or request.case_file),
+        saves=request.live
+        and not (request.watch or request.after or request.case_file or request.metrics_url),
         saved=None if request.save is None else str(request.save),
-        reach=reach(),
+        reach=f"--metrics {request.metrics_url}" if request.metrics_url else reach(),
     )
 
 

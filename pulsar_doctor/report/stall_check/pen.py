@@ -49,7 +49,9 @@ class Pen:
 
     def reaching(self, line: str) -> str:
         """A line for a shell without a comment; one of ours asks the cluster of this call."""
-        return f"{line} {self.reach}" if self.reach and OURS.match(line) else line
+        ours = OURS.match(line)
+        takes_it = ours and (ours[1] == "stall-check" or not self.reach.startswith("--metrics"))
+        return f"{line} {self.reach}" if self.reach and takes_it else line
 
     def badge(self, status: str) -> tuple[str, str]:
         """`✖ STALLED` and its style."""
