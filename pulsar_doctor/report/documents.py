@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import NoneType
 from typing import Any
 
-Way = Callable[[Any], Any]
-Shape = Callable[[Any], dict[str, Any]]
+ValueWriter = Callable[[Any], Any]
+ObjectWriter = Callable[[Any], dict[str, Any]]
 
-SHAPES: dict[type, Way] = {}  # how values of a type are written; each document adds its own
+SHAPES: dict[type, ValueWriter] = {}  # how values of a type are written; each document adds its own
 PLAIN = {str, int, float, bool, NoneType}
 
 
@@ -24,13 +24,13 @@ def as_json(value: Any) -> Any:
     return [as_json(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def fields(names: str, **ways: Way) -> Shape:
+def fields(names: str, **ways: ValueWriter) -> ObjectWriter:
     """What writes an object: these attributes in their order, as `name` or `name=path.to.another`.
 
     Any part of a path may be None. `name?` is left out where it is null; the fields of `*name` are
     put in its place. ways: what computes the attribute of that name.
     """
-    steps: list[tuple[str, str, Way]] = []
+    steps: list[tuple[str, str, ValueWriter]] = []
     for each in names.split():
         name, _, path = each.partition("=")
         key = name.strip("?*")
@@ -57,15 +57,15 @@ def names_of(kind: type) -> str:
     return " ".join(field.name for field in dataclasses.fields(kind))
 
 
-def whole(kind: type) -> Shape:
+def whole(kind: type) -> ObjectWriter:
     """What writes every field of a dataclass."""
     return fields(names_of(kind))
 
 
-def each_as(form: Way, names: str) -> dict[str, Way]:
+def each_as(form: ValueWriter, names: str) -> dict[str, ValueWriter]:
     """Ways of fields, named as for `fields`: these attributes in this form; null where None."""
 
-    def way(path: str) -> Way:
+    def way(path: str) -> ValueWriter:
         along = at(path)
         return lambda value: None if (found := along(value)) is None else form(found)
 
@@ -73,7 +73,7 @@ def each_as(form: Way, names: str) -> dict[str, Way]:
     return {name: way(path or name) for name, _, path in pairs}
 
 
-def rounded(form: Way, shape: Shape) -> Shape:
+def rounded(form: ValueWriter, shape: ObjectWriter) -> ObjectWriter:
     """The same shape with each number that has a fraction in this form."""
 
     def write(value: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def rounded(form: Way, shape: Shape) -> Shape:
     return write
 
 
-def at(path: str) -> Way:
+def at(path: str) -> ValueWriter:
     """The attribute at a path; None where a part of it is."""
     first, _, rest = path.partition(".")
     further = at(rest) if rest else None

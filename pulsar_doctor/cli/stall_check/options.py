@@ -294,7 +294,7 @@ def _refuse_to_compare(request: StallCheckRequest) -> None:
     if request.trace_dir is not None and not (request.files or request.topics):
         raise InputError("--after compares what a broker reports; with --trace name a TOPIC too")
     if not formats.carries(request.output, "after"):
-        others = listed([name for name in formats.carrying("after") if name != FORMATS[0]], 9)
+        others = listed([name for name in FORMATS[1:] if formats.carries(name, "after")], 9)
         raise InputError(f"-o {request.output} has no place for --after; -o {others} have")
     if request.watch:
         raise InputError("--after compares once, --watch goes on and on; leave one out")

@@ -61,7 +61,14 @@ def check(view: SubscriptionView, limits: Limits) -> Answers:
         return
     drained = [each.quiet_seconds for each in parents if each.quiet_seconds is not None]
     if len(drained) == len(parents) and min(drained) >= limits["assigned_within"]:
-        yield _not_assigned(view, min(drained))
+        seconds = min(drained)
+        yield Finding(
+            severity="warning",
+            confidence=0.8,
+            summary=fill(SUMMARY_DRAINED, view, seconds=duration(seconds)),
+            evidence=(Measure("parents_drained_for", seconds, "seconds"), backlog_measure(view)),
+            remedy=JOIN,
+        )
 
 
 def _entries(parent: OnSegment) -> int:
@@ -96,13 +103,3 @@ def _who(parent: OnSegment) -> str:
         return "to acknowledge"
     at = f" at {parent.address.lstrip('/')}" if parent.address else ""
     return f"for {parent.consumer}{at} to acknowledge"
-
-
-def _not_assigned(view: SubscriptionView, seconds: float) -> Finding:
-    return Finding(
-        severity="warning",
-        confidence=0.8,
-        summary=fill(SUMMARY_DRAINED, view, seconds=duration(seconds)),
-        evidence=(Measure("parents_drained_for", seconds, "seconds"), backlog_measure(view)),
-        remedy=JOIN,
-    )

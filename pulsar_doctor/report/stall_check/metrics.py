@@ -192,7 +192,11 @@ class Metrics:
             self._read_at = checkup.checked_at
         self._keep_unread(checkup)
         cluster = _shown((checkup.cluster and checkup.cluster.name) or "")
-        families = {name: _family(name, metric) for name, metric in METRICS.items()}
+        families = {
+            name: GaugeMetricFamily(PREFIX + name, metric.meaning, labels=("cluster", *labels))
+            for name, metric in METRICS.items()
+            for labels in [(*(NAMES if name in OF_SUBSCRIPTION else ()), *metric.labels)]
+        }
         for name, values, value in self._samples(checkup):
             families[name].add_metric([cluster, *values], round(value, 3))
         filled = [family for family in families.values() if family.samples]
@@ -241,13 +245,6 @@ class Metrics:
             if STATUSES[status] != "healthy" or self._named:
                 left_out[STATUSES[status]] += count
         yield from (("subscriptions_cut", (each,), n) for each, n in left_out.items() if n)
-
-
-def _family(name: str, metric: Metric) -> GaugeMetricFamily:
-    names = NAMES if name in OF_SUBSCRIPTION else ()
-    return GaugeMetricFamily(
-        PREFIX + name, metric.meaning, labels=("cluster", *names, *metric.labels)
-    )
 
 
 def _whole(topic: str) -> str:

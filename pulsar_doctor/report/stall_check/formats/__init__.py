@@ -59,11 +59,6 @@ def carries(name: str, what: Carried) -> bool:
     return what in getattr(module_of(name), "CARRIES", ())
 
 
-def carrying(what: Carried) -> list[str]:
-    """Names of the formats that have a place for this."""
-    return [name for name in FORMATS if carries(name, what)]
-
-
 def exit_code(name: str, tally: Tally, wanted: Wanted) -> int:
     """Our exit codes (0, 1, 3), unless the format has some of its own."""
     own = getattr(module_of(name), "exit_code", None)
