@@ -33,7 +33,7 @@ INSIDE = (
 NO_SIGN = "an acknowledgement or a FLOW shows that it works; its silence alone proves nothing yet"
 BACKLOG = f"Ask the broker for {SHORT_SECONDS} s: if the backlog does not grow, nothing is wrong."
 CONSUMERS = "consumers"
-# Numbers of a subscription that would confirm a suspect; all others are of its consumer.
+# Numbers of a subscription that would confirm a suspect; all others are numbers of one consumer.
 OF_SUBSCRIPTION: Mapping[str, Callable[[SubscriptionView], object]] = {
     "acknowledged_ranges": lambda view: view.ranges,
     "backlog_by_positions": lambda view: view.backlog and view.backlog.positions,

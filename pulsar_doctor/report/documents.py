@@ -15,7 +15,7 @@ PLAIN = {str, int, float, bool, NoneType}
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON, by the shape of its type; without one it is JSON. null: not reported."""
+    """A value as JSON, by the shape for that type; without one it is JSON. null: not reported."""
     kind = type(value)
     if kind in PLAIN:
         return value

@@ -159,7 +159,7 @@ SHAPES |= {
     ClientConsumer: fields(
         f"{names_of(ClientConsumer)} refills_at", **each_as(shown, "local_address remote_address")
     ),
-    Sitting: lambda of: asdict(of) | {"where": of.where},  # those of its chain without it
+    Sitting: lambda of: asdict(of) | {"where": of.where},  # in a chain without it
     Pool: whole(Pool),
     Starvation: fields(
         "without_permits_seconds longest_without_permits_seconds without_permits_share=share",
