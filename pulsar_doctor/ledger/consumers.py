@@ -153,14 +153,14 @@ class Consumer:
     goings: int = field(default=0, repr=False, compare=False)  # of siblings, that it has kept
 
     @classmethod
-    def of(cls, row: Row, incarnation: int, told: Mapping[str, Any], **of_ledger: Any) -> Consumer:
-        """Who begins with this row, as far as the row tells. told: of it beside; see Timeline."""
+    def of(cls, row: Row, incarnation: int, known: Mapping[str, Any], **of_ledger: Any) -> Consumer:
+        """Who begins with this row, as far as the row tells. known: see Timeline."""
         topic = row.topic or ""
         ledger = Ledger(
             individual=row.subscription_type in ("Shared", "Key_Shared"),
-            given_receiver_queue_size=told.get("receiver_queue_size"),
-            given_process_seconds=told.get("process_seconds"),
-            unacked_limit=told.get("unacked_limit"),
+            given_receiver_queue_size=known.get("receiver_queue_size"),
+            given_process_seconds=known.get("process_seconds"),
+            unacked_limit=known.get("unacked_limit"),
             asks_on_arrival=client_of(row.client_version).asks_on_arrival,
             **of_ledger,
         )

@@ -234,17 +234,17 @@ def _subscribe(here: Incarnations, connection: Connection, row: Row) -> None:
         here.end(connection, before, row)
         row.starved_from = None  # starved_us is that of the one before
     row.client_addr, row.client_version = connection.client_addr, connection.client_version
-    client, told = client_of(row.client_version), here.given.get(row.consumer_name or "", {})
+    client, known = client_of(row.client_version), here.given.get(row.consumer_name or "", {})
     counts = client.drops_old_epochs and row.subscription_type not in ("Shared", "Key_Shared")
     consumer = Consumer.of(
         row,
         here.next_incarnation,
-        told,
+        known,
         epoch=row.consumer_epoch if counts else None,
-        given_delay_us=round((told.get("receiver_delay_seconds") or 0) * 1e6),
-        delay_from_receipt=told.get("delay_from") == "receipt",
+        given_delay_us=round((known.get("receiver_delay_seconds") or 0) * 1e6),
+        delay_from_receipt=known.get("delay_from") == "receipt",
         credits_skipped=client.credits_skipped,
-        taken=0 if told.get("takes_told") else None,
+        taken=0 if known.get("takes_told") else None,
     )
     consumer.request_id, consumer.join, consumer.durable = row.request_id, row.join, row.durable
     here.next_incarnation += 1

@@ -259,7 +259,7 @@ READERS: dict[str, Reader] = {
     "ack_response": _ack_response,
 }
 NAMES = {"redeliver": "REDELIVER_UNACKNOWLEDGED_MESSAGES"}  # the others are called as their fields
-# By code, which is the number of its field, too.
+# By code, which is also the number of the field.
 COMMANDS = {
     field.number: Known(
         NAMES.get(field.name, field.name.upper()),

@@ -283,6 +283,11 @@ def test_a_known_command_that_cannot_be_parsed_keeps_its_name_and_tells_nothing(
     assert (row.command, row.command_code, said(row)) == ("FLOW", 11, {"raw": b""})
 
 
+def test_what_a_command_does_not_say_is_null():
+    row = journaled(wire.BaseCommand(type=15, close_producer={}).SerializeToString(), None)
+    assert (row.command, said(row)) == ("CLOSE_PRODUCER", {})
+
+
 def test_an_error_of_the_future_is_named_by_its_number():
     code = len(SERVER_ERRORS)
     command = wire.BaseCommand(type=14, error=wire.Error(request_id=1, error=code, message="x"))

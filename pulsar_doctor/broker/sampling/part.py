@@ -73,7 +73,7 @@ class SampledPart:
     def wants_oldest(self) -> bool:
         """Whether messages wait, and mark-delete has not moved for long: then their age counts.
 
-        One that a sample has already told counts on.
+        One that a sample has already reported counts on.
         """
         last = self.samples[-1] if self.samples else None
         return last is not None and any(
@@ -83,8 +83,8 @@ class SampledPart:
         )
 
     def _knows_oldest(self, name: str) -> bool:
-        told = (sample.subscription(name) for sample in self.samples)
-        return any(each and each.earliest_msg_publish_time_in_backlog for each in told)
+        reported = (sample.subscription(name) for sample in self.samples)
+        return any(each and each.earliest_msg_publish_time_in_backlog for each in reported)
 
     @property
     def wants_limits(self) -> bool:

@@ -21,12 +21,7 @@ from pulsar_doctor.parts.analyze.aggregations.subscriptions import (
 )
 from pulsar_doctor.parts.analyze.aggregations.timeline import in_all
 from pulsar_doctor.parts.analyze.analysis import Analysis, moment
-from pulsar_doctor.parts.analyze.configuration import (
-    APP,
-    FEW_ROWS,
-    INTERPRETED_ROWS,
-    SOME_ROWS,
-)
+from pulsar_doctor.parts.analyze.configuration import APP, FEW_ROWS, INTERPRETED_ROWS, SOME_ROWS
 from pulsar_doctor.parts.analyze.failures import failures_in_one_sentence
 from pulsar_doctor.parts.analyze.masters import is_connect, is_local
 from pulsar_doctor.parts.analyze.selected import of_the_span
