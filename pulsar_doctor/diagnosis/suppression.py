@@ -25,7 +25,7 @@ class Suppression:
 
     @property
     def until(self) -> datetime:
-        """Its end."""
+        """When it ends."""
         return datetime.fromtimestamp(self.until_ms / 1000, UTC)
 
     def names(self, topics: Iterable[str], subscription: str) -> bool:
