@@ -206,7 +206,7 @@ def test_a_row_of_many_names_the_first_suspect_and_its_share(
     assert lines[at + 1] == f"  {PROBE.command}"
     monkeypatch.setenv("COLUMNS", "80")
     narrow = table(*stalled, *some, verdict("unknown", "none", backlog=0))
-    assert "  likely key-shared-blocked (70%) of ks-stuck, backlog 2" in narrow
+    assert "  likely key-shared-blocked of ks-stuck (70%), backlog 2" in narrow
 
 
 def case_of(**wanted: Any) -> ElementTree.Element:
