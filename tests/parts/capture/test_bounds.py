@@ -24,11 +24,11 @@ def test_each_frame_within_the_uncertainty_widens_the_bounds_by_its_own_permits(
     named = Named()
     named.talk.wait(3)
     named.say((0, flow_of(7, 10)))
-    named.sample_at_once(("a", 10, 0))
+    named.sample(("a", 10, 0), quiet=0)
     (first,) = named.stats
     assert (first["permits_min"], first["permits_max"]) == (10, 20)
     named.say((1, message_frame(7, b"", 1)), (1, message_frame(7, b"", 2)))
-    named.sample_at_once(("a", 8, 2))
+    named.sample(("a", 8, 2), quiet=0)
     last = named.stats[-1]
     assert (last["permits_min"], last["permits_max"]) == (8, 8)  # 6 to 8, and 10 to 20 less 2
 

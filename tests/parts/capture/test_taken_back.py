@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -37,9 +38,10 @@ def captured(folder: Path, packets: list[Packet], samples: Samples) -> list[Row]
         for packet in packets:
             while samples and samples[0][0] <= packet.time_ns:
                 at_ns, consumers = samples.pop(0)
-                all_told = [told(*each, at_ns) for each in consumers]
-                seen = [each._replace(last_sign_us=at_ns // 1000) for each in all_told]
-                queue.put(ConsumerSample(seen, complete=True))
+                seen = [told(*each, at_ns) for each in consumers]
+                acked = {"last_acked_timestamp_ms": at_ns // 1_000_000}
+                now = [each._replace(of=replace(each.of, **acked)) for each in seen]
+                queue.put(ConsumerSample(now, complete=True))
             running.packet(packet)
         running.pass_time(packets[-1].time_ns + 60 * SECOND)
         running.finish()
