@@ -6,6 +6,9 @@ import gzip
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
+from shlex import quote
+
+import pytest
 
 from pulsar_doctor.broker.scraping import BUFFERED
 from tests.broker.http_broker import Asked, HttpBroker, Reply, serving
@@ -102,15 +105,16 @@ def test_statistics_of_a_topic_count_before_the_metrics_of_its_broker(
     assert both.statuses == alone.statuses | {topic.rpartition("/")[2]: "healthy"}
 
 
+@pytest.mark.parametrize("path", ["/metrics/", "/metrics/;all"])
 def test_its_lines_read_the_metrics_again_and_it_offers_nothing_that_is_refused(
-    check: Check,
+    check: Check, path: str
 ) -> None:
     with answering(FIRST) as broker:
-        url = f"{broker.url}/metrics/"
+        url = f"{broker.url}{path}"
         found = check(broker, "--metrics", url, *QUICK)
         lines = [line for line in found.out.splitlines() if "pulsar-doctor stall-check" in line]
     assert lines, found.out
-    assert [line for line in lines if f" --metrics {url}" not in line] == []
+    assert [line for line in lines if f" --metrics {quote(url)}" not in line] == []
     assert "--save" not in found.out
 
 

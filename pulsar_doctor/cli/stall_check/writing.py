@@ -73,6 +73,7 @@ def code(tally: Tally, request: StallCheckRequest) -> int:
 
 
 def _wanted(request: StallCheckRequest) -> Wanted:
+    from pulsar_doctor.diagnosis.actions.commands import quoted
     from pulsar_doctor.report.stall_check.wanted import Wanted
 
     return Wanted(
@@ -86,7 +87,7 @@ def _wanted(request: StallCheckRequest) -> Wanted:
         saves=request.live
         and not (request.watch or request.after or request.case_file or request.metrics_url),
         saved=None if request.save is None else str(request.save),
-        reach=f"--metrics {request.metrics_url}" if request.metrics_url else reach(),
+        reach=f"--metrics {quoted(request.metrics_url)}" if request.metrics_url else reach(),
     )
 
 
