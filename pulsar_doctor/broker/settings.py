@@ -40,7 +40,7 @@ OTHER_KEYS = (  # of the client.conf of Pulsar 2 to 5, and not used here
     "sslFactoryPlugin", "sslFactoryPluginParams",
 )  # fmt: skip
 PULSARS_KEYS = {key.lower(): key for key in (*CLIENT_CONF_KEYS.values(), *OTHER_KEYS)}
-# One that ends in a backslash goes on in the next one.
+# One that ends in a backslash continues on the next one.
 CONF_LINE = re.compile(r"(?:[^\n\\]|\\[\s\S]?)+")
 PAIR = re.compile(r"([\w.-]+)\s*[=:](.*)", re.ASCII | re.DOTALL)
 MISSPELT = 0.85  # of difflib: webServicUrl, and not sslProvider beside webserviceTlsProvider
